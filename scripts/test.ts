@@ -1,0 +1,139 @@
+// Runs test suites and says the total: `node scripts/test.ts unit http vm [--only part-of-a-name]`. The exit code is 0
+// only when every suite ran at least one test, every file came to its end, and nothing failed.
+import { spawn } from 'node:child_process';
+import { globSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+
+type Suite = {
+  /** Files at once. Guests share the machine's CPUs with each other: one file of them at a time. */
+  readonly jobs: number;
+  readonly fileTimeoutS: number;
+  /** Whether each test is shown when it is done, for files that take long. */
+  readonly isShownLive: boolean;
+};
+
+const SUITES: Readonly<Record<string, Suite>> = {
+  unit: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
+  http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
+  vm: { jobs: 1, fileTimeoutS: 900, isShownLive: true },
+};
+/** A file that does not obey its own time limit is killed this much later. */
+const KILL_AFTER_S = 15;
+const MAX_SHOWN_LINES = 200;
+
+type Counts = { passed: number; failed: number; skipped: number; planned: number | undefined };
+
+process.chdir(resolve(import.meta.dirname, '../test'));
+const { positionals: names, values } = parseArgs({
+  allowPositionals: true,
+  options: { only: { type: 'string', default: '' } },
+});
+if (names.length === 0 || names.some((name) => !Object.hasOwn(SUITES, name))) {
+  console.error(`usage: node scripts/test.ts <${Object.keys(SUITES).join('|')}>… [--only part-of-a-name]`);
+  process.exit(2);
+}
+
+const sum = { passed: 0, failed: 0, skipped: 0 };
+for (const name of names) {
+  const suite = SUITES[name];
+  if (suite !== undefined) await runSuite(name, suite);
+}
+if (sum.skipped > 0) console.log(`\n${sum.skipped} skipped`);
+console.log(`\n${sum.passed} passed, ${sum.failed} failed`);
+process.exitCode = sum.failed === 0 ? 0 : 1;
+
+async function runSuite(name: string, suite: Suite): Promise<void> {
+  const files = globSync(`${name}/**/*.test.ts`).filter((file) => file.includes(values.only));
+  console.log(`\n${name}: ${files.length} files`);
+  const before = sum.passed + sum.failed;
+  const queue = files.sort();
+  const work = async () => {
+    for (let file = queue.shift(); file !== undefined; file = queue.shift()) await runFile(file, suite);
+  };
+  await Promise.all(Array.from({ length: suite.jobs }, work));
+  if (sum.passed + sum.failed > before) return;
+  console.log(`  suite ${name} ran no tests: FAILED`);
+  sum.failed++;
+}
+
+async function runFile(file: string, { fileTimeoutS, isShownLive }: Suite): Promise<void> {
+  const startedAt = performance.now();
+  const counts: Counts = { passed: 0, failed: 0, skipped: 0, planned: undefined };
+  const output: string[] = [];
+  const onLine = (line: string) => {
+    output.push(line);
+    const title = countLine(line, counts);
+    if (isShownLive && title !== undefined) console.log(`    ${title}`);
+  };
+  const end = await runProgram(file, fileTimeoutS, onLine);
+  const failure = judge(counts, end);
+  // A file that broke is a failure even when no test of it said so.
+  const failed = Math.max(counts.failed, failure === undefined ? 0 : 1);
+  sum.passed += counts.passed;
+  sum.failed += failed;
+  sum.skipped += counts.skipped;
+  if (failed > 0) console.log(explain(output));
+  const verdict = failure ?? (failed > 0 ? `${failed} FAILED` : 'ok');
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  console.log(`  ${file}: ${counts.passed} passed, ${verdict} (${seconds} s)`);
+}
+
+/** Resolves with the exit code, or with what ended it instead. A test file is a TAP program of its own. */
+function runProgram(
+  file: string,
+  timeoutS: number,
+  onLine: (line: string) => void,
+): Promise<number | string> {
+  const child = spawn(process.execPath, [file], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, TAP_TIMEOUT: String(timeoutS) },
+  });
+  let isTooLate = false;
+  const timer = setTimeout(
+    () => {
+      isTooLate = true;
+      child.kill('SIGKILL');
+    },
+    (timeoutS + KILL_AFTER_S) * 1000,
+  );
+  createInterface({ input: child.stdout }).on('line', onLine);
+  createInterface({ input: child.stderr }).on('line', onLine);
+  return new Promise((resolve) => {
+    child.on('close', (code, signal) => {
+      clearTimeout(timer);
+      resolve(isTooLate ? `no end after ${timeoutS} s` : (code ?? `killed by ${signal}`));
+    });
+  });
+}
+
+/** Counts tests of the file's top level, whose assertions are inside them. Returns the line when it is such a test. */
+function countLine(line: string, counts: Counts): string | undefined {
+  const plan = /^1\.\.(\d+)/.exec(line);
+  if (plan !== null) counts.planned = Number(plan[1]);
+  const point = /^(ok|not ok) \d+/.exec(line);
+  if (point === null) return undefined;
+  if (/ # (?:skip|todo)/i.test(line)) counts.skipped++;
+  else if (point[1] === 'ok') counts.passed++;
+  else counts.failed++;
+  return line;
+}
+
+function judge({ passed, failed, skipped, planned }: Counts, end: number | string): string | undefined {
+  if (typeof end === 'string') return `CRASHED: ${end}`;
+  if (planned === undefined) return `CRASHED: exit code ${end} before its end`;
+  if (planned !== passed + failed + skipped) return `CRASHED: ${planned} tests planned`;
+  if (planned === 0) return 'ran NO TESTS';
+  return end !== 0 && failed === 0 ? `CRASHED: exit code ${end}` : undefined;
+}
+
+/** The output without what passed. */
+function explain(lines: readonly string[]): string {
+  const telling = lines.filter(
+    (line) => line.trim() !== '' && !/^ *(?:ok \d|# Subtest|1\.\.\d|TAP v)/.test(line),
+  );
+  const rest = telling.length - MAX_SHOWN_LINES;
+  const shown = rest > 0 ? [...telling.slice(0, MAX_SHOWN_LINES), `… and ${rest} lines more`] : telling;
+  return shown.map((line) => `    ${line}`).join('\n');
+}
