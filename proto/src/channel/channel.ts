@@ -1,0 +1,285 @@
+// One connection after its handshake: routes frames to streams, and ends the streams whose handlers fail.
+import { AgentError, ProtocolViolation } from '../errors.ts';
+import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
+import type { Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
+import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
+import { encodeFrame } from '../wire/frame-encoder.ts';
+import { ownBytes } from '../wire/own-bytes.ts';
+import { PartJoiner } from '../wire/part-joiner.ts';
+import type { ByteLink } from './link.ts';
+import { SendRound } from './send-round.ts';
+import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from './stream.ts';
+
+export type ChannelOptions = {
+  readonly role: 'host' | 'guest';
+  readonly link: ByteLink;
+  /** Credit of each new stream for us to send, and for the peer. */
+  readonly sendWindow: number;
+  readonly receiveWindow: number;
+  /** Guest side: a request arrived; the stream's handlers must be set before returning. */
+  readonly onRequest?: (stream: Stream, request: Request) => void;
+  /** Any frame arrived (for idle watchdogs). */
+  readonly onActivity?: () => void;
+  /** A handler or a source threw, or on the guest's side a frame broke the rules; its stream was ended. */
+  readonly onFault?: (cause: unknown) => void;
+};
+
+type PendingPing = {
+  readonly resolve: (payload: Uint8Array) => void;
+  readonly reject: (cause: Error) => void;
+};
+
+export class Channel implements StreamOwner {
+  readonly role: 'host' | 'guest';
+  readonly #options: ChannelOptions;
+  readonly #streams = new Map<number, Stream>();
+  readonly #parts = new PartJoiner();
+  readonly #pings: PendingPing[] = [];
+  readonly #round: SendRound;
+  #lastStreamId = 0;
+  #closed: Error | undefined;
+
+  constructor(options: ChannelOptions) {
+    this.role = options.role;
+    this.#options = options;
+    this.#round = new SendRound(options.link, (stream, error) => this.#fail(stream, error));
+  }
+
+  get isClosed(): boolean {
+    return this.#closed !== undefined;
+  }
+
+  get isBacklogged(): boolean {
+    return this.#round.isBacklogged;
+  }
+
+  get streamCount(): number {
+    return this.#streams.size;
+  }
+
+  /**
+   * Host side: opens a stream with a request. Throws the cause when the channel is closed, RangeError when the request is
+   * too long, AgentError `busy` when the guest has too many calls or takes no bytes.
+   */
+  open(request: RequestInput, handlers: StreamHandlers): Stream {
+    if (this.#closed !== undefined) throw this.#closed;
+    this.#refuseBacklog();
+    if (this.#streams.size >= MAX_STREAMS)
+      throw new AgentError('busy', `more than ${MAX_STREAMS} calls at once`);
+    const id = this.#lastStreamId + 1;
+    if (id > 0xffff_fff0) throw new ProtocolViolation('stream numbers of this connection are used up');
+    const frames = encodeFrame({ stream: id, request });
+    this.#lastStreamId = id;
+    const stream = this.#addStream(id);
+    stream.handlers = handlers;
+    this.#round.control(frames);
+    return stream;
+  }
+
+  /** Host side: round trip on the connection; resolves with the payload (at most 64 KiB) that came back. */
+  async ping(payload: Uint8Array = new Uint8Array(0)): Promise<Uint8Array> {
+    if (this.#closed !== undefined) throw this.#closed;
+    this.#refuseBacklog();
+    if (payload.length > MAX_PING_BYTES) throw new RangeError(`a ping of ${payload.length} bytes`);
+    return new Promise((resolve, reject) => {
+      this.#pings.push({ resolve, reject });
+      this.sendControl({ ping: { payload } });
+    });
+  }
+
+  /** Takes one encoded frame. Throws ProtocolViolation (or a decode error) when the peer broke the protocol. */
+  receive(encoded: Buffer): void {
+    this.#options.onActivity?.();
+    this.#dispatch(FrameCodec.decode(encoded));
+  }
+
+  /** The link takes bytes again. */
+  drained(): void {
+    this.#round.drained();
+  }
+
+  /** The link is gone, for good; the streams stay until `abandon` says why. */
+  linkClosed(): void {
+    this.#round.stop();
+  }
+
+  /** Ends every stream with `loss`; the link is the owner's to close. */
+  abandon(loss: StreamLoss): void {
+    if (this.#closed !== undefined) return;
+    const closed = loss.kind === 'lost' ? loss.cause : new Error(`the connection was ${loss.kind}`);
+    this.#closed = closed;
+    this.#round.stop();
+    const streams = [...this.#streams.values()];
+    this.#streams.clear();
+    for (const stream of streams) stream.close();
+    for (const ping of this.#pings.splice(0)) ping.reject(closed);
+    for (const stream of streams) this.#tellLost(stream.handlers, loss);
+  }
+
+  /** Ends every stream as lost, and the link. */
+  close(cause: Error): void {
+    this.abandon({ kind: 'lost', cause });
+    this.#options.link.destroy(cause);
+  }
+
+  /** For Stream: sends a frame ahead of data. */
+  sendControl(frame: FrameInput): void {
+    if (this.#closed === undefined) this.#round.control(encodeFrame(frame));
+  }
+
+  /** For Stream: gives a flow its place in the round. */
+  enqueue(stream: Stream, flow: Flow): void {
+    if (this.#closed === undefined) this.#round.enqueue(stream, flow);
+  }
+
+  /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */
+  finish(stream: Stream, result: ResultInput): void {
+    const frames = encodeFrame({ stream: stream.id, result });
+    if (!this.#streams.delete(stream.id)) return;
+    stream.close();
+    this.#round.control(frames);
+  }
+
+  #addStream(id: number): Stream {
+    const stream = new Stream(this, id, this.#options.sendWindow, this.#options.receiveWindow);
+    this.#streams.set(id, stream);
+    return stream;
+  }
+
+  #refuseBacklog(): void {
+    if (this.isBacklogged) throw new AgentError('busy', 'the guest agent takes no bytes from its channel');
+  }
+
+  #dispatch(frame: Frame): void {
+    const { body } = frame;
+    if (body === 'part') {
+      const joined = this.#join(frame);
+      if (joined !== undefined) this.#dispatch(joined);
+      return;
+    }
+    if (frame.stream === 0) {
+      this.#dispatchConnection(frame);
+      return;
+    }
+    if (body === 'request' && this.role === 'guest') {
+      this.#accept(frame);
+      return;
+    }
+    const stream = this.#streams.get(frame.stream);
+    if (stream === undefined) {
+      // In the guest: the host had not yet seen the result when it sent this.
+      if (this.role === 'guest') return;
+      throw new ProtocolViolation(`a frame of stream ${frame.stream}, which is not open`);
+    }
+    try {
+      this.#dispatchStream(stream, frame);
+    } catch (error) {
+      // A guest that breaks the rules loses the connection; whatever else fails costs the one stream.
+      if (this.role === 'host' && error instanceof ProtocolViolation) throw error;
+      this.#fail(stream, error);
+    }
+  }
+
+  #join(frame: Frame): Frame | undefined {
+    const { stream: id, part } = frame;
+    const isOpen = this.#streams.has(id);
+    if (id === 0 || (this.role === 'host' && !isOpen)) {
+      throw new ProtocolViolation(`a part of stream ${id}, which is not open`);
+    }
+    if (!isOpen && id <= this.#lastStreamId) return undefined;
+    const whole = this.#parts.add(id, part?.bytes ?? new Uint8Array(0), part?.last === true);
+    if (whole === undefined) return undefined;
+    const joined = FrameCodec.decode(whole);
+    if (joined.body === 'part' || joined.stream !== id) {
+      throw new ProtocolViolation('parts that are not one frame of their stream');
+    }
+    return joined;
+  }
+
+  #dispatchConnection(frame: Frame): void {
+    const { body } = frame;
+    if (body === 'ping' && this.role === 'guest') {
+      this.sendControl({ pong: { payload: frame.ping?.payload ?? new Uint8Array(0) } });
+    } else if (body === 'pong' && this.role === 'host') {
+      const ping = this.#pings.shift();
+      if (ping === undefined) throw new ProtocolViolation('a pong without its ping');
+      ping.resolve(ownBytes((frame.pong?.payload ?? Buffer.alloc(0)) as Buffer));
+    } else {
+      throw new ProtocolViolation(`a ${body ?? 'empty'} frame that does not belong on stream 0`);
+    }
+  }
+
+  #accept(frame: Frame): void {
+    if (frame.stream <= this.#lastStreamId)
+      throw new ProtocolViolation(`stream ${frame.stream} opened twice`);
+    this.#lastStreamId = frame.stream;
+    const stream = this.#addStream(frame.stream);
+    if (this.#streams.size > MAX_STREAMS) {
+      stream.finish({ error: { code: 'busy', message: `more than ${MAX_STREAMS} calls at once` } });
+      return;
+    }
+    try {
+      this.#options.onRequest?.(stream, frame.request as Request);
+    } catch (error) {
+      this.#fail(stream, error);
+    }
+  }
+
+  #dispatchStream(stream: Stream, frame: Frame): void {
+    const { handlers } = stream;
+    const { body } = frame;
+    const isHost = this.role === 'host';
+    if (body === 'data') {
+      const data = frame.data as Buffer;
+      if (data.length > MAX_DATA_BYTES) throw new ProtocolViolation(`a data frame of ${data.length} bytes`);
+      stream.receiveData(frame.flow, isHost ? ownBytes(data) : data);
+    } else if (body === 'end') {
+      stream.receiveEnd(frame.flow);
+    } else if (body === 'credit') {
+      stream.receiveCredit(frame.credit ?? 0);
+    } else if (isHost && body === 'started') {
+      stream.receiveStarted(frame.started?.pid ?? 0);
+    } else if (isHost && body === 'result') {
+      this.#streams.delete(stream.id);
+      this.#parts.drop(stream.id);
+      stream.close();
+      handlers.result?.(frame.result as Result);
+    } else if (!isHost && body === 'cancel') {
+      handlers.cancel?.();
+    } else if (!isHost && body === 'signal') {
+      handlers.signal?.(frame.signal?.name ?? '');
+    } else if (!isHost && body === 'resize') {
+      handlers.resize?.({ cols: frame.resize?.cols ?? 0, rows: frame.resize?.rows ?? 0 });
+    } else {
+      throw new ProtocolViolation(`an unexpected ${body ?? 'empty'} frame on stream ${stream.id}`);
+    }
+  }
+
+  /**
+   * Ends a stream whose handler or source threw. In the guest the host is told; on the host's side the guest is asked to
+   * stop, and what still comes of the stream is discarded until its result.
+   */
+  #fail(stream: Stream, error: unknown): void {
+    this.#options.onFault?.(error);
+    if (this.#closed !== undefined || stream.isOver) return;
+    const cause = error instanceof Error ? error : new Error(String(error));
+    const { handlers } = stream;
+    stream.handlers = {};
+    if (this.role === 'host') stream.cancel();
+    else stream.finish({ error: { code: toCode(cause), message: cause.message.slice(0, 1024) } });
+    this.#tellLost(handlers, { kind: 'lost', cause });
+  }
+
+  #tellLost(handlers: StreamHandlers, loss: StreamLoss): void {
+    try {
+      handlers.lost?.(loss);
+    } catch (error) {
+      this.#options.onFault?.(error);
+    }
+  }
+}
+
+function toCode(cause: Error): string {
+  if (cause instanceof AgentError) return cause.code;
+  return cause instanceof ProtocolViolation ? 'invalid' : 'internal';
+}

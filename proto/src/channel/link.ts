@@ -1,0 +1,28 @@
+// A byte link: what a channel runs over. The host makes one of a Unix socket, the guest of a device or vsock descriptor.
+
+export interface LinkEvents {
+  /** Bytes that arrived. The chunk belongs to the receiver, unless the link is lending. */
+  data(chunk: Buffer): void;
+  /** The link takes bytes again after `write` returned false. */
+  drain(): void;
+  /** No byte will come or go any more. Called once. */
+  close(cause?: Error): void;
+}
+
+export interface ByteLink {
+  /**
+   * Whether `write` has copied or sent every byte when it returns, so that the caller may reuse its buffers.
+   */
+  readonly isCopying: boolean;
+  /**
+   * Whether a chunk given to `data`, and every frame and payload in it, is only valid until `data` returns. For the
+   * guest, where each new buffer costs page faults and lives until a collection that may be far away.
+   */
+  readonly isLending?: boolean;
+  /** Starts delivery; called once, before anything is written. */
+  start(events: LinkEvents): void;
+  /** Takes all chunks, in order. False: please wait for `drain` (control frames need not). */
+  write(chunks: readonly Uint8Array[]): boolean;
+  /** Ends the link; `close` is called afterwards. */
+  destroy(cause?: Error): void;
+}

@@ -1,0 +1,270 @@
+// One stream of a channel, seen from either end: byte flows with credit in both directions, and its control messages.
+
+import { ProtocolViolation } from '../errors.ts';
+import { FRAME_CREDIT_BYTES } from '../limits.ts';
+import type { FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
+import { FLOW, type Flow } from '../messages.ts';
+
+/**
+ * Gives 1 to `maxBytes` (at most 65,536) bytes of a flow, or null when there are none now (then `ready` must be called
+ * again). It may call `end` or `finish`: the bytes that it returns go before the end, but a finished stream sends none.
+ */
+export type Source = (maxBytes: number) => Uint8Array | null;
+
+/** Why a stream ended without a result. */
+export type StreamLoss =
+  /** The channel broke or was closed, or a handler of the stream failed. */
+  | { readonly kind: 'lost'; readonly cause: Error }
+  /** The same host came back with a new connection: the client is gone (guest side only). */
+  | { readonly kind: 'superseded' }
+  /** This guest is now a copy with another host connection: what runs goes on, unattached (guest side only). */
+  | { readonly kind: 'detached' };
+
+/**
+ * One that throws ends its own stream only (see Channel); on the host's side it may throw ProtocolViolation for what a
+ * guest must not send, which ends the connection.
+ */
+export interface StreamHandlers {
+  /**
+   * Pass `chunk` on, then call `consumed`. On the host's side it keeps at most four times its own memory alive; on the
+   * guest's it is lent (see ByteLink.isLending): copy what must be kept.
+   */
+  data?(flow: Flow, chunk: Buffer): void;
+  end?(flow: Flow): void;
+  /** Host side. */
+  started?(pid: number): void;
+  /** Host side; the stream is over. */
+  result?(result: Result): void;
+  /** Guest side. */
+  cancel?(): void;
+  signal?(name: string): void;
+  resize?(size: TtySize): void;
+  /** The stream is over without a result. */
+  lost?(loss: StreamLoss): void;
+}
+
+/** What a stream needs of its channel. */
+export interface StreamOwner {
+  readonly role: 'host' | 'guest';
+  /** Whether control frames that can be left out must be. */
+  readonly isBacklogged: boolean;
+  sendControl(frame: FrameInput): void;
+  enqueue(stream: Stream, flow: Flow): void;
+  finish(stream: Stream, result: ResultInput): void;
+}
+
+type Outflow = {
+  readonly source: Source;
+  isReady: boolean;
+  isQueued: boolean;
+  isAsked: boolean;
+  hasEnded: boolean;
+};
+
+export class Stream {
+  readonly id: number;
+  handlers: StreamHandlers = {};
+  readonly #owner: StreamOwner;
+  readonly #outflows = new Map<Flow, Outflow>();
+  readonly #endedOutflows = new Set<Flow>();
+  readonly #openInflows: Set<Flow>;
+  readonly #sendWindow: number;
+  readonly #receiveWindow: number;
+  #sendCredit: number;
+  #receiveCredit: number;
+  /** Received and not yet passed on. */
+  #heldBytes = 0;
+  #heldFrames = 0;
+  /** Credit that is due to the peer and not yet worth a frame. */
+  #unreturned = 0;
+  #hasStarted = false;
+  #isCancelled = false;
+  #isOver = false;
+
+  constructor(owner: StreamOwner, id: number, sendWindow: number, receiveWindow: number) {
+    this.#owner = owner;
+    this.id = id;
+    this.#sendWindow = sendWindow;
+    this.#sendCredit = sendWindow;
+    this.#receiveWindow = receiveWindow;
+    this.#receiveCredit = receiveWindow;
+    this.#openInflows = new Set(owner.role === 'host' ? [FLOW.out, FLOW.err] : [FLOW.in]);
+  }
+
+  /** Credit left for sending. */
+  get sendCredit(): number {
+    return this.#sendCredit;
+  }
+
+  /** Whether the stream has its result or was lost; whatever it is told then is ignored. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Names where a flow's bytes come from; they are asked for when the link and the credit allow. */
+  setSource(flow: Flow, source: Source): void {
+    if (this.#isOver || this.#endedOutflows.has(flow)) return;
+    this.#outflows.set(flow, { source, isReady: false, isQueued: false, isAsked: false, hasEnded: false });
+  }
+
+  /** The source of `flow` may have bytes; it may be asked before this returns. */
+  ready(flow: Flow): void {
+    const outflow = this.#outflows.get(flow);
+    if (outflow === undefined || outflow.isReady) return;
+    outflow.isReady = true;
+    this.#queue(flow, outflow);
+  }
+
+  /** Says that no byte of `flow` follows. */
+  end(flow: Flow): void {
+    if (this.#isOver || this.#endedOutflows.has(flow)) return;
+    const outflow = this.#outflows.get(flow);
+    if (outflow?.isAsked) {
+      outflow.hasEnded = true;
+      return;
+    }
+    this.#outflows.delete(flow);
+    this.#endedOutflows.add(flow);
+    this.#owner.sendControl({ stream: this.id, flow, end: {} });
+  }
+
+  /** Returns credit for payload bytes that were passed on, and their share of what their frames cost. */
+  consumed(bytes: number): void {
+    if (this.#isOver) return;
+    // Never more than was received: credit out of nothing would be a violation at the other end.
+    const passed = Math.min(bytes, this.#heldBytes);
+    const isAll = passed === this.#heldBytes;
+    const frames = isAll ? this.#heldFrames : Math.floor((this.#heldFrames * passed) / this.#heldBytes);
+    this.#heldBytes -= passed;
+    this.#heldFrames -= frames;
+    this.#unreturned += passed + frames * FRAME_CREDIT_BYTES;
+    if (this.#unreturned < this.#receiveWindow / 4) return;
+    const credit = this.#unreturned;
+    this.#unreturned = 0;
+    this.#receiveCredit += credit;
+    this.#owner.sendControl({ stream: this.id, credit });
+  }
+
+  /** Host side: what was started is no longer wanted. Its result still comes, if the guest answers. */
+  cancel(): void {
+    if (this.#isOver || this.#isCancelled) return;
+    this.#isCancelled = true;
+    this.#outflows.clear();
+    this.#owner.sendControl({ stream: this.id, cancel: {} });
+  }
+
+  /** Host side. Dropped while the guest takes nothing and too much waits for it. */
+  signal(name: string): void {
+    if (!this.#isOver && !this.#owner.isBacklogged) {
+      this.#owner.sendControl({ stream: this.id, signal: { name } });
+    }
+  }
+
+  /** Host side. Dropped as signals are. */
+  resize(size: TtySize): void {
+    if (!this.#isOver && !this.#owner.isBacklogged)
+      this.#owner.sendControl({ stream: this.id, resize: size });
+  }
+
+  /** Guest side, at most once. */
+  started(pid: number): void {
+    if (this.#isOver || this.#hasStarted) return;
+    this.#hasStarted = true;
+    this.#owner.sendControl({ stream: this.id, started: { pid } });
+  }
+
+  /** Guest side: ends the stream; bytes that were not sent yet will not be. Throws RangeError when too long. */
+  finish(result: ResultInput): void {
+    if (!this.#isOver) this.#owner.finish(this, result);
+  }
+
+  /** Called by the channel: no frame of this stream may be sent any more. */
+  close(): void {
+    this.#isOver = true;
+    this.#outflows.clear();
+  }
+
+  /**
+   * Called by the channel when it is this flow's turn: its next bytes, or null when it has none or may send none. The
+   * flow has left the queue; `sent` gives it another turn. Throws what the source throws.
+   */
+  take(flow: Flow, maxBytes: number): Uint8Array | null {
+    const outflow = this.#outflows.get(flow);
+    if (outflow === undefined) return null;
+    outflow.isQueued = false;
+    const limit = Math.min(maxBytes, this.#sendCredit - FRAME_CREDIT_BYTES);
+    if (limit <= 0) return null;
+    outflow.isReady = false;
+    outflow.isAsked = true;
+    let bytes: Uint8Array | null;
+    try {
+      bytes = outflow.source(limit);
+    } finally {
+      outflow.isAsked = false;
+    }
+    if (this.#outflows.get(flow) !== outflow) return null;
+    if (bytes === null || bytes.length === 0) {
+      if (outflow.hasEnded) this.end(flow);
+      return null;
+    }
+    if (bytes.length > limit) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${limit}`);
+    outflow.isReady = true;
+    this.#sendCredit -= bytes.length + FRAME_CREDIT_BYTES;
+    return bytes;
+  }
+
+  /** Called by the channel after it sent what `take` gave. */
+  sent(flow: Flow): void {
+    const outflow = this.#outflows.get(flow);
+    if (outflow?.hasEnded) this.end(flow);
+    else if (outflow?.isReady) this.#queue(flow, outflow);
+  }
+
+  /** Called by the channel. Throws ProtocolViolation for credit that nothing was sent for. */
+  receiveCredit(credit: number): void {
+    if (credit === 0 || this.#sendCredit + credit > this.#sendWindow) {
+      throw new ProtocolViolation(
+        `stream ${this.id} was given ${credit} bytes of credit, more than it had used`,
+      );
+    }
+    this.#sendCredit += credit;
+    for (const [flow, outflow] of this.#outflows) if (outflow.isReady) this.#queue(flow, outflow);
+  }
+
+  /** Called by the channel. Throws ProtocolViolation for bytes without credit or of a flow that is not open. */
+  receiveData(flow: number, chunk: Buffer): void {
+    const open = this.#openInflow(flow);
+    this.#receiveCredit -= chunk.length + FRAME_CREDIT_BYTES;
+    if (chunk.length === 0 || this.#receiveCredit < 0) {
+      throw new ProtocolViolation(`stream ${this.id} was sent ${chunk.length} bytes over its credit`);
+    }
+    this.#heldBytes += chunk.length;
+    this.#heldFrames += 1;
+    this.handlers.data?.(open, chunk);
+  }
+
+  /** Called by the channel. */
+  receiveEnd(flow: number): void {
+    const open = this.#openInflow(flow);
+    this.#openInflows.delete(open);
+    this.handlers.end?.(open);
+  }
+
+  /** Called by the channel. */
+  receiveStarted(pid: number): void {
+    if (this.#hasStarted) throw new ProtocolViolation(`stream ${this.id} started twice`);
+    this.#hasStarted = true;
+    this.handlers.started?.(pid);
+  }
+
+  #queue(flow: Flow, outflow: Outflow): void {
+    if (outflow.isQueued || this.#sendCredit <= FRAME_CREDIT_BYTES) return;
+    outflow.isQueued = true;
+    this.#owner.enqueue(this, flow);
+  }
+
+  #openInflow(flow: number): Flow {
+    for (const open of this.#openInflows) if (open === flow) return open;
+    throw new ProtocolViolation(`stream ${this.id} was sent bytes of flow ${flow}, which is not open`);
+  }
+}

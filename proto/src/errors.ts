@@ -1,0 +1,38 @@
+// Errors of the agent protocol: the codes that a result may carry, and the violation that ends a connection.
+
+/** What an `Error` message's code may be; an unknown one is read as `internal`. */
+export const AGENT_ERROR_CODES = [
+  'invalid',
+  'not_found',
+  'is_directory',
+  'not_directory',
+  'permission_denied',
+  'read_only',
+  'no_space',
+  'conflict',
+  'busy',
+  'cancelled',
+  'unsupported',
+  'internal',
+] as const;
+export type AgentErrorCode = (typeof AGENT_ERROR_CODES)[number];
+
+/** A call that the guest agent could not do. */
+export class AgentError extends Error {
+  override readonly name = 'AgentError';
+  readonly code: AgentErrorCode;
+
+  constructor(code: AgentErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** The peer broke the protocol; the connection must be closed. */
+export class ProtocolViolation extends Error {
+  override readonly name = 'ProtocolViolation';
+}
+
+export function toAgentErrorCode(text: string): AgentErrorCode {
+  return AGENT_ERROR_CODES.find((code) => code === text) ?? 'internal';
+}

@@ -1,0 +1,89 @@
+// The exec frame codec of the REST API: type, three reserved bytes, big-endian size, payload.
+import { MAX_DATA_BYTES } from './limits.ts';
+import { ownBytes } from './wire/own-bytes.ts';
+
+export const EXEC_FRAME = {
+  stdout: 1,
+  stderr: 2,
+  exit: 3,
+  stdin: 4,
+  stdinClose: 5,
+  resize: 6,
+  signal: 7,
+} as const;
+export const EXEC_FRAME_HEADER_BYTES = 8;
+
+export type ExecFrame = { readonly type: number; readonly payload: Buffer };
+
+/** A frame that says it is longer than 65,536 bytes. */
+export class ExecFrameError extends Error {
+  override readonly name = 'ExecFrameError';
+}
+
+/** The 8 bytes before a payload of `payloadBytes`. */
+export function execFrameHeader(type: number, payloadBytes: number): Buffer {
+  if (payloadBytes > MAX_DATA_BYTES)
+    throw new ExecFrameError(`a payload of ${payloadBytes} bytes is over 65536`);
+  const header = Buffer.alloc(EXEC_FRAME_HEADER_BYTES);
+  header[0] = type;
+  header.writeUInt32BE(payloadBytes, 4);
+  return header;
+}
+
+/** One frame; payload at most 65,536 bytes. */
+export function encodeExecFrame(type: number, payload: Uint8Array): Buffer {
+  return Buffer.concat([execFrameHeader(type, payload.length), payload]);
+}
+
+/** Decodes a stream of exec frames that is split or packed anyhow. Holds at most one frame. */
+export class ExecFrameDecoder {
+  readonly #header = Buffer.alloc(EXEC_FRAME_HEADER_BYTES);
+  #headerFilled = 0;
+  #payload: Buffer | undefined;
+  #payloadFilled = 0;
+
+  /** Whether the bytes so far end between two frames; an end of input elsewhere is a truncation. */
+  get isAtBoundary(): boolean {
+    return this.#headerFilled === 0;
+  }
+
+  /** Returns the frames that `chunk` completes. Throws ExecFrameError for an oversized one, and ever after. */
+  push(chunk: Uint8Array): ExecFrame[] {
+    const bytes = toBuffer(chunk);
+    const frames: ExecFrame[] = [];
+    let at = 0;
+    for (;;) {
+      const need = EXEC_FRAME_HEADER_BYTES - this.#headerFilled;
+      if (need > 0) {
+        const took = bytes.copy(this.#header, this.#headerFilled, at, at + need);
+        this.#headerFilled += took;
+        at += took;
+        if (took < need) return frames;
+      }
+      const sizeBytes = this.#header.readUInt32BE(4);
+      if (sizeBytes > MAX_DATA_BYTES) throw new ExecFrameError(`a frame of ${sizeBytes} bytes is over 65536`);
+      if (this.#payload === undefined && bytes.length - at >= sizeBytes) {
+        at += sizeBytes;
+        frames.push(this.#finish(ownBytes(bytes.subarray(at - sizeBytes, at))));
+        continue;
+      }
+      this.#payload ??= Buffer.allocUnsafeSlow(sizeBytes);
+      const took = bytes.copy(this.#payload, this.#payloadFilled, at);
+      this.#payloadFilled += took;
+      at += took;
+      if (this.#payloadFilled < sizeBytes) return frames;
+      frames.push(this.#finish(this.#payload));
+    }
+  }
+
+  #finish(payload: Buffer): ExecFrame {
+    this.#headerFilled = 0;
+    this.#payload = undefined;
+    this.#payloadFilled = 0;
+    return { type: this.#header[0] ?? 0, payload };
+  }
+}
+
+function toBuffer(chunk: Uint8Array): Buffer {
+  return Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+}

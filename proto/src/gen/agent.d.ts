@@ -1,0 +1,1938 @@
+import * as $protobuf from "protobufjs/minimal.js";
+import Long = require("long");
+
+/** Namespace sandboxd. */
+export namespace sandboxd {
+
+    /** Namespace agent. */
+    namespace agent {
+
+        /** Namespace v1. */
+        namespace v1 {
+
+            /**
+             * Properties of a Frame.
+             * @deprecated Use sandboxd.agent.v1.Frame.$Properties instead.
+             */
+            interface IFrame extends sandboxd.agent.v1.Frame.$Properties {
+            }
+
+            /** Represents a Frame. */
+            class Frame {
+
+                /**
+                 * Constructs a new Frame.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Frame.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Frame stream. */
+                stream: number;
+
+                /** Frame flow. */
+                flow: number;
+
+                /** Frame data. */
+                data?: (Uint8Array|null);
+
+                /** Frame end. */
+                end?: (sandboxd.agent.v1.End.$Properties|null);
+
+                /** Frame credit. */
+                credit?: (number|null);
+
+                /** Frame hello. */
+                hello?: (sandboxd.agent.v1.Hello.$Properties|null);
+
+                /** Frame request. */
+                request?: (sandboxd.agent.v1.Request.$Properties|null);
+
+                /** Frame cancel. */
+                cancel?: (sandboxd.agent.v1.Cancel.$Properties|null);
+
+                /** Frame signal. */
+                signal?: (sandboxd.agent.v1.Signal.$Properties|null);
+
+                /** Frame resize. */
+                resize?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                /** Frame ping. */
+                ping?: (sandboxd.agent.v1.Ping.$Properties|null);
+
+                /** Frame helloReply. */
+                helloReply?: (sandboxd.agent.v1.HelloReply.$Properties|null);
+
+                /** Frame started. */
+                started?: (sandboxd.agent.v1.Started.$Properties|null);
+
+                /** Frame result. */
+                result?: (sandboxd.agent.v1.Result.$Properties|null);
+
+                /** Frame pong. */
+                pong?: (sandboxd.agent.v1.Pong.$Properties|null);
+
+                /** Frame part. */
+                part?: (sandboxd.agent.v1.Part.$Properties|null);
+
+                /** Frame whole. */
+                whole: boolean;
+
+                /** Frame body. */
+                body?: ("data"|"end"|"credit"|"hello"|"request"|"cancel"|"signal"|"resize"|"ping"|"helloReply"|"started"|"result"|"pong"|"part");
+
+                /**
+                 * Creates a new Frame instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Frame instance
+                 */
+                static create(properties: sandboxd.agent.v1.Frame.$Shape): sandboxd.agent.v1.Frame & sandboxd.agent.v1.Frame.$Shape;
+                static create(properties?: sandboxd.agent.v1.Frame.$Properties): sandboxd.agent.v1.Frame;
+
+                /**
+                 * Encodes the specified Frame message. Does not implicitly {@link sandboxd.agent.v1.Frame.verify|verify} messages.
+                 * @param message Frame message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Frame.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Frame message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Frame & sandboxd.agent.v1.Frame.$Shape} Frame
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Frame & sandboxd.agent.v1.Frame.$Shape;
+            }
+
+            namespace Frame {
+
+                /** Properties of a Frame. */
+                interface $Properties {
+
+                    /** Frame stream */
+                    stream?: (number|null);
+
+                    /** Frame flow */
+                    flow?: (number|null);
+
+                    /** Frame data */
+                    data?: (Uint8Array|null);
+
+                    /** Frame end */
+                    end?: (sandboxd.agent.v1.End.$Properties|null);
+
+                    /** Frame credit */
+                    credit?: (number|null);
+
+                    /** Frame hello */
+                    hello?: (sandboxd.agent.v1.Hello.$Properties|null);
+
+                    /** Frame request */
+                    request?: (sandboxd.agent.v1.Request.$Properties|null);
+
+                    /** Frame cancel */
+                    cancel?: (sandboxd.agent.v1.Cancel.$Properties|null);
+
+                    /** Frame signal */
+                    signal?: (sandboxd.agent.v1.Signal.$Properties|null);
+
+                    /** Frame resize */
+                    resize?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                    /** Frame ping */
+                    ping?: (sandboxd.agent.v1.Ping.$Properties|null);
+
+                    /** Frame helloReply */
+                    helloReply?: (sandboxd.agent.v1.HelloReply.$Properties|null);
+
+                    /** Frame started */
+                    started?: (sandboxd.agent.v1.Started.$Properties|null);
+
+                    /** Frame result */
+                    result?: (sandboxd.agent.v1.Result.$Properties|null);
+
+                    /** Frame pong */
+                    pong?: (sandboxd.agent.v1.Pong.$Properties|null);
+
+                    /** Frame part */
+                    part?: (sandboxd.agent.v1.Part.$Properties|null);
+
+                    /** Frame whole */
+                    whole?: (boolean|null);
+
+                    /** Frame body */
+                    body?: ("data"|"end"|"credit"|"hello"|"request"|"cancel"|"signal"|"resize"|"ping"|"helloReply"|"started"|"result"|"pong"|"part");
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Narrowed shape of a Frame. */
+                type $Shape = {
+                  stream?: number|null;
+                  flow?: number|null;
+                  data?: Uint8Array|null;
+                  end?: sandboxd.agent.v1.End.$Shape|null;
+                  credit?: number|null;
+                  hello?: sandboxd.agent.v1.Hello.$Shape|null;
+                  request?: sandboxd.agent.v1.Request.$Shape|null;
+                  cancel?: sandboxd.agent.v1.Cancel.$Shape|null;
+                  signal?: sandboxd.agent.v1.Signal.$Shape|null;
+                  resize?: sandboxd.agent.v1.TtySize.$Shape|null;
+                  ping?: sandboxd.agent.v1.Ping.$Shape|null;
+                  helloReply?: sandboxd.agent.v1.HelloReply.$Shape|null;
+                  started?: sandboxd.agent.v1.Started.$Shape|null;
+                  result?: sandboxd.agent.v1.Result.$Shape|null;
+                  pong?: sandboxd.agent.v1.Pong.$Shape|null;
+                  part?: sandboxd.agent.v1.Part.$Shape|null;
+                  whole?: boolean|null;
+                  $unknowns?: Uint8Array[];
+                } & (
+                  ({ body?: undefined; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "data"; data: Uint8Array; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "end"; data?: null; end: sandboxd.agent.v1.End.$Shape; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "credit"; data?: null; end?: null; credit: number; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "hello"; data?: null; end?: null; credit?: null; hello: sandboxd.agent.v1.Hello.$Shape; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "request"; data?: null; end?: null; credit?: null; hello?: null; request: sandboxd.agent.v1.Request.$Shape; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "cancel"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel: sandboxd.agent.v1.Cancel.$Shape; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "signal"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal: sandboxd.agent.v1.Signal.$Shape; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "resize"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize: sandboxd.agent.v1.TtySize.$Shape; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "ping"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping: sandboxd.agent.v1.Ping.$Shape; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "helloReply"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply: sandboxd.agent.v1.HelloReply.$Shape; started?: null; result?: null; pong?: null; part?: null }|{ body?: "started"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started: sandboxd.agent.v1.Started.$Shape; result?: null; pong?: null; part?: null }|{ body?: "result"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result: sandboxd.agent.v1.Result.$Shape; pong?: null; part?: null }|{ body?: "pong"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong: sandboxd.agent.v1.Pong.$Shape; part?: null }|{ body?: "part"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part: sandboxd.agent.v1.Part.$Shape })
+                );
+            }
+
+            /** Flow enum. */
+            enum Flow {
+
+                /** FLOW_IN value */
+                FLOW_IN = 0,
+
+                /** FLOW_OUT value */
+                FLOW_OUT = 1,
+
+                /** FLOW_ERR value */
+                FLOW_ERR = 2
+            }
+
+            /**
+             * Properties of an End.
+             * @deprecated Use sandboxd.agent.v1.End.$Properties instead.
+             */
+            interface IEnd extends sandboxd.agent.v1.End.$Properties {
+            }
+
+            /** Represents an End. */
+            class End {
+
+                /**
+                 * Constructs a new End.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.End.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new End instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns End instance
+                 */
+                static create(properties: sandboxd.agent.v1.End.$Shape): sandboxd.agent.v1.End & sandboxd.agent.v1.End.$Shape;
+                static create(properties?: sandboxd.agent.v1.End.$Properties): sandboxd.agent.v1.End;
+
+                /**
+                 * Encodes the specified End message. Does not implicitly {@link sandboxd.agent.v1.End.verify|verify} messages.
+                 * @param message End message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.End.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes an End message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.End & sandboxd.agent.v1.End.$Shape} End
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.End & sandboxd.agent.v1.End.$Shape;
+            }
+
+            namespace End {
+
+                /** Properties of an End. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of an End. */
+                type $Shape = sandboxd.agent.v1.End.$Properties;
+            }
+
+            /**
+             * Properties of a Part.
+             * @deprecated Use sandboxd.agent.v1.Part.$Properties instead.
+             */
+            interface IPart extends sandboxd.agent.v1.Part.$Properties {
+            }
+
+            /** Represents a Part. */
+            class Part {
+
+                /**
+                 * Constructs a new Part.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Part.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Part bytes. */
+                bytes: Uint8Array;
+
+                /** Part last. */
+                last: boolean;
+
+                /**
+                 * Creates a new Part instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Part instance
+                 */
+                static create(properties: sandboxd.agent.v1.Part.$Shape): sandboxd.agent.v1.Part & sandboxd.agent.v1.Part.$Shape;
+                static create(properties?: sandboxd.agent.v1.Part.$Properties): sandboxd.agent.v1.Part;
+
+                /**
+                 * Encodes the specified Part message. Does not implicitly {@link sandboxd.agent.v1.Part.verify|verify} messages.
+                 * @param message Part message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Part.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Part message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Part & sandboxd.agent.v1.Part.$Shape} Part
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Part & sandboxd.agent.v1.Part.$Shape;
+            }
+
+            namespace Part {
+
+                /** Properties of a Part. */
+                interface $Properties {
+
+                    /** Part bytes */
+                    bytes?: (Uint8Array|null);
+
+                    /** Part last */
+                    last?: (boolean|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Part. */
+                type $Shape = sandboxd.agent.v1.Part.$Properties;
+            }
+
+            /**
+             * Properties of a Hello.
+             * @deprecated Use sandboxd.agent.v1.Hello.$Properties instead.
+             */
+            interface IHello extends sandboxd.agent.v1.Hello.$Properties {
+            }
+
+            /** Represents a Hello. */
+            class Hello {
+
+                /**
+                 * Constructs a new Hello.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Hello.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Hello version. */
+                version: number;
+
+                /** Hello nonce. */
+                nonce: Uint8Array;
+
+                /** Hello incarnation. */
+                incarnation: string;
+
+                /** Hello window. */
+                window: number;
+
+                /**
+                 * Creates a new Hello instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Hello instance
+                 */
+                static create(properties: sandboxd.agent.v1.Hello.$Shape): sandboxd.agent.v1.Hello & sandboxd.agent.v1.Hello.$Shape;
+                static create(properties?: sandboxd.agent.v1.Hello.$Properties): sandboxd.agent.v1.Hello;
+
+                /**
+                 * Encodes the specified Hello message. Does not implicitly {@link sandboxd.agent.v1.Hello.verify|verify} messages.
+                 * @param message Hello message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Hello.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Hello message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Hello & sandboxd.agent.v1.Hello.$Shape} Hello
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Hello & sandboxd.agent.v1.Hello.$Shape;
+            }
+
+            namespace Hello {
+
+                /** Properties of a Hello. */
+                interface $Properties {
+
+                    /** Hello version */
+                    version?: (number|null);
+
+                    /** Hello nonce */
+                    nonce?: (Uint8Array|null);
+
+                    /** Hello incarnation */
+                    incarnation?: (string|null);
+
+                    /** Hello window */
+                    window?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Hello. */
+                type $Shape = sandboxd.agent.v1.Hello.$Properties;
+            }
+
+            /**
+             * Properties of a HelloReply.
+             * @deprecated Use sandboxd.agent.v1.HelloReply.$Properties instead.
+             */
+            interface IHelloReply extends sandboxd.agent.v1.HelloReply.$Properties {
+            }
+
+            /** Represents a HelloReply. */
+            class HelloReply {
+
+                /**
+                 * Constructs a new HelloReply.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.HelloReply.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** HelloReply version. */
+                version: number;
+
+                /** HelloReply nonce. */
+                nonce: Uint8Array;
+
+                /** HelloReply capabilities. */
+                capabilities: string[];
+
+                /** HelloReply window. */
+                window: number;
+
+                /** HelloReply agentVersion. */
+                agentVersion: string;
+
+                /** HelloReply bootId. */
+                bootId: string;
+
+                /** HelloReply agentStartUs. */
+                agentStartUs: number;
+
+                /** HelloReply agentReadyUs. */
+                agentReadyUs: number;
+
+                /**
+                 * Creates a new HelloReply instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns HelloReply instance
+                 */
+                static create(properties: sandboxd.agent.v1.HelloReply.$Shape): sandboxd.agent.v1.HelloReply & sandboxd.agent.v1.HelloReply.$Shape;
+                static create(properties?: sandboxd.agent.v1.HelloReply.$Properties): sandboxd.agent.v1.HelloReply;
+
+                /**
+                 * Encodes the specified HelloReply message. Does not implicitly {@link sandboxd.agent.v1.HelloReply.verify|verify} messages.
+                 * @param message HelloReply message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.HelloReply.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a HelloReply message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.HelloReply & sandboxd.agent.v1.HelloReply.$Shape} HelloReply
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.HelloReply & sandboxd.agent.v1.HelloReply.$Shape;
+            }
+
+            namespace HelloReply {
+
+                /** Properties of a HelloReply. */
+                interface $Properties {
+
+                    /** HelloReply version */
+                    version?: (number|null);
+
+                    /** HelloReply nonce */
+                    nonce?: (Uint8Array|null);
+
+                    /** HelloReply capabilities */
+                    capabilities?: (string[]|null);
+
+                    /** HelloReply window */
+                    window?: (number|null);
+
+                    /** HelloReply agentVersion */
+                    agentVersion?: (string|null);
+
+                    /** HelloReply bootId */
+                    bootId?: (string|null);
+
+                    /** HelloReply agentStartUs */
+                    agentStartUs?: (number|null);
+
+                    /** HelloReply agentReadyUs */
+                    agentReadyUs?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a HelloReply. */
+                type $Shape = sandboxd.agent.v1.HelloReply.$Properties;
+            }
+
+            /**
+             * Properties of a Ping.
+             * @deprecated Use sandboxd.agent.v1.Ping.$Properties instead.
+             */
+            interface IPing extends sandboxd.agent.v1.Ping.$Properties {
+            }
+
+            /** Represents a Ping. */
+            class Ping {
+
+                /**
+                 * Constructs a new Ping.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Ping.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Ping payload. */
+                payload: Uint8Array;
+
+                /**
+                 * Creates a new Ping instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Ping instance
+                 */
+                static create(properties: sandboxd.agent.v1.Ping.$Shape): sandboxd.agent.v1.Ping & sandboxd.agent.v1.Ping.$Shape;
+                static create(properties?: sandboxd.agent.v1.Ping.$Properties): sandboxd.agent.v1.Ping;
+
+                /**
+                 * Encodes the specified Ping message. Does not implicitly {@link sandboxd.agent.v1.Ping.verify|verify} messages.
+                 * @param message Ping message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Ping.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Ping message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Ping & sandboxd.agent.v1.Ping.$Shape} Ping
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Ping & sandboxd.agent.v1.Ping.$Shape;
+            }
+
+            namespace Ping {
+
+                /** Properties of a Ping. */
+                interface $Properties {
+
+                    /** Ping payload */
+                    payload?: (Uint8Array|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Ping. */
+                type $Shape = sandboxd.agent.v1.Ping.$Properties;
+            }
+
+            /**
+             * Properties of a Pong.
+             * @deprecated Use sandboxd.agent.v1.Pong.$Properties instead.
+             */
+            interface IPong extends sandboxd.agent.v1.Pong.$Properties {
+            }
+
+            /** Represents a Pong. */
+            class Pong {
+
+                /**
+                 * Constructs a new Pong.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Pong.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Pong payload. */
+                payload: Uint8Array;
+
+                /**
+                 * Creates a new Pong instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Pong instance
+                 */
+                static create(properties: sandboxd.agent.v1.Pong.$Shape): sandboxd.agent.v1.Pong & sandboxd.agent.v1.Pong.$Shape;
+                static create(properties?: sandboxd.agent.v1.Pong.$Properties): sandboxd.agent.v1.Pong;
+
+                /**
+                 * Encodes the specified Pong message. Does not implicitly {@link sandboxd.agent.v1.Pong.verify|verify} messages.
+                 * @param message Pong message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Pong.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Pong message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Pong & sandboxd.agent.v1.Pong.$Shape} Pong
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Pong & sandboxd.agent.v1.Pong.$Shape;
+            }
+
+            namespace Pong {
+
+                /** Properties of a Pong. */
+                interface $Properties {
+
+                    /** Pong payload */
+                    payload?: (Uint8Array|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Pong. */
+                type $Shape = sandboxd.agent.v1.Pong.$Properties;
+            }
+
+            /**
+             * Properties of a Cancel.
+             * @deprecated Use sandboxd.agent.v1.Cancel.$Properties instead.
+             */
+            interface ICancel extends sandboxd.agent.v1.Cancel.$Properties {
+            }
+
+            /** Represents a Cancel. */
+            class Cancel {
+
+                /**
+                 * Constructs a new Cancel.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Cancel.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new Cancel instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Cancel instance
+                 */
+                static create(properties: sandboxd.agent.v1.Cancel.$Shape): sandboxd.agent.v1.Cancel & sandboxd.agent.v1.Cancel.$Shape;
+                static create(properties?: sandboxd.agent.v1.Cancel.$Properties): sandboxd.agent.v1.Cancel;
+
+                /**
+                 * Encodes the specified Cancel message. Does not implicitly {@link sandboxd.agent.v1.Cancel.verify|verify} messages.
+                 * @param message Cancel message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Cancel.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Cancel message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Cancel & sandboxd.agent.v1.Cancel.$Shape} Cancel
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Cancel & sandboxd.agent.v1.Cancel.$Shape;
+            }
+
+            namespace Cancel {
+
+                /** Properties of a Cancel. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Cancel. */
+                type $Shape = sandboxd.agent.v1.Cancel.$Properties;
+            }
+
+            /**
+             * Properties of a Signal.
+             * @deprecated Use sandboxd.agent.v1.Signal.$Properties instead.
+             */
+            interface ISignal extends sandboxd.agent.v1.Signal.$Properties {
+            }
+
+            /** Represents a Signal. */
+            class Signal {
+
+                /**
+                 * Constructs a new Signal.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Signal.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Signal name. */
+                name: string;
+
+                /**
+                 * Creates a new Signal instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Signal instance
+                 */
+                static create(properties: sandboxd.agent.v1.Signal.$Shape): sandboxd.agent.v1.Signal & sandboxd.agent.v1.Signal.$Shape;
+                static create(properties?: sandboxd.agent.v1.Signal.$Properties): sandboxd.agent.v1.Signal;
+
+                /**
+                 * Encodes the specified Signal message. Does not implicitly {@link sandboxd.agent.v1.Signal.verify|verify} messages.
+                 * @param message Signal message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Signal.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Signal message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Signal & sandboxd.agent.v1.Signal.$Shape} Signal
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Signal & sandboxd.agent.v1.Signal.$Shape;
+            }
+
+            namespace Signal {
+
+                /** Properties of a Signal. */
+                interface $Properties {
+
+                    /** Signal name */
+                    name?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Signal. */
+                type $Shape = sandboxd.agent.v1.Signal.$Properties;
+            }
+
+            /**
+             * Properties of a TtySize.
+             * @deprecated Use sandboxd.agent.v1.TtySize.$Properties instead.
+             */
+            interface ITtySize extends sandboxd.agent.v1.TtySize.$Properties {
+            }
+
+            /** Represents a TtySize. */
+            class TtySize {
+
+                /**
+                 * Constructs a new TtySize.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.TtySize.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** TtySize cols. */
+                cols: number;
+
+                /** TtySize rows. */
+                rows: number;
+
+                /**
+                 * Creates a new TtySize instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns TtySize instance
+                 */
+                static create(properties: sandboxd.agent.v1.TtySize.$Shape): sandboxd.agent.v1.TtySize & sandboxd.agent.v1.TtySize.$Shape;
+                static create(properties?: sandboxd.agent.v1.TtySize.$Properties): sandboxd.agent.v1.TtySize;
+
+                /**
+                 * Encodes the specified TtySize message. Does not implicitly {@link sandboxd.agent.v1.TtySize.verify|verify} messages.
+                 * @param message TtySize message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.TtySize.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a TtySize message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.TtySize & sandboxd.agent.v1.TtySize.$Shape} TtySize
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.TtySize & sandboxd.agent.v1.TtySize.$Shape;
+            }
+
+            namespace TtySize {
+
+                /** Properties of a TtySize. */
+                interface $Properties {
+
+                    /** TtySize cols */
+                    cols?: (number|null);
+
+                    /** TtySize rows */
+                    rows?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a TtySize. */
+                type $Shape = sandboxd.agent.v1.TtySize.$Properties;
+            }
+
+            /**
+             * Properties of a Request.
+             * @deprecated Use sandboxd.agent.v1.Request.$Properties instead.
+             */
+            interface IRequest extends sandboxd.agent.v1.Request.$Properties {
+            }
+
+            /** Represents a Request. */
+            class Request {
+
+                /**
+                 * Constructs a new Request.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Request.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Request exec. */
+                exec?: (sandboxd.agent.v1.Exec.$Properties|null);
+
+                /** Request identity. */
+                identity?: (sandboxd.agent.v1.Identity.$Properties|null);
+
+                /** Request stats. */
+                stats?: (sandboxd.agent.v1.Stats.$Properties|null);
+
+                /** Request powerOff. */
+                powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
+
+                /** Request call. */
+                call?: ("exec"|"identity"|"stats"|"powerOff");
+
+                /**
+                 * Creates a new Request instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Request instance
+                 */
+                static create(properties: sandboxd.agent.v1.Request.$Shape): sandboxd.agent.v1.Request & sandboxd.agent.v1.Request.$Shape;
+                static create(properties?: sandboxd.agent.v1.Request.$Properties): sandboxd.agent.v1.Request;
+
+                /**
+                 * Encodes the specified Request message. Does not implicitly {@link sandboxd.agent.v1.Request.verify|verify} messages.
+                 * @param message Request message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Request.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Request message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Request & sandboxd.agent.v1.Request.$Shape} Request
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Request & sandboxd.agent.v1.Request.$Shape;
+            }
+
+            namespace Request {
+
+                /** Properties of a Request. */
+                interface $Properties {
+
+                    /** Request exec */
+                    exec?: (sandboxd.agent.v1.Exec.$Properties|null);
+
+                    /** Request identity */
+                    identity?: (sandboxd.agent.v1.Identity.$Properties|null);
+
+                    /** Request stats */
+                    stats?: (sandboxd.agent.v1.Stats.$Properties|null);
+
+                    /** Request powerOff */
+                    powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
+
+                    /** Request call */
+                    call?: ("exec"|"identity"|"stats"|"powerOff");
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Narrowed shape of a Request. */
+                type $Shape = {
+                  exec?: sandboxd.agent.v1.Exec.$Shape|null;
+                  identity?: sandboxd.agent.v1.Identity.$Shape|null;
+                  stats?: sandboxd.agent.v1.Stats.$Shape|null;
+                  powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
+                  $unknowns?: Uint8Array[];
+                } & (
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape })
+                );
+            }
+
+            /**
+             * Properties of a Result.
+             * @deprecated Use sandboxd.agent.v1.Result.$Properties instead.
+             */
+            interface IResult extends sandboxd.agent.v1.Result.$Properties {
+            }
+
+            /** Represents a Result. */
+            class Result {
+
+                /**
+                 * Constructs a new Result.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Result.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Result error. */
+                error?: (sandboxd.agent.v1.Error.$Properties|null);
+
+                /** Result exec. */
+                exec?: (sandboxd.agent.v1.ExecResult.$Properties|null);
+
+                /** Result identity. */
+                identity?: (sandboxd.agent.v1.IdentityResult.$Properties|null);
+
+                /** Result stats. */
+                stats?: (sandboxd.agent.v1.StatsResult.$Properties|null);
+
+                /** Result powerOff. */
+                powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
+
+                /** Result value. */
+                value?: ("exec"|"identity"|"stats"|"powerOff");
+
+                /**
+                 * Creates a new Result instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Result instance
+                 */
+                static create(properties: sandboxd.agent.v1.Result.$Shape): sandboxd.agent.v1.Result & sandboxd.agent.v1.Result.$Shape;
+                static create(properties?: sandboxd.agent.v1.Result.$Properties): sandboxd.agent.v1.Result;
+
+                /**
+                 * Encodes the specified Result message. Does not implicitly {@link sandboxd.agent.v1.Result.verify|verify} messages.
+                 * @param message Result message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Result.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Result message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Result & sandboxd.agent.v1.Result.$Shape} Result
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Result & sandboxd.agent.v1.Result.$Shape;
+            }
+
+            namespace Result {
+
+                /** Properties of a Result. */
+                interface $Properties {
+
+                    /** Result error */
+                    error?: (sandboxd.agent.v1.Error.$Properties|null);
+
+                    /** Result exec */
+                    exec?: (sandboxd.agent.v1.ExecResult.$Properties|null);
+
+                    /** Result identity */
+                    identity?: (sandboxd.agent.v1.IdentityResult.$Properties|null);
+
+                    /** Result stats */
+                    stats?: (sandboxd.agent.v1.StatsResult.$Properties|null);
+
+                    /** Result powerOff */
+                    powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
+
+                    /** Result value */
+                    value?: ("exec"|"identity"|"stats"|"powerOff");
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Narrowed shape of a Result. */
+                type $Shape = {
+                  error?: sandboxd.agent.v1.Error.$Shape|null;
+                  exec?: sandboxd.agent.v1.ExecResult.$Shape|null;
+                  identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
+                  stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
+                  powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
+                  $unknowns?: Uint8Array[];
+                } & (
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape })
+                );
+            }
+
+            /**
+             * Properties of an Error.
+             * @deprecated Use sandboxd.agent.v1.Error.$Properties instead.
+             */
+            interface IError extends sandboxd.agent.v1.Error.$Properties {
+            }
+
+            /** Represents an Error. */
+            class Error {
+
+                /**
+                 * Constructs a new Error.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Error.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Error code. */
+                code: string;
+
+                /** Error message. */
+                message: string;
+
+                /**
+                 * Creates a new Error instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Error instance
+                 */
+                static create(properties: sandboxd.agent.v1.Error.$Shape): sandboxd.agent.v1.Error & sandboxd.agent.v1.Error.$Shape;
+                static create(properties?: sandboxd.agent.v1.Error.$Properties): sandboxd.agent.v1.Error;
+
+                /**
+                 * Encodes the specified Error message. Does not implicitly {@link sandboxd.agent.v1.Error.verify|verify} messages.
+                 * @param message Error message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Error.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes an Error message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Error & sandboxd.agent.v1.Error.$Shape} Error
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Error & sandboxd.agent.v1.Error.$Shape;
+            }
+
+            namespace Error {
+
+                /** Properties of an Error. */
+                interface $Properties {
+
+                    /** Error code */
+                    code?: (string|null);
+
+                    /** Error message */
+                    message?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of an Error. */
+                type $Shape = sandboxd.agent.v1.Error.$Properties;
+            }
+
+            /**
+             * Properties of a Started.
+             * @deprecated Use sandboxd.agent.v1.Started.$Properties instead.
+             */
+            interface IStarted extends sandboxd.agent.v1.Started.$Properties {
+            }
+
+            /** Represents a Started. */
+            class Started {
+
+                /**
+                 * Constructs a new Started.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Started.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Started pid. */
+                pid: number;
+
+                /**
+                 * Creates a new Started instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Started instance
+                 */
+                static create(properties: sandboxd.agent.v1.Started.$Shape): sandboxd.agent.v1.Started & sandboxd.agent.v1.Started.$Shape;
+                static create(properties?: sandboxd.agent.v1.Started.$Properties): sandboxd.agent.v1.Started;
+
+                /**
+                 * Encodes the specified Started message. Does not implicitly {@link sandboxd.agent.v1.Started.verify|verify} messages.
+                 * @param message Started message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Started.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Started message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Started & sandboxd.agent.v1.Started.$Shape} Started
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Started & sandboxd.agent.v1.Started.$Shape;
+            }
+
+            namespace Started {
+
+                /** Properties of a Started. */
+                interface $Properties {
+
+                    /** Started pid */
+                    pid?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Started. */
+                type $Shape = sandboxd.agent.v1.Started.$Properties;
+            }
+
+            /**
+             * Properties of an Exec.
+             * @deprecated Use sandboxd.agent.v1.Exec.$Properties instead.
+             */
+            interface IExec extends sandboxd.agent.v1.Exec.$Properties {
+            }
+
+            /** Represents an Exec. */
+            class Exec {
+
+                /**
+                 * Constructs a new Exec.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Exec.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Exec cmd. */
+                cmd: string[];
+
+                /** Exec env. */
+                env: string[];
+
+                /** Exec cwd. */
+                cwd: string;
+
+                /** Exec user. */
+                user: string;
+
+                /** Exec timeoutMs. */
+                timeoutMs: number;
+
+                /** Exec stdin. */
+                stdin: boolean;
+
+                /** Exec tty. */
+                tty?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                /**
+                 * Creates a new Exec instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Exec instance
+                 */
+                static create(properties: sandboxd.agent.v1.Exec.$Shape): sandboxd.agent.v1.Exec & sandboxd.agent.v1.Exec.$Shape;
+                static create(properties?: sandboxd.agent.v1.Exec.$Properties): sandboxd.agent.v1.Exec;
+
+                /**
+                 * Encodes the specified Exec message. Does not implicitly {@link sandboxd.agent.v1.Exec.verify|verify} messages.
+                 * @param message Exec message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Exec.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes an Exec message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Exec & sandboxd.agent.v1.Exec.$Shape} Exec
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Exec & sandboxd.agent.v1.Exec.$Shape;
+            }
+
+            namespace Exec {
+
+                /** Properties of an Exec. */
+                interface $Properties {
+
+                    /** Exec cmd */
+                    cmd?: (string[]|null);
+
+                    /** Exec env */
+                    env?: (string[]|null);
+
+                    /** Exec cwd */
+                    cwd?: (string|null);
+
+                    /** Exec user */
+                    user?: (string|null);
+
+                    /** Exec timeoutMs */
+                    timeoutMs?: (number|null);
+
+                    /** Exec stdin */
+                    stdin?: (boolean|null);
+
+                    /** Exec tty */
+                    tty?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of an Exec. */
+                type $Shape = sandboxd.agent.v1.Exec.$Properties;
+            }
+
+            /**
+             * Properties of an ExecResult.
+             * @deprecated Use sandboxd.agent.v1.ExecResult.$Properties instead.
+             */
+            interface IExecResult extends sandboxd.agent.v1.ExecResult.$Properties {
+            }
+
+            /** Represents an ExecResult. */
+            class ExecResult {
+
+                /**
+                 * Constructs a new ExecResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ExecResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ExecResult exitCode. */
+                exitCode: number;
+
+                /** ExecResult durationUs. */
+                durationUs: number;
+
+                /** ExecResult signal. */
+                signal: string;
+
+                /** ExecResult timedOut. */
+                timedOut: boolean;
+
+                /** ExecResult oomKilled. */
+                oomKilled: boolean;
+
+                /** ExecResult error. */
+                error: string;
+
+                /** ExecResult usage. */
+                usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
+
+                /**
+                 * Creates a new ExecResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ExecResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.ExecResult.$Shape): sandboxd.agent.v1.ExecResult & sandboxd.agent.v1.ExecResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.ExecResult.$Properties): sandboxd.agent.v1.ExecResult;
+
+                /**
+                 * Encodes the specified ExecResult message. Does not implicitly {@link sandboxd.agent.v1.ExecResult.verify|verify} messages.
+                 * @param message ExecResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ExecResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes an ExecResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ExecResult & sandboxd.agent.v1.ExecResult.$Shape} ExecResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ExecResult & sandboxd.agent.v1.ExecResult.$Shape;
+            }
+
+            namespace ExecResult {
+
+                /** Properties of an ExecResult. */
+                interface $Properties {
+
+                    /** ExecResult exitCode */
+                    exitCode?: (number|null);
+
+                    /** ExecResult durationUs */
+                    durationUs?: (number|null);
+
+                    /** ExecResult signal */
+                    signal?: (string|null);
+
+                    /** ExecResult timedOut */
+                    timedOut?: (boolean|null);
+
+                    /** ExecResult oomKilled */
+                    oomKilled?: (boolean|null);
+
+                    /** ExecResult error */
+                    error?: (string|null);
+
+                    /** ExecResult usage */
+                    usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of an ExecResult. */
+                type $Shape = sandboxd.agent.v1.ExecResult.$Properties;
+            }
+
+            /**
+             * Properties of a ResourceUsage.
+             * @deprecated Use sandboxd.agent.v1.ResourceUsage.$Properties instead.
+             */
+            interface IResourceUsage extends sandboxd.agent.v1.ResourceUsage.$Properties {
+            }
+
+            /** Represents a ResourceUsage. */
+            class ResourceUsage {
+
+                /**
+                 * Constructs a new ResourceUsage.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ResourceUsage.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ResourceUsage cpuUserUs. */
+                cpuUserUs: number;
+
+                /** ResourceUsage cpuSysUs. */
+                cpuSysUs: number;
+
+                /** ResourceUsage peakMemoryBytes. */
+                peakMemoryBytes: number;
+
+                /** ResourceUsage pageFaultsMajor. */
+                pageFaultsMajor: number;
+
+                /** ResourceUsage contextSwitchesInvoluntary. */
+                contextSwitchesInvoluntary: number;
+
+                /** ResourceUsage ioReadBytes. */
+                ioReadBytes: number;
+
+                /** ResourceUsage ioWriteBytes. */
+                ioWriteBytes: number;
+
+                /**
+                 * Creates a new ResourceUsage instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ResourceUsage instance
+                 */
+                static create(properties: sandboxd.agent.v1.ResourceUsage.$Shape): sandboxd.agent.v1.ResourceUsage & sandboxd.agent.v1.ResourceUsage.$Shape;
+                static create(properties?: sandboxd.agent.v1.ResourceUsage.$Properties): sandboxd.agent.v1.ResourceUsage;
+
+                /**
+                 * Encodes the specified ResourceUsage message. Does not implicitly {@link sandboxd.agent.v1.ResourceUsage.verify|verify} messages.
+                 * @param message ResourceUsage message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ResourceUsage.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ResourceUsage message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ResourceUsage & sandboxd.agent.v1.ResourceUsage.$Shape} ResourceUsage
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ResourceUsage & sandboxd.agent.v1.ResourceUsage.$Shape;
+            }
+
+            namespace ResourceUsage {
+
+                /** Properties of a ResourceUsage. */
+                interface $Properties {
+
+                    /** ResourceUsage cpuUserUs */
+                    cpuUserUs?: (number|null);
+
+                    /** ResourceUsage cpuSysUs */
+                    cpuSysUs?: (number|null);
+
+                    /** ResourceUsage peakMemoryBytes */
+                    peakMemoryBytes?: (number|null);
+
+                    /** ResourceUsage pageFaultsMajor */
+                    pageFaultsMajor?: (number|null);
+
+                    /** ResourceUsage contextSwitchesInvoluntary */
+                    contextSwitchesInvoluntary?: (number|null);
+
+                    /** ResourceUsage ioReadBytes */
+                    ioReadBytes?: (number|null);
+
+                    /** ResourceUsage ioWriteBytes */
+                    ioWriteBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ResourceUsage. */
+                type $Shape = sandboxd.agent.v1.ResourceUsage.$Properties;
+            }
+
+            /**
+             * Properties of an Identity.
+             * @deprecated Use sandboxd.agent.v1.Identity.$Properties instead.
+             */
+            interface IIdentity extends sandboxd.agent.v1.Identity.$Properties {
+            }
+
+            /** Represents an Identity. */
+            class Identity {
+
+                /**
+                 * Constructs a new Identity.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Identity.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Identity sandboxId. */
+                sandboxId: string;
+
+                /** Identity hostname. */
+                hostname: string;
+
+                /** Identity machineId. */
+                machineId: string;
+
+                /** Identity entropy. */
+                entropy: Uint8Array;
+
+                /** Identity unixTimeUs. */
+                unixTimeUs: number;
+
+                /**
+                 * Creates a new Identity instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Identity instance
+                 */
+                static create(properties: sandboxd.agent.v1.Identity.$Shape): sandboxd.agent.v1.Identity & sandboxd.agent.v1.Identity.$Shape;
+                static create(properties?: sandboxd.agent.v1.Identity.$Properties): sandboxd.agent.v1.Identity;
+
+                /**
+                 * Encodes the specified Identity message. Does not implicitly {@link sandboxd.agent.v1.Identity.verify|verify} messages.
+                 * @param message Identity message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Identity.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes an Identity message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Identity & sandboxd.agent.v1.Identity.$Shape} Identity
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Identity & sandboxd.agent.v1.Identity.$Shape;
+            }
+
+            namespace Identity {
+
+                /** Properties of an Identity. */
+                interface $Properties {
+
+                    /** Identity sandboxId */
+                    sandboxId?: (string|null);
+
+                    /** Identity hostname */
+                    hostname?: (string|null);
+
+                    /** Identity machineId */
+                    machineId?: (string|null);
+
+                    /** Identity entropy */
+                    entropy?: (Uint8Array|null);
+
+                    /** Identity unixTimeUs */
+                    unixTimeUs?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of an Identity. */
+                type $Shape = sandboxd.agent.v1.Identity.$Properties;
+            }
+
+            /**
+             * Properties of an IdentityResult.
+             * @deprecated Use sandboxd.agent.v1.IdentityResult.$Properties instead.
+             */
+            interface IIdentityResult extends sandboxd.agent.v1.IdentityResult.$Properties {
+            }
+
+            /** Represents an IdentityResult. */
+            class IdentityResult {
+
+                /**
+                 * Constructs a new IdentityResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.IdentityResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new IdentityResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns IdentityResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.IdentityResult.$Shape): sandboxd.agent.v1.IdentityResult & sandboxd.agent.v1.IdentityResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.IdentityResult.$Properties): sandboxd.agent.v1.IdentityResult;
+
+                /**
+                 * Encodes the specified IdentityResult message. Does not implicitly {@link sandboxd.agent.v1.IdentityResult.verify|verify} messages.
+                 * @param message IdentityResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.IdentityResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes an IdentityResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.IdentityResult & sandboxd.agent.v1.IdentityResult.$Shape} IdentityResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.IdentityResult & sandboxd.agent.v1.IdentityResult.$Shape;
+            }
+
+            namespace IdentityResult {
+
+                /** Properties of an IdentityResult. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of an IdentityResult. */
+                type $Shape = sandboxd.agent.v1.IdentityResult.$Properties;
+            }
+
+            /**
+             * Properties of a Stats.
+             * @deprecated Use sandboxd.agent.v1.Stats.$Properties instead.
+             */
+            interface IStats extends sandboxd.agent.v1.Stats.$Properties {
+            }
+
+            /** Represents a Stats. */
+            class Stats {
+
+                /**
+                 * Constructs a new Stats.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Stats.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new Stats instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Stats instance
+                 */
+                static create(properties: sandboxd.agent.v1.Stats.$Shape): sandboxd.agent.v1.Stats & sandboxd.agent.v1.Stats.$Shape;
+                static create(properties?: sandboxd.agent.v1.Stats.$Properties): sandboxd.agent.v1.Stats;
+
+                /**
+                 * Encodes the specified Stats message. Does not implicitly {@link sandboxd.agent.v1.Stats.verify|verify} messages.
+                 * @param message Stats message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Stats.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Stats message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Stats & sandboxd.agent.v1.Stats.$Shape} Stats
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Stats & sandboxd.agent.v1.Stats.$Shape;
+            }
+
+            namespace Stats {
+
+                /** Properties of a Stats. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Stats. */
+                type $Shape = sandboxd.agent.v1.Stats.$Properties;
+            }
+
+            /**
+             * Properties of a StatsResult.
+             * @deprecated Use sandboxd.agent.v1.StatsResult.$Properties instead.
+             */
+            interface IStatsResult extends sandboxd.agent.v1.StatsResult.$Properties {
+            }
+
+            /** Represents a StatsResult. */
+            class StatsResult {
+
+                /**
+                 * Constructs a new StatsResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.StatsResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** StatsResult agentRssBytes. */
+                agentRssBytes: number;
+
+                /** StatsResult agentPssBytes. */
+                agentPssBytes: number;
+
+                /** StatsResult agentAnonBytes. */
+                agentAnonBytes: number;
+
+                /** StatsResult memoryTotalBytes. */
+                memoryTotalBytes: number;
+
+                /** StatsResult memoryAvailableBytes. */
+                memoryAvailableBytes: number;
+
+                /** StatsResult openFds. */
+                openFds: number;
+
+                /** StatsResult execCgroups. */
+                execCgroups: number;
+
+                /** StatsResult streams. */
+                streams: number;
+
+                /** StatsResult processes. */
+                processes: number;
+
+                /**
+                 * Creates a new StatsResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns StatsResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.StatsResult.$Shape): sandboxd.agent.v1.StatsResult & sandboxd.agent.v1.StatsResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.StatsResult.$Properties): sandboxd.agent.v1.StatsResult;
+
+                /**
+                 * Encodes the specified StatsResult message. Does not implicitly {@link sandboxd.agent.v1.StatsResult.verify|verify} messages.
+                 * @param message StatsResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.StatsResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a StatsResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.StatsResult & sandboxd.agent.v1.StatsResult.$Shape} StatsResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.StatsResult & sandboxd.agent.v1.StatsResult.$Shape;
+            }
+
+            namespace StatsResult {
+
+                /** Properties of a StatsResult. */
+                interface $Properties {
+
+                    /** StatsResult agentRssBytes */
+                    agentRssBytes?: (number|null);
+
+                    /** StatsResult agentPssBytes */
+                    agentPssBytes?: (number|null);
+
+                    /** StatsResult agentAnonBytes */
+                    agentAnonBytes?: (number|null);
+
+                    /** StatsResult memoryTotalBytes */
+                    memoryTotalBytes?: (number|null);
+
+                    /** StatsResult memoryAvailableBytes */
+                    memoryAvailableBytes?: (number|null);
+
+                    /** StatsResult openFds */
+                    openFds?: (number|null);
+
+                    /** StatsResult execCgroups */
+                    execCgroups?: (number|null);
+
+                    /** StatsResult streams */
+                    streams?: (number|null);
+
+                    /** StatsResult processes */
+                    processes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a StatsResult. */
+                type $Shape = sandboxd.agent.v1.StatsResult.$Properties;
+            }
+
+            /**
+             * Properties of a PowerOff.
+             * @deprecated Use sandboxd.agent.v1.PowerOff.$Properties instead.
+             */
+            interface IPowerOff extends sandboxd.agent.v1.PowerOff.$Properties {
+            }
+
+            /** Represents a PowerOff. */
+            class PowerOff {
+
+                /**
+                 * Constructs a new PowerOff.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.PowerOff.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new PowerOff instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns PowerOff instance
+                 */
+                static create(properties: sandboxd.agent.v1.PowerOff.$Shape): sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape;
+                static create(properties?: sandboxd.agent.v1.PowerOff.$Properties): sandboxd.agent.v1.PowerOff;
+
+                /**
+                 * Encodes the specified PowerOff message. Does not implicitly {@link sandboxd.agent.v1.PowerOff.verify|verify} messages.
+                 * @param message PowerOff message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.PowerOff.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a PowerOff message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape} PowerOff
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape;
+            }
+
+            namespace PowerOff {
+
+                /** Properties of a PowerOff. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a PowerOff. */
+                type $Shape = sandboxd.agent.v1.PowerOff.$Properties;
+            }
+
+            /**
+             * Properties of a PowerOffResult.
+             * @deprecated Use sandboxd.agent.v1.PowerOffResult.$Properties instead.
+             */
+            interface IPowerOffResult extends sandboxd.agent.v1.PowerOffResult.$Properties {
+            }
+
+            /** Represents a PowerOffResult. */
+            class PowerOffResult {
+
+                /**
+                 * Constructs a new PowerOffResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.PowerOffResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new PowerOffResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns PowerOffResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.PowerOffResult.$Shape): sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.PowerOffResult.$Properties): sandboxd.agent.v1.PowerOffResult;
+
+                /**
+                 * Encodes the specified PowerOffResult message. Does not implicitly {@link sandboxd.agent.v1.PowerOffResult.verify|verify} messages.
+                 * @param message PowerOffResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.PowerOffResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a PowerOffResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape} PowerOffResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape;
+            }
+
+            namespace PowerOffResult {
+
+                /** Properties of a PowerOffResult. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a PowerOffResult. */
+                type $Shape = sandboxd.agent.v1.PowerOffResult.$Properties;
+            }
+        }
+    }
+}

@@ -1,0 +1,4776 @@
+/*eslint-disable block-scoped-var, id-length, no-control-regex, no-magic-numbers, no-mixed-operators, no-prototype-builtins, no-redeclare, no-shadow, no-var, sort-vars, default-case, jsdoc/require-param*/
+import $protobuf from "protobufjs/minimal.js";
+
+// Common aliases
+const $Reader = $protobuf.Reader, $Writer = $protobuf.Writer, $util = $protobuf.util;
+const $Object = $util.global.Object, $undefined = $util.global.undefined, $Error = $util.global.Error, $RangeError = $util.global.RangeError;
+
+// Exported root namespace
+const $root = $protobuf.roots["default"] || ($protobuf.roots["default"] = {});
+
+export const sandboxd = $root.sandboxd = (() => {
+
+    /**
+     * Namespace sandboxd.
+     * @exports sandboxd
+     * @namespace
+     */
+    const sandboxd = {};
+
+    sandboxd.agent = (function() {
+
+        /**
+         * Namespace agent.
+         * @memberof sandboxd
+         * @namespace
+         */
+        const agent = {};
+
+        agent.v1 = (function() {
+
+            /**
+             * Namespace v1.
+             * @memberof sandboxd.agent
+             * @namespace
+             */
+            const v1 = {};
+
+            v1.Frame = (function() {
+
+                /**
+                 * Properties of a Frame.
+                 * @typedef {Object} sandboxd.agent.v1.Frame.$Properties
+                 * @property {number|null} [stream] Frame stream
+                 * @property {number|null} [flow] Frame flow
+                 * @property {Uint8Array|null} [data] Frame data
+                 * @property {sandboxd.agent.v1.End.$Properties|null} [end] Frame end
+                 * @property {number|null} [credit] Frame credit
+                 * @property {sandboxd.agent.v1.Hello.$Properties|null} [hello] Frame hello
+                 * @property {sandboxd.agent.v1.Request.$Properties|null} [request] Frame request
+                 * @property {sandboxd.agent.v1.Cancel.$Properties|null} [cancel] Frame cancel
+                 * @property {sandboxd.agent.v1.Signal.$Properties|null} [signal] Frame signal
+                 * @property {sandboxd.agent.v1.TtySize.$Properties|null} [resize] Frame resize
+                 * @property {sandboxd.agent.v1.Ping.$Properties|null} [ping] Frame ping
+                 * @property {sandboxd.agent.v1.HelloReply.$Properties|null} [helloReply] Frame helloReply
+                 * @property {sandboxd.agent.v1.Started.$Properties|null} [started] Frame started
+                 * @property {sandboxd.agent.v1.Result.$Properties|null} [result] Frame result
+                 * @property {sandboxd.agent.v1.Pong.$Properties|null} [pong] Frame pong
+                 * @property {sandboxd.agent.v1.Part.$Properties|null} [part] Frame part
+                 * @property {boolean|null} [whole] Frame whole
+                 * @property {"data"|"end"|"credit"|"hello"|"request"|"cancel"|"signal"|"resize"|"ping"|"helloReply"|"started"|"result"|"pong"|"part"} [body] Frame body
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Frame.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFrame
+                 * @augments sandboxd.agent.v1.Frame.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Frame.$Properties instead.
+                 */
+
+                /**
+                 * Narrowed shape of a Frame.
+                 * @typedef {{
+                 *   stream?: number|null;
+                 *   flow?: number|null;
+                 *   data?: Uint8Array|null;
+                 *   end?: sandboxd.agent.v1.End.$Shape|null;
+                 *   credit?: number|null;
+                 *   hello?: sandboxd.agent.v1.Hello.$Shape|null;
+                 *   request?: sandboxd.agent.v1.Request.$Shape|null;
+                 *   cancel?: sandboxd.agent.v1.Cancel.$Shape|null;
+                 *   signal?: sandboxd.agent.v1.Signal.$Shape|null;
+                 *   resize?: sandboxd.agent.v1.TtySize.$Shape|null;
+                 *   ping?: sandboxd.agent.v1.Ping.$Shape|null;
+                 *   helloReply?: sandboxd.agent.v1.HelloReply.$Shape|null;
+                 *   started?: sandboxd.agent.v1.Started.$Shape|null;
+                 *   result?: sandboxd.agent.v1.Result.$Shape|null;
+                 *   pong?: sandboxd.agent.v1.Pong.$Shape|null;
+                 *   part?: sandboxd.agent.v1.Part.$Shape|null;
+                 *   whole?: boolean|null;
+                 *   $unknowns?: Array.<Uint8Array>;
+                 * } & (
+                 *   ({ body?: undefined; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "data"; data: Uint8Array; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "end"; data?: null; end: sandboxd.agent.v1.End.$Shape; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "credit"; data?: null; end?: null; credit: number; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "hello"; data?: null; end?: null; credit?: null; hello: sandboxd.agent.v1.Hello.$Shape; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "request"; data?: null; end?: null; credit?: null; hello?: null; request: sandboxd.agent.v1.Request.$Shape; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "cancel"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel: sandboxd.agent.v1.Cancel.$Shape; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "signal"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal: sandboxd.agent.v1.Signal.$Shape; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "resize"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize: sandboxd.agent.v1.TtySize.$Shape; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "ping"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping: sandboxd.agent.v1.Ping.$Shape; helloReply?: null; started?: null; result?: null; pong?: null; part?: null }|{ body?: "helloReply"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply: sandboxd.agent.v1.HelloReply.$Shape; started?: null; result?: null; pong?: null; part?: null }|{ body?: "started"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started: sandboxd.agent.v1.Started.$Shape; result?: null; pong?: null; part?: null }|{ body?: "result"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result: sandboxd.agent.v1.Result.$Shape; pong?: null; part?: null }|{ body?: "pong"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong: sandboxd.agent.v1.Pong.$Shape; part?: null }|{ body?: "part"; data?: null; end?: null; credit?: null; hello?: null; request?: null; cancel?: null; signal?: null; resize?: null; ping?: null; helloReply?: null; started?: null; result?: null; pong?: null; part: sandboxd.agent.v1.Part.$Shape })
+                 * )} sandboxd.agent.v1.Frame.$Shape
+                 */
+
+                /**
+                 * Constructs a new Frame.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Frame.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Frame.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Frame = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Frame stream.
+                 * @member {number} stream
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.stream = 0;
+
+                /**
+                 * Frame flow.
+                 * @member {number} flow
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.flow = 0;
+
+                /**
+                 * Frame data.
+                 * @member {Uint8Array|null|undefined} data
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.data = null;
+
+                /**
+                 * Frame end.
+                 * @member {sandboxd.agent.v1.End.$Properties|null|undefined} end
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.end = null;
+
+                /**
+                 * Frame credit.
+                 * @member {number|null|undefined} credit
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.credit = null;
+
+                /**
+                 * Frame hello.
+                 * @member {sandboxd.agent.v1.Hello.$Properties|null|undefined} hello
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.hello = null;
+
+                /**
+                 * Frame request.
+                 * @member {sandboxd.agent.v1.Request.$Properties|null|undefined} request
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.request = null;
+
+                /**
+                 * Frame cancel.
+                 * @member {sandboxd.agent.v1.Cancel.$Properties|null|undefined} cancel
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.cancel = null;
+
+                /**
+                 * Frame signal.
+                 * @member {sandboxd.agent.v1.Signal.$Properties|null|undefined} signal
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.signal = null;
+
+                /**
+                 * Frame resize.
+                 * @member {sandboxd.agent.v1.TtySize.$Properties|null|undefined} resize
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.resize = null;
+
+                /**
+                 * Frame ping.
+                 * @member {sandboxd.agent.v1.Ping.$Properties|null|undefined} ping
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.ping = null;
+
+                /**
+                 * Frame helloReply.
+                 * @member {sandboxd.agent.v1.HelloReply.$Properties|null|undefined} helloReply
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.helloReply = null;
+
+                /**
+                 * Frame started.
+                 * @member {sandboxd.agent.v1.Started.$Properties|null|undefined} started
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.started = null;
+
+                /**
+                 * Frame result.
+                 * @member {sandboxd.agent.v1.Result.$Properties|null|undefined} result
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.result = null;
+
+                /**
+                 * Frame pong.
+                 * @member {sandboxd.agent.v1.Pong.$Properties|null|undefined} pong
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.pong = null;
+
+                /**
+                 * Frame part.
+                 * @member {sandboxd.agent.v1.Part.$Properties|null|undefined} part
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.part = null;
+
+                /**
+                 * Frame whole.
+                 * @member {boolean} whole
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                Frame.prototype.whole = false;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                /**
+                 * Frame body.
+                 * @member {"data"|"end"|"credit"|"hello"|"request"|"cancel"|"signal"|"resize"|"ping"|"helloReply"|"started"|"result"|"pong"|"part"|undefined} body
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @instance
+                 */
+                $Object.defineProperty(Frame.prototype, "body", {
+                    get: $util.oneOfGetter($oneOfFields = ["data", "end", "credit", "hello", "request", "cancel", "signal", "resize", "ping", "helloReply", "started", "result", "pong", "part"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new Frame instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @static
+                 * @param {sandboxd.agent.v1.Frame.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Frame} Frame instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Frame.$Shape): sandboxd.agent.v1.Frame & sandboxd.agent.v1.Frame.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Frame.$Properties): sandboxd.agent.v1.Frame;
+                 * }}
+                 */
+                Frame.create = function(properties) {
+                    return new Frame(properties);
+                };
+
+                /**
+                 * Encodes the specified Frame message. Does not implicitly {@link sandboxd.agent.v1.Frame.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @static
+                 * @param {sandboxd.agent.v1.Frame.$Properties} message Frame message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Frame.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.stream != null && $Object.hasOwnProperty.call(message, "stream") && message.stream !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.stream);
+                    if (message.flow != null && $Object.hasOwnProperty.call(message, "flow") && message.flow !== 0)
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint32(message.flow);
+                    if (message.data != null && $Object.hasOwnProperty.call(message, "data"))
+                        writer.uint32(/* id 3, wireType 2 =*/26).bytes(message.data);
+                    if (message.end != null && $Object.hasOwnProperty.call(message, "end"))
+                        $root.sandboxd.agent.v1.End.encode(message.end, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.credit != null && $Object.hasOwnProperty.call(message, "credit"))
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint32(message.credit);
+                    if (message.hello != null && $Object.hasOwnProperty.call(message, "hello"))
+                        $root.sandboxd.agent.v1.Hello.encode(message.hello, writer.uint32(/* id 6, wireType 2 =*/50).fork(), _depth + 1).ldelim();
+                    if (message.request != null && $Object.hasOwnProperty.call(message, "request"))
+                        $root.sandboxd.agent.v1.Request.encode(message.request, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.cancel != null && $Object.hasOwnProperty.call(message, "cancel"))
+                        $root.sandboxd.agent.v1.Cancel.encode(message.cancel, writer.uint32(/* id 8, wireType 2 =*/66).fork(), _depth + 1).ldelim();
+                    if (message.signal != null && $Object.hasOwnProperty.call(message, "signal"))
+                        $root.sandboxd.agent.v1.Signal.encode(message.signal, writer.uint32(/* id 9, wireType 2 =*/74).fork(), _depth + 1).ldelim();
+                    if (message.resize != null && $Object.hasOwnProperty.call(message, "resize"))
+                        $root.sandboxd.agent.v1.TtySize.encode(message.resize, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
+                    if (message.ping != null && $Object.hasOwnProperty.call(message, "ping"))
+                        $root.sandboxd.agent.v1.Ping.encode(message.ping, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
+                    if (message.helloReply != null && $Object.hasOwnProperty.call(message, "helloReply"))
+                        $root.sandboxd.agent.v1.HelloReply.encode(message.helloReply, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
+                    if (message.started != null && $Object.hasOwnProperty.call(message, "started"))
+                        $root.sandboxd.agent.v1.Started.encode(message.started, writer.uint32(/* id 13, wireType 2 =*/106).fork(), _depth + 1).ldelim();
+                    if (message.result != null && $Object.hasOwnProperty.call(message, "result"))
+                        $root.sandboxd.agent.v1.Result.encode(message.result, writer.uint32(/* id 14, wireType 2 =*/114).fork(), _depth + 1).ldelim();
+                    if (message.pong != null && $Object.hasOwnProperty.call(message, "pong"))
+                        $root.sandboxd.agent.v1.Pong.encode(message.pong, writer.uint32(/* id 15, wireType 2 =*/122).fork(), _depth + 1).ldelim();
+                    if (message.part != null && $Object.hasOwnProperty.call(message, "part"))
+                        $root.sandboxd.agent.v1.Part.encode(message.part, writer.uint32(/* id 16, wireType 2 =*/130).fork(), _depth + 1).ldelim();
+                    if (message.whole != null && $Object.hasOwnProperty.call(message, "whole") && message.whole !== false)
+                        writer.uint32(/* id 17, wireType 0 =*/136).bool(message.whole);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Frame message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Frame
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Frame & sandboxd.agent.v1.Frame.$Shape} Frame
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Frame.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Frame();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.stream = value;
+                                else
+                                    delete message.stream;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.flow = value;
+                                else
+                                    delete message.flow;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                message.data = reader.bytes();
+                                message.body = "data";
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                message.end = $root.sandboxd.agent.v1.End.decode(reader, reader.size(), $undefined, _depth + 1, message.end);
+                                message.body = "end";
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                message.credit = reader.uint32();
+                                message.body = "credit";
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 2)
+                                    break;
+                                message.hello = $root.sandboxd.agent.v1.Hello.decode(reader, reader.size(), $undefined, _depth + 1, message.hello);
+                                message.body = "hello";
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 2)
+                                    break;
+                                message.request = $root.sandboxd.agent.v1.Request.decode(reader, reader.size(), $undefined, _depth + 1, message.request);
+                                message.body = "request";
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 2)
+                                    break;
+                                message.cancel = $root.sandboxd.agent.v1.Cancel.decode(reader, reader.size(), $undefined, _depth + 1, message.cancel);
+                                message.body = "cancel";
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 2)
+                                    break;
+                                message.signal = $root.sandboxd.agent.v1.Signal.decode(reader, reader.size(), $undefined, _depth + 1, message.signal);
+                                message.body = "signal";
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                message.resize = $root.sandboxd.agent.v1.TtySize.decode(reader, reader.size(), $undefined, _depth + 1, message.resize);
+                                message.body = "resize";
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 2)
+                                    break;
+                                message.ping = $root.sandboxd.agent.v1.Ping.decode(reader, reader.size(), $undefined, _depth + 1, message.ping);
+                                message.body = "ping";
+                                continue;
+                            }
+                        case 12: {
+                                if (wireType !== 2)
+                                    break;
+                                message.helloReply = $root.sandboxd.agent.v1.HelloReply.decode(reader, reader.size(), $undefined, _depth + 1, message.helloReply);
+                                message.body = "helloReply";
+                                continue;
+                            }
+                        case 13: {
+                                if (wireType !== 2)
+                                    break;
+                                message.started = $root.sandboxd.agent.v1.Started.decode(reader, reader.size(), $undefined, _depth + 1, message.started);
+                                message.body = "started";
+                                continue;
+                            }
+                        case 14: {
+                                if (wireType !== 2)
+                                    break;
+                                message.result = $root.sandboxd.agent.v1.Result.decode(reader, reader.size(), $undefined, _depth + 1, message.result);
+                                message.body = "result";
+                                continue;
+                            }
+                        case 15: {
+                                if (wireType !== 2)
+                                    break;
+                                message.pong = $root.sandboxd.agent.v1.Pong.decode(reader, reader.size(), $undefined, _depth + 1, message.pong);
+                                message.body = "pong";
+                                continue;
+                            }
+                        case 16: {
+                                if (wireType !== 2)
+                                    break;
+                                message.part = $root.sandboxd.agent.v1.Part.decode(reader, reader.size(), $undefined, _depth + 1, message.part);
+                                message.body = "part";
+                                continue;
+                            }
+                        case 17: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.whole = value;
+                                else
+                                    delete message.whole;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Frame;
+            })();
+
+            /**
+             * Flow enum.
+             * @name sandboxd.agent.v1.Flow
+             * @enum {number}
+             * @property {number} FLOW_IN=0 FLOW_IN value
+             * @property {number} FLOW_OUT=1 FLOW_OUT value
+             * @property {number} FLOW_ERR=2 FLOW_ERR value
+             */
+            v1.Flow = (function() {
+                const valuesById = $Object.create(null), values = $Object.create(valuesById);
+                values[valuesById[0] = "FLOW_IN"] = 0;
+                values[valuesById[1] = "FLOW_OUT"] = 1;
+                values[valuesById[2] = "FLOW_ERR"] = 2;
+                return values;
+            })();
+
+            v1.End = (function() {
+
+                /**
+                 * Properties of an End.
+                 * @typedef {Object} sandboxd.agent.v1.End.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of an End.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IEnd
+                 * @augments sandboxd.agent.v1.End.$Properties
+                 * @deprecated Use sandboxd.agent.v1.End.$Properties instead.
+                 */
+
+                /**
+                 * Shape of an End.
+                 * @typedef {sandboxd.agent.v1.End.$Properties} sandboxd.agent.v1.End.$Shape
+                 */
+
+                /**
+                 * Constructs a new End.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents an End.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.End.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const End = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new End instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.End
+                 * @static
+                 * @param {sandboxd.agent.v1.End.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.End} End instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.End.$Shape): sandboxd.agent.v1.End & sandboxd.agent.v1.End.$Shape;
+                 *   (properties?: sandboxd.agent.v1.End.$Properties): sandboxd.agent.v1.End;
+                 * }}
+                 */
+                End.create = function(properties) {
+                    return new End(properties);
+                };
+
+                /**
+                 * Encodes the specified End message. Does not implicitly {@link sandboxd.agent.v1.End.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.End
+                 * @static
+                 * @param {sandboxd.agent.v1.End.$Properties} message End message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                End.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes an End message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.End
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.End & sandboxd.agent.v1.End.$Shape} End
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                End.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.End();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return End;
+            })();
+
+            v1.Part = (function() {
+
+                /**
+                 * Properties of a Part.
+                 * @typedef {Object} sandboxd.agent.v1.Part.$Properties
+                 * @property {Uint8Array|null} [bytes] Part bytes
+                 * @property {boolean|null} [last] Part last
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Part.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IPart
+                 * @augments sandboxd.agent.v1.Part.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Part.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Part.
+                 * @typedef {sandboxd.agent.v1.Part.$Properties} sandboxd.agent.v1.Part.$Shape
+                 */
+
+                /**
+                 * Constructs a new Part.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Part.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Part.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Part = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Part bytes.
+                 * @member {Uint8Array} bytes
+                 * @memberof sandboxd.agent.v1.Part
+                 * @instance
+                 */
+                Part.prototype.bytes = $util.newBuffer([]);
+
+                /**
+                 * Part last.
+                 * @member {boolean} last
+                 * @memberof sandboxd.agent.v1.Part
+                 * @instance
+                 */
+                Part.prototype.last = false;
+
+                /**
+                 * Creates a new Part instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Part
+                 * @static
+                 * @param {sandboxd.agent.v1.Part.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Part} Part instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Part.$Shape): sandboxd.agent.v1.Part & sandboxd.agent.v1.Part.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Part.$Properties): sandboxd.agent.v1.Part;
+                 * }}
+                 */
+                Part.create = function(properties) {
+                    return new Part(properties);
+                };
+
+                /**
+                 * Encodes the specified Part message. Does not implicitly {@link sandboxd.agent.v1.Part.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Part
+                 * @static
+                 * @param {sandboxd.agent.v1.Part.$Properties} message Part message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Part.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.bytes != null && $Object.hasOwnProperty.call(message, "bytes") && message.bytes.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.bytes);
+                    if (message.last != null && $Object.hasOwnProperty.call(message, "last") && message.last !== false)
+                        writer.uint32(/* id 2, wireType 0 =*/16).bool(message.last);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Part message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Part
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Part & sandboxd.agent.v1.Part.$Shape} Part
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Part.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Part();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.bytes = value;
+                                else
+                                    delete message.bytes;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.last = value;
+                                else
+                                    delete message.last;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Part;
+            })();
+
+            v1.Hello = (function() {
+
+                /**
+                 * Properties of a Hello.
+                 * @typedef {Object} sandboxd.agent.v1.Hello.$Properties
+                 * @property {number|null} [version] Hello version
+                 * @property {Uint8Array|null} [nonce] Hello nonce
+                 * @property {string|null} [incarnation] Hello incarnation
+                 * @property {number|null} [window] Hello window
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Hello.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IHello
+                 * @augments sandboxd.agent.v1.Hello.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Hello.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Hello.
+                 * @typedef {sandboxd.agent.v1.Hello.$Properties} sandboxd.agent.v1.Hello.$Shape
+                 */
+
+                /**
+                 * Constructs a new Hello.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Hello.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Hello.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Hello = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Hello version.
+                 * @member {number} version
+                 * @memberof sandboxd.agent.v1.Hello
+                 * @instance
+                 */
+                Hello.prototype.version = 0;
+
+                /**
+                 * Hello nonce.
+                 * @member {Uint8Array} nonce
+                 * @memberof sandboxd.agent.v1.Hello
+                 * @instance
+                 */
+                Hello.prototype.nonce = $util.newBuffer([]);
+
+                /**
+                 * Hello incarnation.
+                 * @member {string} incarnation
+                 * @memberof sandboxd.agent.v1.Hello
+                 * @instance
+                 */
+                Hello.prototype.incarnation = "";
+
+                /**
+                 * Hello window.
+                 * @member {number} window
+                 * @memberof sandboxd.agent.v1.Hello
+                 * @instance
+                 */
+                Hello.prototype.window = 0;
+
+                /**
+                 * Creates a new Hello instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Hello
+                 * @static
+                 * @param {sandboxd.agent.v1.Hello.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Hello} Hello instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Hello.$Shape): sandboxd.agent.v1.Hello & sandboxd.agent.v1.Hello.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Hello.$Properties): sandboxd.agent.v1.Hello;
+                 * }}
+                 */
+                Hello.create = function(properties) {
+                    return new Hello(properties);
+                };
+
+                /**
+                 * Encodes the specified Hello message. Does not implicitly {@link sandboxd.agent.v1.Hello.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Hello
+                 * @static
+                 * @param {sandboxd.agent.v1.Hello.$Properties} message Hello message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Hello.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.version != null && $Object.hasOwnProperty.call(message, "version") && message.version !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.version);
+                    if (message.nonce != null && $Object.hasOwnProperty.call(message, "nonce") && message.nonce.length)
+                        writer.uint32(/* id 2, wireType 2 =*/18).bytes(message.nonce);
+                    if (message.incarnation != null && $Object.hasOwnProperty.call(message, "incarnation") && message.incarnation !== "")
+                        writer.uint32(/* id 3, wireType 2 =*/26).string(message.incarnation);
+                    if (message.window != null && $Object.hasOwnProperty.call(message, "window") && message.window !== 0)
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint32(message.window);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Hello message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Hello
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Hello & sandboxd.agent.v1.Hello.$Shape} Hello
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Hello.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Hello();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.version = value;
+                                else
+                                    delete message.version;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.nonce = value;
+                                else
+                                    delete message.nonce;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.incarnation = value;
+                                else
+                                    delete message.incarnation;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.window = value;
+                                else
+                                    delete message.window;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Hello;
+            })();
+
+            v1.HelloReply = (function() {
+
+                /**
+                 * Properties of a HelloReply.
+                 * @typedef {Object} sandboxd.agent.v1.HelloReply.$Properties
+                 * @property {number|null} [version] HelloReply version
+                 * @property {Uint8Array|null} [nonce] HelloReply nonce
+                 * @property {Array.<string>|null} [capabilities] HelloReply capabilities
+                 * @property {number|null} [window] HelloReply window
+                 * @property {string|null} [agentVersion] HelloReply agentVersion
+                 * @property {string|null} [bootId] HelloReply bootId
+                 * @property {number|null} [agentStartUs] HelloReply agentStartUs
+                 * @property {number|null} [agentReadyUs] HelloReply agentReadyUs
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a HelloReply.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IHelloReply
+                 * @augments sandboxd.agent.v1.HelloReply.$Properties
+                 * @deprecated Use sandboxd.agent.v1.HelloReply.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a HelloReply.
+                 * @typedef {sandboxd.agent.v1.HelloReply.$Properties} sandboxd.agent.v1.HelloReply.$Shape
+                 */
+
+                /**
+                 * Constructs a new HelloReply.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a HelloReply.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.HelloReply.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const HelloReply = function (properties) {
+                    this.capabilities = [];
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * HelloReply version.
+                 * @member {number} version
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @instance
+                 */
+                HelloReply.prototype.version = 0;
+
+                /**
+                 * HelloReply nonce.
+                 * @member {Uint8Array} nonce
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @instance
+                 */
+                HelloReply.prototype.nonce = $util.newBuffer([]);
+
+                /**
+                 * HelloReply capabilities.
+                 * @member {Array.<string>} capabilities
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @instance
+                 */
+                HelloReply.prototype.capabilities = $util.emptyArray;
+
+                /**
+                 * HelloReply window.
+                 * @member {number} window
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @instance
+                 */
+                HelloReply.prototype.window = 0;
+
+                /**
+                 * HelloReply agentVersion.
+                 * @member {string} agentVersion
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @instance
+                 */
+                HelloReply.prototype.agentVersion = "";
+
+                /**
+                 * HelloReply bootId.
+                 * @member {string} bootId
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @instance
+                 */
+                HelloReply.prototype.bootId = "";
+
+                /**
+                 * HelloReply agentStartUs.
+                 * @member {number} agentStartUs
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @instance
+                 */
+                HelloReply.prototype.agentStartUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * HelloReply agentReadyUs.
+                 * @member {number} agentReadyUs
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @instance
+                 */
+                HelloReply.prototype.agentReadyUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new HelloReply instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @static
+                 * @param {sandboxd.agent.v1.HelloReply.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.HelloReply} HelloReply instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.HelloReply.$Shape): sandboxd.agent.v1.HelloReply & sandboxd.agent.v1.HelloReply.$Shape;
+                 *   (properties?: sandboxd.agent.v1.HelloReply.$Properties): sandboxd.agent.v1.HelloReply;
+                 * }}
+                 */
+                HelloReply.create = function(properties) {
+                    return new HelloReply(properties);
+                };
+
+                /**
+                 * Encodes the specified HelloReply message. Does not implicitly {@link sandboxd.agent.v1.HelloReply.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @static
+                 * @param {sandboxd.agent.v1.HelloReply.$Properties} message HelloReply message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                HelloReply.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.version != null && $Object.hasOwnProperty.call(message, "version") && message.version !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.version);
+                    if (message.nonce != null && $Object.hasOwnProperty.call(message, "nonce") && message.nonce.length)
+                        writer.uint32(/* id 2, wireType 2 =*/18).bytes(message.nonce);
+                    if (message.capabilities != null && message.capabilities.length)
+                        for (let i = 0; i < message.capabilities.length; ++i)
+                            writer.uint32(/* id 3, wireType 2 =*/26).string(message.capabilities[i]);
+                    if (message.window != null && $Object.hasOwnProperty.call(message, "window") && message.window !== 0)
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint32(message.window);
+                    if (message.agentVersion != null && $Object.hasOwnProperty.call(message, "agentVersion") && message.agentVersion !== "")
+                        writer.uint32(/* id 5, wireType 2 =*/42).string(message.agentVersion);
+                    if (message.bootId != null && $Object.hasOwnProperty.call(message, "bootId") && message.bootId !== "")
+                        writer.uint32(/* id 6, wireType 2 =*/50).string(message.bootId);
+                    if (message.agentStartUs != null && $Object.hasOwnProperty.call(message, "agentStartUs") && (typeof message.agentStartUs === "object" ? message.agentStartUs.low || message.agentStartUs.high : message.agentStartUs !== 0))
+                        writer.uint32(/* id 7, wireType 0 =*/56).uint64(message.agentStartUs);
+                    if (message.agentReadyUs != null && $Object.hasOwnProperty.call(message, "agentReadyUs") && (typeof message.agentReadyUs === "object" ? message.agentReadyUs.low || message.agentReadyUs.high : message.agentReadyUs !== 0))
+                        writer.uint32(/* id 8, wireType 0 =*/64).uint64(message.agentReadyUs);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a HelloReply message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.HelloReply
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.HelloReply & sandboxd.agent.v1.HelloReply.$Shape} HelloReply
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                HelloReply.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.HelloReply();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.version = value;
+                                else
+                                    delete message.version;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.nonce = value;
+                                else
+                                    delete message.nonce;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.capabilities && message.capabilities.length))
+                                    message.capabilities = [];
+                                message.capabilities.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.window = value;
+                                else
+                                    delete message.window;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.agentVersion = value;
+                                else
+                                    delete message.agentVersion;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.bootId = value;
+                                else
+                                    delete message.bootId;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.agentStartUs = value;
+                                else
+                                    delete message.agentStartUs;
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.agentReadyUs = value;
+                                else
+                                    delete message.agentReadyUs;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return HelloReply;
+            })();
+
+            v1.Ping = (function() {
+
+                /**
+                 * Properties of a Ping.
+                 * @typedef {Object} sandboxd.agent.v1.Ping.$Properties
+                 * @property {Uint8Array|null} [payload] Ping payload
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Ping.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IPing
+                 * @augments sandboxd.agent.v1.Ping.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Ping.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Ping.
+                 * @typedef {sandboxd.agent.v1.Ping.$Properties} sandboxd.agent.v1.Ping.$Shape
+                 */
+
+                /**
+                 * Constructs a new Ping.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Ping.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Ping.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Ping = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Ping payload.
+                 * @member {Uint8Array} payload
+                 * @memberof sandboxd.agent.v1.Ping
+                 * @instance
+                 */
+                Ping.prototype.payload = $util.newBuffer([]);
+
+                /**
+                 * Creates a new Ping instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Ping
+                 * @static
+                 * @param {sandboxd.agent.v1.Ping.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Ping} Ping instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Ping.$Shape): sandboxd.agent.v1.Ping & sandboxd.agent.v1.Ping.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Ping.$Properties): sandboxd.agent.v1.Ping;
+                 * }}
+                 */
+                Ping.create = function(properties) {
+                    return new Ping(properties);
+                };
+
+                /**
+                 * Encodes the specified Ping message. Does not implicitly {@link sandboxd.agent.v1.Ping.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Ping
+                 * @static
+                 * @param {sandboxd.agent.v1.Ping.$Properties} message Ping message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Ping.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.payload != null && $Object.hasOwnProperty.call(message, "payload") && message.payload.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.payload);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Ping message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Ping
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Ping & sandboxd.agent.v1.Ping.$Shape} Ping
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Ping.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Ping();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.payload = value;
+                                else
+                                    delete message.payload;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Ping;
+            })();
+
+            v1.Pong = (function() {
+
+                /**
+                 * Properties of a Pong.
+                 * @typedef {Object} sandboxd.agent.v1.Pong.$Properties
+                 * @property {Uint8Array|null} [payload] Pong payload
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Pong.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IPong
+                 * @augments sandboxd.agent.v1.Pong.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Pong.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Pong.
+                 * @typedef {sandboxd.agent.v1.Pong.$Properties} sandboxd.agent.v1.Pong.$Shape
+                 */
+
+                /**
+                 * Constructs a new Pong.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Pong.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Pong.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Pong = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Pong payload.
+                 * @member {Uint8Array} payload
+                 * @memberof sandboxd.agent.v1.Pong
+                 * @instance
+                 */
+                Pong.prototype.payload = $util.newBuffer([]);
+
+                /**
+                 * Creates a new Pong instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Pong
+                 * @static
+                 * @param {sandboxd.agent.v1.Pong.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Pong} Pong instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Pong.$Shape): sandboxd.agent.v1.Pong & sandboxd.agent.v1.Pong.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Pong.$Properties): sandboxd.agent.v1.Pong;
+                 * }}
+                 */
+                Pong.create = function(properties) {
+                    return new Pong(properties);
+                };
+
+                /**
+                 * Encodes the specified Pong message. Does not implicitly {@link sandboxd.agent.v1.Pong.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Pong
+                 * @static
+                 * @param {sandboxd.agent.v1.Pong.$Properties} message Pong message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Pong.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.payload != null && $Object.hasOwnProperty.call(message, "payload") && message.payload.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.payload);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Pong message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Pong
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Pong & sandboxd.agent.v1.Pong.$Shape} Pong
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Pong.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Pong();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.payload = value;
+                                else
+                                    delete message.payload;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Pong;
+            })();
+
+            v1.Cancel = (function() {
+
+                /**
+                 * Properties of a Cancel.
+                 * @typedef {Object} sandboxd.agent.v1.Cancel.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Cancel.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICancel
+                 * @augments sandboxd.agent.v1.Cancel.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Cancel.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Cancel.
+                 * @typedef {sandboxd.agent.v1.Cancel.$Properties} sandboxd.agent.v1.Cancel.$Shape
+                 */
+
+                /**
+                 * Constructs a new Cancel.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Cancel.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Cancel.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Cancel = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new Cancel instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Cancel
+                 * @static
+                 * @param {sandboxd.agent.v1.Cancel.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Cancel} Cancel instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Cancel.$Shape): sandboxd.agent.v1.Cancel & sandboxd.agent.v1.Cancel.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Cancel.$Properties): sandboxd.agent.v1.Cancel;
+                 * }}
+                 */
+                Cancel.create = function(properties) {
+                    return new Cancel(properties);
+                };
+
+                /**
+                 * Encodes the specified Cancel message. Does not implicitly {@link sandboxd.agent.v1.Cancel.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Cancel
+                 * @static
+                 * @param {sandboxd.agent.v1.Cancel.$Properties} message Cancel message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Cancel.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Cancel message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Cancel
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Cancel & sandboxd.agent.v1.Cancel.$Shape} Cancel
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Cancel.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Cancel();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Cancel;
+            })();
+
+            v1.Signal = (function() {
+
+                /**
+                 * Properties of a Signal.
+                 * @typedef {Object} sandboxd.agent.v1.Signal.$Properties
+                 * @property {string|null} [name] Signal name
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Signal.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ISignal
+                 * @augments sandboxd.agent.v1.Signal.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Signal.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Signal.
+                 * @typedef {sandboxd.agent.v1.Signal.$Properties} sandboxd.agent.v1.Signal.$Shape
+                 */
+
+                /**
+                 * Constructs a new Signal.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Signal.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Signal.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Signal = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Signal name.
+                 * @member {string} name
+                 * @memberof sandboxd.agent.v1.Signal
+                 * @instance
+                 */
+                Signal.prototype.name = "";
+
+                /**
+                 * Creates a new Signal instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Signal
+                 * @static
+                 * @param {sandboxd.agent.v1.Signal.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Signal} Signal instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Signal.$Shape): sandboxd.agent.v1.Signal & sandboxd.agent.v1.Signal.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Signal.$Properties): sandboxd.agent.v1.Signal;
+                 * }}
+                 */
+                Signal.create = function(properties) {
+                    return new Signal(properties);
+                };
+
+                /**
+                 * Encodes the specified Signal message. Does not implicitly {@link sandboxd.agent.v1.Signal.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Signal
+                 * @static
+                 * @param {sandboxd.agent.v1.Signal.$Properties} message Signal message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Signal.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.name != null && $Object.hasOwnProperty.call(message, "name") && message.name !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.name);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Signal message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Signal
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Signal & sandboxd.agent.v1.Signal.$Shape} Signal
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Signal.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Signal();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.name = value;
+                                else
+                                    delete message.name;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Signal;
+            })();
+
+            v1.TtySize = (function() {
+
+                /**
+                 * Properties of a TtySize.
+                 * @typedef {Object} sandboxd.agent.v1.TtySize.$Properties
+                 * @property {number|null} [cols] TtySize cols
+                 * @property {number|null} [rows] TtySize rows
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a TtySize.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ITtySize
+                 * @augments sandboxd.agent.v1.TtySize.$Properties
+                 * @deprecated Use sandboxd.agent.v1.TtySize.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a TtySize.
+                 * @typedef {sandboxd.agent.v1.TtySize.$Properties} sandboxd.agent.v1.TtySize.$Shape
+                 */
+
+                /**
+                 * Constructs a new TtySize.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a TtySize.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.TtySize.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const TtySize = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * TtySize cols.
+                 * @member {number} cols
+                 * @memberof sandboxd.agent.v1.TtySize
+                 * @instance
+                 */
+                TtySize.prototype.cols = 0;
+
+                /**
+                 * TtySize rows.
+                 * @member {number} rows
+                 * @memberof sandboxd.agent.v1.TtySize
+                 * @instance
+                 */
+                TtySize.prototype.rows = 0;
+
+                /**
+                 * Creates a new TtySize instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.TtySize
+                 * @static
+                 * @param {sandboxd.agent.v1.TtySize.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.TtySize} TtySize instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.TtySize.$Shape): sandboxd.agent.v1.TtySize & sandboxd.agent.v1.TtySize.$Shape;
+                 *   (properties?: sandboxd.agent.v1.TtySize.$Properties): sandboxd.agent.v1.TtySize;
+                 * }}
+                 */
+                TtySize.create = function(properties) {
+                    return new TtySize(properties);
+                };
+
+                /**
+                 * Encodes the specified TtySize message. Does not implicitly {@link sandboxd.agent.v1.TtySize.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.TtySize
+                 * @static
+                 * @param {sandboxd.agent.v1.TtySize.$Properties} message TtySize message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                TtySize.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.cols != null && $Object.hasOwnProperty.call(message, "cols") && message.cols !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.cols);
+                    if (message.rows != null && $Object.hasOwnProperty.call(message, "rows") && message.rows !== 0)
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint32(message.rows);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a TtySize message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.TtySize
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.TtySize & sandboxd.agent.v1.TtySize.$Shape} TtySize
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                TtySize.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.TtySize();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.cols = value;
+                                else
+                                    delete message.cols;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.rows = value;
+                                else
+                                    delete message.rows;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return TtySize;
+            })();
+
+            v1.Request = (function() {
+
+                /**
+                 * Properties of a Request.
+                 * @typedef {Object} sandboxd.agent.v1.Request.$Properties
+                 * @property {sandboxd.agent.v1.Exec.$Properties|null} [exec] Request exec
+                 * @property {sandboxd.agent.v1.Identity.$Properties|null} [identity] Request identity
+                 * @property {sandboxd.agent.v1.Stats.$Properties|null} [stats] Request stats
+                 * @property {sandboxd.agent.v1.PowerOff.$Properties|null} [powerOff] Request powerOff
+                 * @property {"exec"|"identity"|"stats"|"powerOff"} [call] Request call
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Request.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IRequest
+                 * @augments sandboxd.agent.v1.Request.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Request.$Properties instead.
+                 */
+
+                /**
+                 * Narrowed shape of a Request.
+                 * @typedef {{
+                 *   exec?: sandboxd.agent.v1.Exec.$Shape|null;
+                 *   identity?: sandboxd.agent.v1.Identity.$Shape|null;
+                 *   stats?: sandboxd.agent.v1.Stats.$Shape|null;
+                 *   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
+                 *   $unknowns?: Array.<Uint8Array>;
+                 * } & (
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape })
+                 * )} sandboxd.agent.v1.Request.$Shape
+                 */
+
+                /**
+                 * Constructs a new Request.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Request.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Request.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Request = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Request exec.
+                 * @member {sandboxd.agent.v1.Exec.$Properties|null|undefined} exec
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.exec = null;
+
+                /**
+                 * Request identity.
+                 * @member {sandboxd.agent.v1.Identity.$Properties|null|undefined} identity
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.identity = null;
+
+                /**
+                 * Request stats.
+                 * @member {sandboxd.agent.v1.Stats.$Properties|null|undefined} stats
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.stats = null;
+
+                /**
+                 * Request powerOff.
+                 * @member {sandboxd.agent.v1.PowerOff.$Properties|null|undefined} powerOff
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.powerOff = null;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                /**
+                 * Request call.
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|undefined} call
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                $Object.defineProperty(Request.prototype, "call", {
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new Request instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Request
+                 * @static
+                 * @param {sandboxd.agent.v1.Request.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Request} Request instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Request.$Shape): sandboxd.agent.v1.Request & sandboxd.agent.v1.Request.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Request.$Properties): sandboxd.agent.v1.Request;
+                 * }}
+                 */
+                Request.create = function(properties) {
+                    return new Request(properties);
+                };
+
+                /**
+                 * Encodes the specified Request message. Does not implicitly {@link sandboxd.agent.v1.Request.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Request
+                 * @static
+                 * @param {sandboxd.agent.v1.Request.$Properties} message Request message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Request.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.exec != null && $Object.hasOwnProperty.call(message, "exec"))
+                        $root.sandboxd.agent.v1.Exec.encode(message.exec, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.identity != null && $Object.hasOwnProperty.call(message, "identity"))
+                        $root.sandboxd.agent.v1.Identity.encode(message.identity, writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
+                    if (message.stats != null && $Object.hasOwnProperty.call(message, "stats"))
+                        $root.sandboxd.agent.v1.Stats.encode(message.stats, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
+                    if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
+                        $root.sandboxd.agent.v1.PowerOff.encode(message.powerOff, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Request message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Request
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Request & sandboxd.agent.v1.Request.$Shape} Request
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Request.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Request();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.exec = $root.sandboxd.agent.v1.Exec.decode(reader, reader.size(), $undefined, _depth + 1, message.exec);
+                                message.call = "exec";
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                message.identity = $root.sandboxd.agent.v1.Identity.decode(reader, reader.size(), $undefined, _depth + 1, message.identity);
+                                message.call = "identity";
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                message.stats = $root.sandboxd.agent.v1.Stats.decode(reader, reader.size(), $undefined, _depth + 1, message.stats);
+                                message.call = "stats";
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                message.powerOff = $root.sandboxd.agent.v1.PowerOff.decode(reader, reader.size(), $undefined, _depth + 1, message.powerOff);
+                                message.call = "powerOff";
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Request;
+            })();
+
+            v1.Result = (function() {
+
+                /**
+                 * Properties of a Result.
+                 * @typedef {Object} sandboxd.agent.v1.Result.$Properties
+                 * @property {sandboxd.agent.v1.Error.$Properties|null} [error] Result error
+                 * @property {sandboxd.agent.v1.ExecResult.$Properties|null} [exec] Result exec
+                 * @property {sandboxd.agent.v1.IdentityResult.$Properties|null} [identity] Result identity
+                 * @property {sandboxd.agent.v1.StatsResult.$Properties|null} [stats] Result stats
+                 * @property {sandboxd.agent.v1.PowerOffResult.$Properties|null} [powerOff] Result powerOff
+                 * @property {"exec"|"identity"|"stats"|"powerOff"} [value] Result value
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Result.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IResult
+                 * @augments sandboxd.agent.v1.Result.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Result.$Properties instead.
+                 */
+
+                /**
+                 * Narrowed shape of a Result.
+                 * @typedef {{
+                 *   error?: sandboxd.agent.v1.Error.$Shape|null;
+                 *   exec?: sandboxd.agent.v1.ExecResult.$Shape|null;
+                 *   identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
+                 *   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
+                 *   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
+                 *   $unknowns?: Array.<Uint8Array>;
+                 * } & (
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape })
+                 * )} sandboxd.agent.v1.Result.$Shape
+                 */
+
+                /**
+                 * Constructs a new Result.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Result.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Result.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Result = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Result error.
+                 * @member {sandboxd.agent.v1.Error.$Properties|null|undefined} error
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.error = null;
+
+                /**
+                 * Result exec.
+                 * @member {sandboxd.agent.v1.ExecResult.$Properties|null|undefined} exec
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.exec = null;
+
+                /**
+                 * Result identity.
+                 * @member {sandboxd.agent.v1.IdentityResult.$Properties|null|undefined} identity
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.identity = null;
+
+                /**
+                 * Result stats.
+                 * @member {sandboxd.agent.v1.StatsResult.$Properties|null|undefined} stats
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.stats = null;
+
+                /**
+                 * Result powerOff.
+                 * @member {sandboxd.agent.v1.PowerOffResult.$Properties|null|undefined} powerOff
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.powerOff = null;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                /**
+                 * Result value.
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|undefined} value
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                $Object.defineProperty(Result.prototype, "value", {
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new Result instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Result
+                 * @static
+                 * @param {sandboxd.agent.v1.Result.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Result} Result instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Result.$Shape): sandboxd.agent.v1.Result & sandboxd.agent.v1.Result.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Result.$Properties): sandboxd.agent.v1.Result;
+                 * }}
+                 */
+                Result.create = function(properties) {
+                    return new Result(properties);
+                };
+
+                /**
+                 * Encodes the specified Result message. Does not implicitly {@link sandboxd.agent.v1.Result.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Result
+                 * @static
+                 * @param {sandboxd.agent.v1.Result.$Properties} message Result message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Result.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.error != null && $Object.hasOwnProperty.call(message, "error"))
+                        $root.sandboxd.agent.v1.Error.encode(message.error, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.exec != null && $Object.hasOwnProperty.call(message, "exec"))
+                        $root.sandboxd.agent.v1.ExecResult.encode(message.exec, writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
+                    if (message.identity != null && $Object.hasOwnProperty.call(message, "identity"))
+                        $root.sandboxd.agent.v1.IdentityResult.encode(message.identity, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
+                    if (message.stats != null && $Object.hasOwnProperty.call(message, "stats"))
+                        $root.sandboxd.agent.v1.StatsResult.encode(message.stats, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
+                        $root.sandboxd.agent.v1.PowerOffResult.encode(message.powerOff, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Result message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Result
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Result & sandboxd.agent.v1.Result.$Shape} Result
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Result.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Result();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.error = $root.sandboxd.agent.v1.Error.decode(reader, reader.size(), $undefined, _depth + 1, message.error);
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                message.exec = $root.sandboxd.agent.v1.ExecResult.decode(reader, reader.size(), $undefined, _depth + 1, message.exec);
+                                message.value = "exec";
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                message.identity = $root.sandboxd.agent.v1.IdentityResult.decode(reader, reader.size(), $undefined, _depth + 1, message.identity);
+                                message.value = "identity";
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                message.stats = $root.sandboxd.agent.v1.StatsResult.decode(reader, reader.size(), $undefined, _depth + 1, message.stats);
+                                message.value = "stats";
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                message.powerOff = $root.sandboxd.agent.v1.PowerOffResult.decode(reader, reader.size(), $undefined, _depth + 1, message.powerOff);
+                                message.value = "powerOff";
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Result;
+            })();
+
+            v1.Error = (function() {
+
+                /**
+                 * Properties of an Error.
+                 * @typedef {Object} sandboxd.agent.v1.Error.$Properties
+                 * @property {string|null} [code] Error code
+                 * @property {string|null} [message] Error message
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of an Error.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IError
+                 * @augments sandboxd.agent.v1.Error.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Error.$Properties instead.
+                 */
+
+                /**
+                 * Shape of an Error.
+                 * @typedef {sandboxd.agent.v1.Error.$Properties} sandboxd.agent.v1.Error.$Shape
+                 */
+
+                /**
+                 * Constructs a new Error.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents an Error.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Error.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Error = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Error code.
+                 * @member {string} code
+                 * @memberof sandboxd.agent.v1.Error
+                 * @instance
+                 */
+                Error.prototype.code = "";
+
+                /**
+                 * Error message.
+                 * @member {string} message
+                 * @memberof sandboxd.agent.v1.Error
+                 * @instance
+                 */
+                Error.prototype.message = "";
+
+                /**
+                 * Creates a new Error instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Error
+                 * @static
+                 * @param {sandboxd.agent.v1.Error.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Error} Error instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Error.$Shape): sandboxd.agent.v1.Error & sandboxd.agent.v1.Error.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Error.$Properties): sandboxd.agent.v1.Error;
+                 * }}
+                 */
+                Error.create = function(properties) {
+                    return new Error(properties);
+                };
+
+                /**
+                 * Encodes the specified Error message. Does not implicitly {@link sandboxd.agent.v1.Error.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Error
+                 * @static
+                 * @param {sandboxd.agent.v1.Error.$Properties} message Error message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Error.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.code != null && $Object.hasOwnProperty.call(message, "code") && message.code !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.code);
+                    if (message.message != null && $Object.hasOwnProperty.call(message, "message") && message.message !== "")
+                        writer.uint32(/* id 2, wireType 2 =*/18).string(message.message);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes an Error message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Error
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Error & sandboxd.agent.v1.Error.$Shape} Error
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Error.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Error();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.code = value;
+                                else
+                                    delete message.code;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.message = value;
+                                else
+                                    delete message.message;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Error;
+            })();
+
+            v1.Started = (function() {
+
+                /**
+                 * Properties of a Started.
+                 * @typedef {Object} sandboxd.agent.v1.Started.$Properties
+                 * @property {number|null} [pid] Started pid
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Started.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IStarted
+                 * @augments sandboxd.agent.v1.Started.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Started.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Started.
+                 * @typedef {sandboxd.agent.v1.Started.$Properties} sandboxd.agent.v1.Started.$Shape
+                 */
+
+                /**
+                 * Constructs a new Started.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Started.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Started.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Started = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Started pid.
+                 * @member {number} pid
+                 * @memberof sandboxd.agent.v1.Started
+                 * @instance
+                 */
+                Started.prototype.pid = 0;
+
+                /**
+                 * Creates a new Started instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Started
+                 * @static
+                 * @param {sandboxd.agent.v1.Started.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Started} Started instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Started.$Shape): sandboxd.agent.v1.Started & sandboxd.agent.v1.Started.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Started.$Properties): sandboxd.agent.v1.Started;
+                 * }}
+                 */
+                Started.create = function(properties) {
+                    return new Started(properties);
+                };
+
+                /**
+                 * Encodes the specified Started message. Does not implicitly {@link sandboxd.agent.v1.Started.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Started
+                 * @static
+                 * @param {sandboxd.agent.v1.Started.$Properties} message Started message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Started.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.pid != null && $Object.hasOwnProperty.call(message, "pid") && message.pid !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.pid);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Started message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Started
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Started & sandboxd.agent.v1.Started.$Shape} Started
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Started.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Started();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.pid = value;
+                                else
+                                    delete message.pid;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Started;
+            })();
+
+            v1.Exec = (function() {
+
+                /**
+                 * Properties of an Exec.
+                 * @typedef {Object} sandboxd.agent.v1.Exec.$Properties
+                 * @property {Array.<string>|null} [cmd] Exec cmd
+                 * @property {Array.<string>|null} [env] Exec env
+                 * @property {string|null} [cwd] Exec cwd
+                 * @property {string|null} [user] Exec user
+                 * @property {number|null} [timeoutMs] Exec timeoutMs
+                 * @property {boolean|null} [stdin] Exec stdin
+                 * @property {sandboxd.agent.v1.TtySize.$Properties|null} [tty] Exec tty
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of an Exec.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IExec
+                 * @augments sandboxd.agent.v1.Exec.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Exec.$Properties instead.
+                 */
+
+                /**
+                 * Shape of an Exec.
+                 * @typedef {sandboxd.agent.v1.Exec.$Properties} sandboxd.agent.v1.Exec.$Shape
+                 */
+
+                /**
+                 * Constructs a new Exec.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents an Exec.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Exec.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Exec = function (properties) {
+                    this.cmd = [];
+                    this.env = [];
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Exec cmd.
+                 * @member {Array.<string>} cmd
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.cmd = $util.emptyArray;
+
+                /**
+                 * Exec env.
+                 * @member {Array.<string>} env
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.env = $util.emptyArray;
+
+                /**
+                 * Exec cwd.
+                 * @member {string} cwd
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.cwd = "";
+
+                /**
+                 * Exec user.
+                 * @member {string} user
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.user = "";
+
+                /**
+                 * Exec timeoutMs.
+                 * @member {number} timeoutMs
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.timeoutMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Exec stdin.
+                 * @member {boolean} stdin
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.stdin = false;
+
+                /**
+                 * Exec tty.
+                 * @member {sandboxd.agent.v1.TtySize.$Properties|null|undefined} tty
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.tty = null;
+
+                /**
+                 * Creates a new Exec instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @static
+                 * @param {sandboxd.agent.v1.Exec.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Exec} Exec instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Exec.$Shape): sandboxd.agent.v1.Exec & sandboxd.agent.v1.Exec.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Exec.$Properties): sandboxd.agent.v1.Exec;
+                 * }}
+                 */
+                Exec.create = function(properties) {
+                    return new Exec(properties);
+                };
+
+                /**
+                 * Encodes the specified Exec message. Does not implicitly {@link sandboxd.agent.v1.Exec.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @static
+                 * @param {sandboxd.agent.v1.Exec.$Properties} message Exec message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Exec.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.cmd != null && message.cmd.length)
+                        for (let i = 0; i < message.cmd.length; ++i)
+                            writer.uint32(/* id 1, wireType 2 =*/10).string(message.cmd[i]);
+                    if (message.env != null && message.env.length)
+                        for (let i = 0; i < message.env.length; ++i)
+                            writer.uint32(/* id 2, wireType 2 =*/18).string(message.env[i]);
+                    if (message.cwd != null && $Object.hasOwnProperty.call(message, "cwd") && message.cwd !== "")
+                        writer.uint32(/* id 3, wireType 2 =*/26).string(message.cwd);
+                    if (message.user != null && $Object.hasOwnProperty.call(message, "user") && message.user !== "")
+                        writer.uint32(/* id 4, wireType 2 =*/34).string(message.user);
+                    if (message.timeoutMs != null && $Object.hasOwnProperty.call(message, "timeoutMs") && (typeof message.timeoutMs === "object" ? message.timeoutMs.low || message.timeoutMs.high : message.timeoutMs !== 0))
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint64(message.timeoutMs);
+                    if (message.stdin != null && $Object.hasOwnProperty.call(message, "stdin") && message.stdin !== false)
+                        writer.uint32(/* id 6, wireType 0 =*/48).bool(message.stdin);
+                    if (message.tty != null && $Object.hasOwnProperty.call(message, "tty"))
+                        $root.sandboxd.agent.v1.TtySize.encode(message.tty, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes an Exec message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Exec & sandboxd.agent.v1.Exec.$Shape} Exec
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Exec.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Exec();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.cmd && message.cmd.length))
+                                    message.cmd = [];
+                                message.cmd.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.env && message.env.length))
+                                    message.env = [];
+                                message.env.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.cwd = value;
+                                else
+                                    delete message.cwd;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.user = value;
+                                else
+                                    delete message.user;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.timeoutMs = value;
+                                else
+                                    delete message.timeoutMs;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.stdin = value;
+                                else
+                                    delete message.stdin;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 2)
+                                    break;
+                                message.tty = $root.sandboxd.agent.v1.TtySize.decode(reader, reader.size(), $undefined, _depth + 1, message.tty);
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Exec;
+            })();
+
+            v1.ExecResult = (function() {
+
+                /**
+                 * Properties of an ExecResult.
+                 * @typedef {Object} sandboxd.agent.v1.ExecResult.$Properties
+                 * @property {number|null} [exitCode] ExecResult exitCode
+                 * @property {number|null} [durationUs] ExecResult durationUs
+                 * @property {string|null} [signal] ExecResult signal
+                 * @property {boolean|null} [timedOut] ExecResult timedOut
+                 * @property {boolean|null} [oomKilled] ExecResult oomKilled
+                 * @property {string|null} [error] ExecResult error
+                 * @property {sandboxd.agent.v1.ResourceUsage.$Properties|null} [usage] ExecResult usage
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of an ExecResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IExecResult
+                 * @augments sandboxd.agent.v1.ExecResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ExecResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of an ExecResult.
+                 * @typedef {sandboxd.agent.v1.ExecResult.$Properties} sandboxd.agent.v1.ExecResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new ExecResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents an ExecResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ExecResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ExecResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ExecResult exitCode.
+                 * @member {number} exitCode
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.exitCode = 0;
+
+                /**
+                 * ExecResult durationUs.
+                 * @member {number} durationUs
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.durationUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ExecResult signal.
+                 * @member {string} signal
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.signal = "";
+
+                /**
+                 * ExecResult timedOut.
+                 * @member {boolean} timedOut
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.timedOut = false;
+
+                /**
+                 * ExecResult oomKilled.
+                 * @member {boolean} oomKilled
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.oomKilled = false;
+
+                /**
+                 * ExecResult error.
+                 * @member {string} error
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.error = "";
+
+                /**
+                 * ExecResult usage.
+                 * @member {sandboxd.agent.v1.ResourceUsage.$Properties|null|undefined} usage
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.usage = null;
+
+                /**
+                 * Creates a new ExecResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @static
+                 * @param {sandboxd.agent.v1.ExecResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ExecResult} ExecResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ExecResult.$Shape): sandboxd.agent.v1.ExecResult & sandboxd.agent.v1.ExecResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ExecResult.$Properties): sandboxd.agent.v1.ExecResult;
+                 * }}
+                 */
+                ExecResult.create = function(properties) {
+                    return new ExecResult(properties);
+                };
+
+                /**
+                 * Encodes the specified ExecResult message. Does not implicitly {@link sandboxd.agent.v1.ExecResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @static
+                 * @param {sandboxd.agent.v1.ExecResult.$Properties} message ExecResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ExecResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.exitCode != null && $Object.hasOwnProperty.call(message, "exitCode") && message.exitCode !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).sint32(message.exitCode);
+                    if (message.durationUs != null && $Object.hasOwnProperty.call(message, "durationUs") && (typeof message.durationUs === "object" ? message.durationUs.low || message.durationUs.high : message.durationUs !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.durationUs);
+                    if (message.signal != null && $Object.hasOwnProperty.call(message, "signal") && message.signal !== "")
+                        writer.uint32(/* id 3, wireType 2 =*/26).string(message.signal);
+                    if (message.timedOut != null && $Object.hasOwnProperty.call(message, "timedOut") && message.timedOut !== false)
+                        writer.uint32(/* id 4, wireType 0 =*/32).bool(message.timedOut);
+                    if (message.oomKilled != null && $Object.hasOwnProperty.call(message, "oomKilled") && message.oomKilled !== false)
+                        writer.uint32(/* id 5, wireType 0 =*/40).bool(message.oomKilled);
+                    if (message.error != null && $Object.hasOwnProperty.call(message, "error") && message.error !== "")
+                        writer.uint32(/* id 6, wireType 2 =*/50).string(message.error);
+                    if (message.usage != null && $Object.hasOwnProperty.call(message, "usage"))
+                        $root.sandboxd.agent.v1.ResourceUsage.encode(message.usage, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes an ExecResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ExecResult & sandboxd.agent.v1.ExecResult.$Shape} ExecResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ExecResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ExecResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.sint32())
+                                    message.exitCode = value;
+                                else
+                                    delete message.exitCode;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.durationUs = value;
+                                else
+                                    delete message.durationUs;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.signal = value;
+                                else
+                                    delete message.signal;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.timedOut = value;
+                                else
+                                    delete message.timedOut;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.oomKilled = value;
+                                else
+                                    delete message.oomKilled;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.error = value;
+                                else
+                                    delete message.error;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 2)
+                                    break;
+                                message.usage = $root.sandboxd.agent.v1.ResourceUsage.decode(reader, reader.size(), $undefined, _depth + 1, message.usage);
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return ExecResult;
+            })();
+
+            v1.ResourceUsage = (function() {
+
+                /**
+                 * Properties of a ResourceUsage.
+                 * @typedef {Object} sandboxd.agent.v1.ResourceUsage.$Properties
+                 * @property {number|null} [cpuUserUs] ResourceUsage cpuUserUs
+                 * @property {number|null} [cpuSysUs] ResourceUsage cpuSysUs
+                 * @property {number|null} [peakMemoryBytes] ResourceUsage peakMemoryBytes
+                 * @property {number|null} [pageFaultsMajor] ResourceUsage pageFaultsMajor
+                 * @property {number|null} [contextSwitchesInvoluntary] ResourceUsage contextSwitchesInvoluntary
+                 * @property {number|null} [ioReadBytes] ResourceUsage ioReadBytes
+                 * @property {number|null} [ioWriteBytes] ResourceUsage ioWriteBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a ResourceUsage.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IResourceUsage
+                 * @augments sandboxd.agent.v1.ResourceUsage.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ResourceUsage.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a ResourceUsage.
+                 * @typedef {sandboxd.agent.v1.ResourceUsage.$Properties} sandboxd.agent.v1.ResourceUsage.$Shape
+                 */
+
+                /**
+                 * Constructs a new ResourceUsage.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a ResourceUsage.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ResourceUsage.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ResourceUsage = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ResourceUsage cpuUserUs.
+                 * @member {number} cpuUserUs
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @instance
+                 */
+                ResourceUsage.prototype.cpuUserUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ResourceUsage cpuSysUs.
+                 * @member {number} cpuSysUs
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @instance
+                 */
+                ResourceUsage.prototype.cpuSysUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ResourceUsage peakMemoryBytes.
+                 * @member {number} peakMemoryBytes
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @instance
+                 */
+                ResourceUsage.prototype.peakMemoryBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ResourceUsage pageFaultsMajor.
+                 * @member {number} pageFaultsMajor
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @instance
+                 */
+                ResourceUsage.prototype.pageFaultsMajor = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ResourceUsage contextSwitchesInvoluntary.
+                 * @member {number} contextSwitchesInvoluntary
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @instance
+                 */
+                ResourceUsage.prototype.contextSwitchesInvoluntary = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ResourceUsage ioReadBytes.
+                 * @member {number} ioReadBytes
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @instance
+                 */
+                ResourceUsage.prototype.ioReadBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ResourceUsage ioWriteBytes.
+                 * @member {number} ioWriteBytes
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @instance
+                 */
+                ResourceUsage.prototype.ioWriteBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new ResourceUsage instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @static
+                 * @param {sandboxd.agent.v1.ResourceUsage.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ResourceUsage} ResourceUsage instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ResourceUsage.$Shape): sandboxd.agent.v1.ResourceUsage & sandboxd.agent.v1.ResourceUsage.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ResourceUsage.$Properties): sandboxd.agent.v1.ResourceUsage;
+                 * }}
+                 */
+                ResourceUsage.create = function(properties) {
+                    return new ResourceUsage(properties);
+                };
+
+                /**
+                 * Encodes the specified ResourceUsage message. Does not implicitly {@link sandboxd.agent.v1.ResourceUsage.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @static
+                 * @param {sandboxd.agent.v1.ResourceUsage.$Properties} message ResourceUsage message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ResourceUsage.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.cpuUserUs != null && $Object.hasOwnProperty.call(message, "cpuUserUs") && (typeof message.cpuUserUs === "object" ? message.cpuUserUs.low || message.cpuUserUs.high : message.cpuUserUs !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.cpuUserUs);
+                    if (message.cpuSysUs != null && $Object.hasOwnProperty.call(message, "cpuSysUs") && (typeof message.cpuSysUs === "object" ? message.cpuSysUs.low || message.cpuSysUs.high : message.cpuSysUs !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.cpuSysUs);
+                    if (message.peakMemoryBytes != null && $Object.hasOwnProperty.call(message, "peakMemoryBytes") && (typeof message.peakMemoryBytes === "object" ? message.peakMemoryBytes.low || message.peakMemoryBytes.high : message.peakMemoryBytes !== 0))
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.peakMemoryBytes);
+                    if (message.pageFaultsMajor != null && $Object.hasOwnProperty.call(message, "pageFaultsMajor") && (typeof message.pageFaultsMajor === "object" ? message.pageFaultsMajor.low || message.pageFaultsMajor.high : message.pageFaultsMajor !== 0))
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint64(message.pageFaultsMajor);
+                    if (message.contextSwitchesInvoluntary != null && $Object.hasOwnProperty.call(message, "contextSwitchesInvoluntary") && (typeof message.contextSwitchesInvoluntary === "object" ? message.contextSwitchesInvoluntary.low || message.contextSwitchesInvoluntary.high : message.contextSwitchesInvoluntary !== 0))
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint64(message.contextSwitchesInvoluntary);
+                    if (message.ioReadBytes != null && $Object.hasOwnProperty.call(message, "ioReadBytes") && (typeof message.ioReadBytes === "object" ? message.ioReadBytes.low || message.ioReadBytes.high : message.ioReadBytes !== 0))
+                        writer.uint32(/* id 6, wireType 0 =*/48).uint64(message.ioReadBytes);
+                    if (message.ioWriteBytes != null && $Object.hasOwnProperty.call(message, "ioWriteBytes") && (typeof message.ioWriteBytes === "object" ? message.ioWriteBytes.low || message.ioWriteBytes.high : message.ioWriteBytes !== 0))
+                        writer.uint32(/* id 7, wireType 0 =*/56).uint64(message.ioWriteBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a ResourceUsage message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ResourceUsage
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ResourceUsage & sandboxd.agent.v1.ResourceUsage.$Shape} ResourceUsage
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ResourceUsage.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ResourceUsage();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.cpuUserUs = value;
+                                else
+                                    delete message.cpuUserUs;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.cpuSysUs = value;
+                                else
+                                    delete message.cpuSysUs;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.peakMemoryBytes = value;
+                                else
+                                    delete message.peakMemoryBytes;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.pageFaultsMajor = value;
+                                else
+                                    delete message.pageFaultsMajor;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.contextSwitchesInvoluntary = value;
+                                else
+                                    delete message.contextSwitchesInvoluntary;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.ioReadBytes = value;
+                                else
+                                    delete message.ioReadBytes;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.ioWriteBytes = value;
+                                else
+                                    delete message.ioWriteBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return ResourceUsage;
+            })();
+
+            v1.Identity = (function() {
+
+                /**
+                 * Properties of an Identity.
+                 * @typedef {Object} sandboxd.agent.v1.Identity.$Properties
+                 * @property {string|null} [sandboxId] Identity sandboxId
+                 * @property {string|null} [hostname] Identity hostname
+                 * @property {string|null} [machineId] Identity machineId
+                 * @property {Uint8Array|null} [entropy] Identity entropy
+                 * @property {number|null} [unixTimeUs] Identity unixTimeUs
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of an Identity.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IIdentity
+                 * @augments sandboxd.agent.v1.Identity.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Identity.$Properties instead.
+                 */
+
+                /**
+                 * Shape of an Identity.
+                 * @typedef {sandboxd.agent.v1.Identity.$Properties} sandboxd.agent.v1.Identity.$Shape
+                 */
+
+                /**
+                 * Constructs a new Identity.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents an Identity.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Identity.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Identity = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Identity sandboxId.
+                 * @member {string} sandboxId
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.sandboxId = "";
+
+                /**
+                 * Identity hostname.
+                 * @member {string} hostname
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.hostname = "";
+
+                /**
+                 * Identity machineId.
+                 * @member {string} machineId
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.machineId = "";
+
+                /**
+                 * Identity entropy.
+                 * @member {Uint8Array} entropy
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.entropy = $util.newBuffer([]);
+
+                /**
+                 * Identity unixTimeUs.
+                 * @member {number} unixTimeUs
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.unixTimeUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new Identity instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @static
+                 * @param {sandboxd.agent.v1.Identity.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Identity} Identity instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Identity.$Shape): sandboxd.agent.v1.Identity & sandboxd.agent.v1.Identity.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Identity.$Properties): sandboxd.agent.v1.Identity;
+                 * }}
+                 */
+                Identity.create = function(properties) {
+                    return new Identity(properties);
+                };
+
+                /**
+                 * Encodes the specified Identity message. Does not implicitly {@link sandboxd.agent.v1.Identity.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @static
+                 * @param {sandboxd.agent.v1.Identity.$Properties} message Identity message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Identity.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.sandboxId != null && $Object.hasOwnProperty.call(message, "sandboxId") && message.sandboxId !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.sandboxId);
+                    if (message.hostname != null && $Object.hasOwnProperty.call(message, "hostname") && message.hostname !== "")
+                        writer.uint32(/* id 2, wireType 2 =*/18).string(message.hostname);
+                    if (message.machineId != null && $Object.hasOwnProperty.call(message, "machineId") && message.machineId !== "")
+                        writer.uint32(/* id 3, wireType 2 =*/26).string(message.machineId);
+                    if (message.entropy != null && $Object.hasOwnProperty.call(message, "entropy") && message.entropy.length)
+                        writer.uint32(/* id 4, wireType 2 =*/34).bytes(message.entropy);
+                    if (message.unixTimeUs != null && $Object.hasOwnProperty.call(message, "unixTimeUs") && (typeof message.unixTimeUs === "object" ? message.unixTimeUs.low || message.unixTimeUs.high : message.unixTimeUs !== 0))
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint64(message.unixTimeUs);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes an Identity message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Identity & sandboxd.agent.v1.Identity.$Shape} Identity
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Identity.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Identity();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.sandboxId = value;
+                                else
+                                    delete message.sandboxId;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.hostname = value;
+                                else
+                                    delete message.hostname;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.machineId = value;
+                                else
+                                    delete message.machineId;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.entropy = value;
+                                else
+                                    delete message.entropy;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.unixTimeUs = value;
+                                else
+                                    delete message.unixTimeUs;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Identity;
+            })();
+
+            v1.IdentityResult = (function() {
+
+                /**
+                 * Properties of an IdentityResult.
+                 * @typedef {Object} sandboxd.agent.v1.IdentityResult.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of an IdentityResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IIdentityResult
+                 * @augments sandboxd.agent.v1.IdentityResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.IdentityResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of an IdentityResult.
+                 * @typedef {sandboxd.agent.v1.IdentityResult.$Properties} sandboxd.agent.v1.IdentityResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new IdentityResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents an IdentityResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.IdentityResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const IdentityResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new IdentityResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.IdentityResult
+                 * @static
+                 * @param {sandboxd.agent.v1.IdentityResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.IdentityResult} IdentityResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.IdentityResult.$Shape): sandboxd.agent.v1.IdentityResult & sandboxd.agent.v1.IdentityResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.IdentityResult.$Properties): sandboxd.agent.v1.IdentityResult;
+                 * }}
+                 */
+                IdentityResult.create = function(properties) {
+                    return new IdentityResult(properties);
+                };
+
+                /**
+                 * Encodes the specified IdentityResult message. Does not implicitly {@link sandboxd.agent.v1.IdentityResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.IdentityResult
+                 * @static
+                 * @param {sandboxd.agent.v1.IdentityResult.$Properties} message IdentityResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                IdentityResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes an IdentityResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.IdentityResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.IdentityResult & sandboxd.agent.v1.IdentityResult.$Shape} IdentityResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                IdentityResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.IdentityResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return IdentityResult;
+            })();
+
+            v1.Stats = (function() {
+
+                /**
+                 * Properties of a Stats.
+                 * @typedef {Object} sandboxd.agent.v1.Stats.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Stats.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IStats
+                 * @augments sandboxd.agent.v1.Stats.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Stats.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Stats.
+                 * @typedef {sandboxd.agent.v1.Stats.$Properties} sandboxd.agent.v1.Stats.$Shape
+                 */
+
+                /**
+                 * Constructs a new Stats.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Stats.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Stats.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Stats = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new Stats instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Stats
+                 * @static
+                 * @param {sandboxd.agent.v1.Stats.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Stats} Stats instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Stats.$Shape): sandboxd.agent.v1.Stats & sandboxd.agent.v1.Stats.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Stats.$Properties): sandboxd.agent.v1.Stats;
+                 * }}
+                 */
+                Stats.create = function(properties) {
+                    return new Stats(properties);
+                };
+
+                /**
+                 * Encodes the specified Stats message. Does not implicitly {@link sandboxd.agent.v1.Stats.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Stats
+                 * @static
+                 * @param {sandboxd.agent.v1.Stats.$Properties} message Stats message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Stats.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Stats message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Stats
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Stats & sandboxd.agent.v1.Stats.$Shape} Stats
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Stats.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Stats();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Stats;
+            })();
+
+            v1.StatsResult = (function() {
+
+                /**
+                 * Properties of a StatsResult.
+                 * @typedef {Object} sandboxd.agent.v1.StatsResult.$Properties
+                 * @property {number|null} [agentRssBytes] StatsResult agentRssBytes
+                 * @property {number|null} [agentPssBytes] StatsResult agentPssBytes
+                 * @property {number|null} [agentAnonBytes] StatsResult agentAnonBytes
+                 * @property {number|null} [memoryTotalBytes] StatsResult memoryTotalBytes
+                 * @property {number|null} [memoryAvailableBytes] StatsResult memoryAvailableBytes
+                 * @property {number|null} [openFds] StatsResult openFds
+                 * @property {number|null} [execCgroups] StatsResult execCgroups
+                 * @property {number|null} [streams] StatsResult streams
+                 * @property {number|null} [processes] StatsResult processes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a StatsResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IStatsResult
+                 * @augments sandboxd.agent.v1.StatsResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.StatsResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a StatsResult.
+                 * @typedef {sandboxd.agent.v1.StatsResult.$Properties} sandboxd.agent.v1.StatsResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new StatsResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a StatsResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.StatsResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const StatsResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * StatsResult agentRssBytes.
+                 * @member {number} agentRssBytes
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.agentRssBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * StatsResult agentPssBytes.
+                 * @member {number} agentPssBytes
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.agentPssBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * StatsResult agentAnonBytes.
+                 * @member {number} agentAnonBytes
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.agentAnonBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * StatsResult memoryTotalBytes.
+                 * @member {number} memoryTotalBytes
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.memoryTotalBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * StatsResult memoryAvailableBytes.
+                 * @member {number} memoryAvailableBytes
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.memoryAvailableBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * StatsResult openFds.
+                 * @member {number} openFds
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.openFds = 0;
+
+                /**
+                 * StatsResult execCgroups.
+                 * @member {number} execCgroups
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.execCgroups = 0;
+
+                /**
+                 * StatsResult streams.
+                 * @member {number} streams
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.streams = 0;
+
+                /**
+                 * StatsResult processes.
+                 * @member {number} processes
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @instance
+                 */
+                StatsResult.prototype.processes = 0;
+
+                /**
+                 * Creates a new StatsResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @static
+                 * @param {sandboxd.agent.v1.StatsResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.StatsResult} StatsResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.StatsResult.$Shape): sandboxd.agent.v1.StatsResult & sandboxd.agent.v1.StatsResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.StatsResult.$Properties): sandboxd.agent.v1.StatsResult;
+                 * }}
+                 */
+                StatsResult.create = function(properties) {
+                    return new StatsResult(properties);
+                };
+
+                /**
+                 * Encodes the specified StatsResult message. Does not implicitly {@link sandboxd.agent.v1.StatsResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @static
+                 * @param {sandboxd.agent.v1.StatsResult.$Properties} message StatsResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                StatsResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.agentRssBytes != null && $Object.hasOwnProperty.call(message, "agentRssBytes") && (typeof message.agentRssBytes === "object" ? message.agentRssBytes.low || message.agentRssBytes.high : message.agentRssBytes !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.agentRssBytes);
+                    if (message.agentPssBytes != null && $Object.hasOwnProperty.call(message, "agentPssBytes") && (typeof message.agentPssBytes === "object" ? message.agentPssBytes.low || message.agentPssBytes.high : message.agentPssBytes !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.agentPssBytes);
+                    if (message.agentAnonBytes != null && $Object.hasOwnProperty.call(message, "agentAnonBytes") && (typeof message.agentAnonBytes === "object" ? message.agentAnonBytes.low || message.agentAnonBytes.high : message.agentAnonBytes !== 0))
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.agentAnonBytes);
+                    if (message.memoryTotalBytes != null && $Object.hasOwnProperty.call(message, "memoryTotalBytes") && (typeof message.memoryTotalBytes === "object" ? message.memoryTotalBytes.low || message.memoryTotalBytes.high : message.memoryTotalBytes !== 0))
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint64(message.memoryTotalBytes);
+                    if (message.memoryAvailableBytes != null && $Object.hasOwnProperty.call(message, "memoryAvailableBytes") && (typeof message.memoryAvailableBytes === "object" ? message.memoryAvailableBytes.low || message.memoryAvailableBytes.high : message.memoryAvailableBytes !== 0))
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint64(message.memoryAvailableBytes);
+                    if (message.openFds != null && $Object.hasOwnProperty.call(message, "openFds") && message.openFds !== 0)
+                        writer.uint32(/* id 6, wireType 0 =*/48).uint32(message.openFds);
+                    if (message.execCgroups != null && $Object.hasOwnProperty.call(message, "execCgroups") && message.execCgroups !== 0)
+                        writer.uint32(/* id 7, wireType 0 =*/56).uint32(message.execCgroups);
+                    if (message.streams != null && $Object.hasOwnProperty.call(message, "streams") && message.streams !== 0)
+                        writer.uint32(/* id 8, wireType 0 =*/64).uint32(message.streams);
+                    if (message.processes != null && $Object.hasOwnProperty.call(message, "processes") && message.processes !== 0)
+                        writer.uint32(/* id 9, wireType 0 =*/72).uint32(message.processes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a StatsResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.StatsResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.StatsResult & sandboxd.agent.v1.StatsResult.$Shape} StatsResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                StatsResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.StatsResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.agentRssBytes = value;
+                                else
+                                    delete message.agentRssBytes;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.agentPssBytes = value;
+                                else
+                                    delete message.agentPssBytes;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.agentAnonBytes = value;
+                                else
+                                    delete message.agentAnonBytes;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.memoryTotalBytes = value;
+                                else
+                                    delete message.memoryTotalBytes;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.memoryAvailableBytes = value;
+                                else
+                                    delete message.memoryAvailableBytes;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.openFds = value;
+                                else
+                                    delete message.openFds;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.execCgroups = value;
+                                else
+                                    delete message.execCgroups;
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.streams = value;
+                                else
+                                    delete message.streams;
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.processes = value;
+                                else
+                                    delete message.processes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return StatsResult;
+            })();
+
+            v1.PowerOff = (function() {
+
+                /**
+                 * Properties of a PowerOff.
+                 * @typedef {Object} sandboxd.agent.v1.PowerOff.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a PowerOff.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IPowerOff
+                 * @augments sandboxd.agent.v1.PowerOff.$Properties
+                 * @deprecated Use sandboxd.agent.v1.PowerOff.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a PowerOff.
+                 * @typedef {sandboxd.agent.v1.PowerOff.$Properties} sandboxd.agent.v1.PowerOff.$Shape
+                 */
+
+                /**
+                 * Constructs a new PowerOff.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a PowerOff.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.PowerOff.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const PowerOff = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new PowerOff instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.PowerOff
+                 * @static
+                 * @param {sandboxd.agent.v1.PowerOff.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.PowerOff} PowerOff instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.PowerOff.$Shape): sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape;
+                 *   (properties?: sandboxd.agent.v1.PowerOff.$Properties): sandboxd.agent.v1.PowerOff;
+                 * }}
+                 */
+                PowerOff.create = function(properties) {
+                    return new PowerOff(properties);
+                };
+
+                /**
+                 * Encodes the specified PowerOff message. Does not implicitly {@link sandboxd.agent.v1.PowerOff.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.PowerOff
+                 * @static
+                 * @param {sandboxd.agent.v1.PowerOff.$Properties} message PowerOff message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                PowerOff.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a PowerOff message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.PowerOff
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape} PowerOff
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                PowerOff.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.PowerOff();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return PowerOff;
+            })();
+
+            v1.PowerOffResult = (function() {
+
+                /**
+                 * Properties of a PowerOffResult.
+                 * @typedef {Object} sandboxd.agent.v1.PowerOffResult.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a PowerOffResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IPowerOffResult
+                 * @augments sandboxd.agent.v1.PowerOffResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.PowerOffResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a PowerOffResult.
+                 * @typedef {sandboxd.agent.v1.PowerOffResult.$Properties} sandboxd.agent.v1.PowerOffResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new PowerOffResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a PowerOffResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.PowerOffResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const PowerOffResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new PowerOffResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.PowerOffResult
+                 * @static
+                 * @param {sandboxd.agent.v1.PowerOffResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.PowerOffResult} PowerOffResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.PowerOffResult.$Shape): sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.PowerOffResult.$Properties): sandboxd.agent.v1.PowerOffResult;
+                 * }}
+                 */
+                PowerOffResult.create = function(properties) {
+                    return new PowerOffResult(properties);
+                };
+
+                /**
+                 * Encodes the specified PowerOffResult message. Does not implicitly {@link sandboxd.agent.v1.PowerOffResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.PowerOffResult
+                 * @static
+                 * @param {sandboxd.agent.v1.PowerOffResult.$Properties} message PowerOffResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                PowerOffResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a PowerOffResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.PowerOffResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape} PowerOffResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                PowerOffResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.PowerOffResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return PowerOffResult;
+            })();
+
+            return v1;
+        })();
+
+        return agent;
+    })();
+
+    return sandboxd;
+})();
+
+export {
+  $root as default
+};

@@ -1,0 +1,10 @@
+// The one place where host and guest code meet.
+export * from './channel/channel.ts';
+export * from './channel/guest-connection.ts';
+export * from './channel/host-connection.ts';
+export type * from './channel/link.ts';
+export * from './channel/stream.ts';
+export * from './errors.ts';
+export * from './exec-frames.ts';
+export * from './limits.ts';
+export * from './messages.ts';

@@ -1,0 +1,33 @@
+// Short names for the generated messages. `XInput` is what may be given to encode; `X` is what decode returned.
+import './plain-numbers.ts';
+import { sandboxd } from './gen/agent.js';
+
+export const { Frame: FrameCodec, Request: RequestCodec, Result: ResultCodec } = sandboxd.agent.v1;
+
+/** A decoded message: scalars always have a value, message fields named in `Nested` may be absent. */
+type Decoded<T, Nested extends keyof T = never> = {
+  readonly [K in Exclude<keyof T, Nested | '$unknowns'>]-?: NonNullable<T[K]>;
+} & { readonly [K in Nested]?: T[K] };
+
+export type FrameInput = sandboxd.agent.v1.Frame.$Properties;
+export type Frame = sandboxd.agent.v1.Frame;
+export type Hello = Decoded<sandboxd.agent.v1.Hello.$Properties>;
+export type HelloReply = Decoded<sandboxd.agent.v1.HelloReply.$Properties>;
+export type HelloReplyInput = sandboxd.agent.v1.HelloReply.$Properties;
+export type Request = sandboxd.agent.v1.Request;
+export type RequestInput = sandboxd.agent.v1.Request.$Properties;
+export type Result = sandboxd.agent.v1.Result;
+export type ResultInput = sandboxd.agent.v1.Result.$Properties;
+export type TtySize = { readonly cols: number; readonly rows: number };
+export type ExecInput = sandboxd.agent.v1.Exec.$Properties;
+export type Exec = Decoded<sandboxd.agent.v1.Exec.$Properties, 'tty'>;
+export type ExecResult = Decoded<sandboxd.agent.v1.ExecResult.$Properties, 'usage'>;
+export type ExecResultInput = sandboxd.agent.v1.ExecResult.$Properties;
+export type ResourceUsage = Decoded<sandboxd.agent.v1.ResourceUsage.$Properties>;
+export type Identity = Decoded<sandboxd.agent.v1.Identity.$Properties>;
+export type IdentityInput = sandboxd.agent.v1.Identity.$Properties;
+export type StatsResult = Decoded<sandboxd.agent.v1.StatsResult.$Properties>;
+
+/** Byte flows of a stream: the host sends `in`, the guest `out` and `err`. */
+export const FLOW = { in: 0, out: 1, err: 2 } as const;
+export type Flow = (typeof FLOW)[keyof typeof FLOW];

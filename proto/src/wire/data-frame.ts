@@ -1,0 +1,34 @@
+// Data frames, the only ones that matter for speed, written by hand so that the payload is never copied. The generated
+// code gives the same bytes (tested).
+import { varintLength, writeVarint } from './varint.ts';
+
+const TAG_STREAM = 0x08;
+const TAG_FLOW = 0x10;
+const TAG_DATA = 0x1a;
+
+/** The field `whole`, which ends a frame that would end in a zero byte. */
+export const WHOLE = Buffer.of(0x88, 0x01, 0x01);
+
+/** The chunks of one data frame with its length prefix. `bytes`: 1 to 65,536, not copied. */
+export function dataFrame(stream: number, flow: number, bytes: Uint8Array): Uint8Array[] {
+  return bytes.at(-1) === 0
+    ? [dataHeader(stream, flow, bytes.length, WHOLE.length), bytes, WHOLE]
+    : [dataHeader(stream, flow, bytes.length, 0), bytes];
+}
+
+function dataHeader(stream: number, flow: number, payloadBytes: number, tailBytes: number): Buffer {
+  const flowBytes = flow === 0 ? 0 : 2;
+  const headBytes = 1 + varintLength(stream) + flowBytes + 1 + varintLength(payloadBytes);
+  const frameBytes = headBytes + payloadBytes + tailBytes;
+  const header = Buffer.allocUnsafe(varintLength(frameBytes) + headBytes);
+  let at = writeVarint(header, 0, frameBytes);
+  header[at++] = TAG_STREAM;
+  at = writeVarint(header, at, stream);
+  if (flow !== 0) {
+    header[at++] = TAG_FLOW;
+    header[at++] = flow;
+  }
+  header[at++] = TAG_DATA;
+  writeVarint(header, at, payloadBytes);
+  return header;
+}

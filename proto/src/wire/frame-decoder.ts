@@ -1,0 +1,99 @@
+// Bytes to frames: length-delimited, split anyhow. Allocates only for a frame that straddles two chunks.
+
+import { ProtocolViolation } from '../errors.ts';
+import { MAX_FRAME_BYTES } from '../limits.ts';
+
+/**
+ * What a zero-length frame is. `skip`: padding; a frame that ends in a zero byte was cut and filled up by it, and is
+ * dropped. `refuse`: a violation, and so is such a frame: nobody pads in this direction, and a peer that did could keep
+ * the other end busy for ever.
+ */
+export type Padding = 'skip' | 'refuse';
+
+/** Cuts a byte stream into encoded frames, each at most MAX_FRAME_BYTES. */
+export class FrameDecoder {
+  readonly #onFrame: (encoded: Buffer) => void;
+  readonly #padding: Padding;
+  #length = 0;
+  #shift = 0;
+  #partial: Buffer | undefined;
+  /** Where every frame that straddles chunks is put together, when frames are only lent. */
+  readonly #lent: Buffer | undefined;
+  #filled = 0;
+  #generation = 0;
+
+  /**
+   * `onFrame` gets a view into the pushed chunk, or a buffer of its own for a frame that straddled chunks; with
+   * `isLending` that buffer is used again once `onFrame` has returned.
+   */
+  constructor(padding: Padding, onFrame: (encoded: Buffer) => void, isLending = false) {
+    this.#padding = padding;
+    this.#onFrame = onFrame;
+    this.#lent = isLending ? Buffer.allocUnsafeSlow(MAX_FRAME_BYTES) : undefined;
+  }
+
+  /** Whether the bytes so far end between two frames. */
+  get isAtBoundary(): boolean {
+    return this.#partial === undefined && this.#shift === 0;
+  }
+
+  /** Forgets an unfinished frame. A push under way (reset called from onFrame) drops the rest of its chunk. */
+  reset(): void {
+    this.#length = 0;
+    this.#shift = 0;
+    this.#partial = undefined;
+    this.#generation += 1;
+  }
+
+  /** Throws ProtocolViolation for a length over the limit, and for padding where it is refused. */
+  push(chunk: Buffer): void {
+    const generation = this.#generation;
+    let at = 0;
+    while (at < chunk.length && generation === this.#generation) {
+      if (this.#partial !== undefined) {
+        at = this.#fill(chunk, at, this.#partial);
+        continue;
+      }
+      const byte = chunk[at++] ?? 0;
+      this.#length += (byte & 0x7f) * 2 ** this.#shift;
+      if (byte & 0x80) {
+        this.#shift += 7;
+        if (this.#shift > 21) throw new ProtocolViolation('a frame length has more than four bytes');
+        continue;
+      }
+      const length = this.#length;
+      this.#length = 0;
+      this.#shift = 0;
+      if (length === 0) {
+        if (this.#padding === 'refuse') throw new ProtocolViolation('an empty frame');
+        continue;
+      }
+      if (length > MAX_FRAME_BYTES) {
+        throw new ProtocolViolation(`a frame of ${length} bytes is over the limit of ${MAX_FRAME_BYTES}`);
+      }
+      if (at + length <= chunk.length) {
+        at += length;
+        this.#deliver(chunk.subarray(at - length, at));
+      } else {
+        this.#partial = this.#lent?.subarray(0, length) ?? Buffer.allocUnsafe(length);
+        this.#filled = 0;
+      }
+    }
+  }
+
+  #fill(chunk: Buffer, at: number, partial: Buffer): number {
+    const take = Math.min(partial.length - this.#filled, chunk.length - at);
+    chunk.copy(partial, this.#filled, at, at + take);
+    this.#filled += take;
+    if (this.#filled === partial.length) {
+      this.#partial = undefined;
+      this.#deliver(partial);
+    }
+    return at + take;
+  }
+
+  #deliver(encoded: Buffer): void {
+    if (encoded[encoded.length - 1] !== 0) this.#onFrame(encoded);
+    else if (this.#padding === 'refuse') throw new ProtocolViolation('a frame that ends in a zero byte');
+  }
+}

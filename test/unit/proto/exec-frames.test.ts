@@ -1,0 +1,100 @@
+// The exec frame codec of the REST API.
+
+import {
+  EXEC_FRAME,
+  type ExecFrame,
+  ExecFrameDecoder,
+  ExecFrameError,
+  encodeExecFrame,
+  execFrameHeader,
+  MAX_DATA_BYTES,
+} from '@sandboxd/proto';
+import fc from 'fast-check';
+import t from 'tap';
+import { cut } from './support/cut.ts';
+
+const frames = fc.array(
+  fc.record({
+    type: fc.integer({ min: 0, max: 255 }),
+    payload: fc.oneof(
+      fc.uint8Array({ maxLength: 30 }),
+      fc.integer({ min: 0, max: MAX_DATA_BYTES }).map((length) => new Uint8Array(length).fill(5)),
+    ),
+    reserved: fc.uint8Array({ minLength: 3, maxLength: 3 }),
+  }),
+  { maxLength: 8 },
+);
+
+t.test('the bytes on the wire are frozen', (t) => {
+  t.equal(encodeExecFrame(EXEC_FRAME.stdout, Buffer.from('hi\n')).toString('hex'), '010000000000000368690a');
+  t.equal(encodeExecFrame(EXEC_FRAME.stdinClose, Buffer.alloc(0)).toString('hex'), '0500000000000000');
+  t.strictSame(EXEC_FRAME, { stdout: 1, stderr: 2, exit: 3, stdin: 4, stdinClose: 5, resize: 6, signal: 7 });
+  t.equal(execFrameHeader(3, MAX_DATA_BYTES).toString('hex'), '0300000000010000');
+  t.throws(() => execFrameHeader(1, MAX_DATA_BYTES + 1), ExecFrameError);
+  t.throws(() => encodeExecFrame(1, Buffer.alloc(MAX_DATA_BYTES + 1)), ExecFrameError);
+  t.end();
+});
+
+t.test('any split and any packing give the same frames; unknown types and reserved bytes pass', async (t) => {
+  fc.assert(
+    fc.property(frames, fc.infiniteStream(fc.nat(70_000)), (sent, sizes) => {
+      const text = Buffer.concat(
+        sent.map(({ type, payload, reserved }) => {
+          const frame = encodeExecFrame(type, payload);
+          frame.set(reserved, 1);
+          return frame;
+        }),
+      );
+      const decoder = new ExecFrameDecoder();
+      const got: ExecFrame[] = [];
+      for (const chunk of cut(text, sizes)) got.push(...decoder.push(chunk));
+      return (
+        decoder.isAtBoundary &&
+        got.length === sent.length &&
+        got.every(
+          (frame, index) => frame.type === sent[index]?.type && frame.payload.equals(sent[index].payload),
+        )
+      );
+    }),
+  );
+  t.pass();
+});
+
+t.test('byte by byte: a truncation is seen at every byte, and costs no more than its bytes', (t) => {
+  const text = Buffer.concat([encodeExecFrame(4, Buffer.alloc(50, 1)), encodeExecFrame(5, Buffer.alloc(0))]);
+  const boundaries = new Set([0, 58, 66]);
+  const decoder = new ExecFrameDecoder();
+  const got: ExecFrame[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    t.equal(decoder.isAtBoundary, boundaries.has(at));
+    got.push(...decoder.push(text.subarray(at, at + 1)));
+  }
+  t.equal(got.length, 2);
+  const large = encodeExecFrame(4, Buffer.alloc(MAX_DATA_BYTES, 1));
+  const startedAt = performance.now();
+  for (let at = 0; at < large.length; at += 1) got.push(...decoder.push(large.subarray(at, at + 1)));
+  t.ok(performance.now() - startedAt < 1000, 'one full frame in single bytes is linear work');
+  t.equal(got[2]?.payload.length, MAX_DATA_BYTES);
+  t.end();
+});
+
+t.test('an oversized frame is refused at its header, and so is everything after', (t) => {
+  const decoder = new ExecFrameDecoder();
+  t.throws(() => decoder.push(Buffer.from('0400000000010001', 'hex')), ExecFrameError);
+  t.throws(() => decoder.push(encodeExecFrame(4, Buffer.from('x'))), ExecFrameError);
+  t.throws(() => new ExecFrameDecoder().push(Buffer.from('04000000ffffffff', 'hex')), ExecFrameError);
+  t.end();
+});
+
+t.test('a payload keeps little more than itself alive', (t) => {
+  const noise = encodeExecFrame(99, Buffer.alloc(60_000));
+  const [frame] = new ExecFrameDecoder().push(Buffer.concat([encodeExecFrame(4, Buffer.from('x')), noise]));
+  t.equal(frame?.payload.buffer.byteLength, 1);
+  t.end();
+});
+
+t.test('a Uint8Array that is no Buffer will do', (t) => {
+  const bytes = Uint8Array.from(encodeExecFrame(1, Buffer.from('abc')));
+  t.equal(new ExecFrameDecoder().push(bytes.subarray(0))[0]?.payload.toString(), 'abc');
+  t.end();
+});

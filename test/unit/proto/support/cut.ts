@@ -1,0 +1,12 @@
+// Cuts bytes into chunks of given sizes, each with memory of its own.
+export function cut(text: Buffer, sizes: Iterable<number>): Buffer[] {
+  const chunks: Buffer[] = [];
+  let at = 0;
+  for (const size of sizes) {
+    if (at >= text.length) break;
+    chunks.push(Buffer.from(text.subarray(at, at + size)));
+    at += size;
+  }
+  if (at < text.length) chunks.push(Buffer.from(text.subarray(at)));
+  return chunks;
+}
