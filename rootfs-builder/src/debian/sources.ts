@@ -1,0 +1,97 @@
+// The host's apt sources, read so that guests are built from the same mirror as the host itself.
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { BuilderError } from '../errors.ts';
+
+export type AptSource = {
+  uri: string;
+  suite: string;
+  components: string[];
+  /** Path of a key ring, when the source names one. */
+  signedBy?: string;
+};
+
+/** One-line style: `deb [options] uri suite component…`. Lines that are not binary sources are ignored. */
+export function parseOneLineSources(text: string): AptSource[] {
+  return text.split('\n').flatMap((line) => {
+    const match = /^\s*deb\s+(?:\[([^\]]*)\]\s+)?(\S+)\s+(\S+)\s+([^#]+)/.exec(line);
+    if (match === null) return [];
+    const [, options = '', uri = '', suite = '', components = ''] = match;
+    const signedBy = /(?:^|\s)signed-by=(\S+)/.exec(options)?.[1];
+    return [toSource(uri, suite, splitWords(components), signedBy)];
+  });
+}
+
+/** deb822 style: stanzas of `Field: value` with continuation lines. Disabled stanzas are ignored. */
+export function parseDeb822Sources(text: string): AptSource[] {
+  return text.split(/\n\s*\n/).flatMap((stanza) => {
+    const fields = parseStanza(stanza);
+    const words = (name: string) => splitWords(fields.get(name) ?? '');
+    if (!words('types').includes('deb') || /^(no|false|0)$/i.test(fields.get('enabled') ?? '')) return [];
+    const signedBy = words('signed-by')[0];
+    // An inline key ("-----BEGIN…") is not a path: leave it out, the archive key ring then has to vouch.
+    const keyRing = signedBy?.startsWith('/') ? signedBy : undefined;
+    return words('uris').flatMap((uri) =>
+      words('suites').map((suite) => toSource(uri, suite, words('components'), keyRing)),
+    );
+  });
+}
+
+/** Debian's own sources of a release: the suite, its updates and its security suite, main component only. */
+export function selectSuiteSources(sources: AptSource[], suite: string): AptSource[] {
+  const suites = [suite, `${suite}-updates`, `${suite}-security`, `${suite}/updates`];
+  const wanted = sources.filter(
+    (source) => suites.includes(source.suite) && source.components.includes('main'),
+  );
+  const unique = new Map(wanted.map((source) => [`${source.uri} ${source.suite}`, source]));
+  return [...unique.values()];
+}
+
+/** As a sources.list line for mmdebstrap, main component only. */
+export function toSourceLine(source: AptSource): string {
+  const options = source.signedBy === undefined ? '' : `[signed-by=${source.signedBy}] `;
+  return `deb ${options}${source.uri} ${source.suite} main`;
+}
+
+/** The host's sources for a suite; throws `apt_sources_missing` when there is none for the suite itself. */
+export async function readHostSources(suite: string, aptDirectory = '/etc/apt'): Promise<AptSource[]> {
+  const parts = join(aptDirectory, 'sources.list.d');
+  const partNames = (await readdir(parts).catch(() => [])).sort();
+  const all: AptSource[] = parseOneLineSources(await readOptional(join(aptDirectory, 'sources.list')));
+  for (const name of partNames) {
+    const text =
+      name.endsWith('.list') || name.endsWith('.sources') ? await readOptional(join(parts, name)) : '';
+    all.push(...(name.endsWith('.sources') ? parseDeb822Sources(text) : parseOneLineSources(text)));
+  }
+  const selected = selectSuiteSources(all, suite);
+  if (!selected.some((source) => source.suite === suite)) {
+    const message = `the apt sources below ${aptDirectory} have no Debian "${suite}" with component main; add one, or use --mirror <url>`;
+    throw new BuilderError('apt_sources_missing', message);
+  }
+  return selected;
+}
+
+function toSource(uri: string, suite: string, components: string[], signedBy: string | undefined): AptSource {
+  const source = { uri, suite: suite.replace(/\/$/, ''), components };
+  return signedBy === undefined ? source : { ...source, signedBy };
+}
+
+function parseStanza(stanza: string): Map<string, string> {
+  const fields = new Map<string, string>();
+  let name = '';
+  for (const line of stanza.split('\n')) {
+    if (line.startsWith('#')) continue;
+    const match = /^([A-Za-z0-9-]+):(.*)$/.exec(line);
+    if (match?.[1] !== undefined) name = match[1].toLowerCase();
+    fields.set(name, `${fields.get(name) ?? ''} ${match?.[2] ?? line}`.trim());
+  }
+  return fields;
+}
+
+function splitWords(text: string): string[] {
+  return text.split(/\s+/).filter((word) => word !== '');
+}
+
+async function readOptional(path: string): Promise<string> {
+  return readFile(path, 'utf8').catch(() => '');
+}

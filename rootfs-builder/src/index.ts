@@ -1,0 +1,17 @@
+// The public face of the bakery: profiles, the guest kernel, and writable layers.
+export { BuilderError, type BuilderErrorCode } from './errors.ts';
+export {
+  type EnsureKernelOptions,
+  ensureKernel,
+  type ResolvedKernel,
+  resolveKernel,
+} from './kernel/kernels.ts';
+export { copySparse, createWritableLayer, ensurePristineLayer } from './layer.ts';
+export type { Progress, ProgressEvent } from './lib/progress.ts';
+export { builtinProfileNames, openRecipeBook } from './recipe/book.ts';
+export { parseRecipe, type Recipe } from './recipe/recipe.ts';
+export { findRecipe, type RecipeBook, recipeDigest, resolveRecipe } from './recipe/resolve.ts';
+export { type BakeOptions, type BakeResult, bakeProfile } from './rootfs/bake.ts';
+export { makeRootImage } from './rootfs/ext4.ts';
+export type { ProfileManifest } from './rootfs/manifest.ts';
+export { listProfiles, type ResolvedProfile, resolveProfile, verifyProfile } from './rootfs/profiles.ts';

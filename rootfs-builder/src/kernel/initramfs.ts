@@ -1,0 +1,63 @@
+// Puts the initramfs together: the compiled init, the ordered modules and their list.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { runCommand } from '../lib/command.ts';
+import { type CpioEntry, FILE_TYPE, writeCpio } from './cpio.ts';
+import {
+  formatModuleList,
+  GUEST_MODULES,
+  normalizeModuleName,
+  orderModules,
+  readModuleDependencies,
+  stripModuleSignature,
+} from './modules.ts';
+import type { UnpackedKernel } from './package.ts';
+
+// Static, because an initramfs has no libraries.
+const COMPILER_OPTIONS = ['-std=gnu11', '-static', '-Os', '-s', '-Wall', '-Wextra', '-Werror'];
+
+export async function compileInit(sourcePath: string, workDirectory: string): Promise<Buffer> {
+  const output = join(workDirectory, 'init');
+  await runCommand('gcc', [...COMPILER_OPTIONS, '-o', output, sourcePath]);
+  return readFile(output);
+}
+
+/** Not compressed: under emulation lz4 and zstd made no measurable difference for these 2 MB. */
+export async function buildInitramfs(init: Buffer, kernel: UnpackedKernel): Promise<Buffer> {
+  const modules = await collectModules(kernel);
+  const ordered = orderModules(GUEST_MODULES, (name) => {
+    const module = modules.get(name);
+    return module && readModuleDependencies(module);
+  });
+  const entries: CpioEntry[] = [
+    directory('dev'),
+    // The kernel opens it as init's standard streams, before devtmpfs is there.
+    { path: 'dev/console', mode: FILE_TYPE.characterDevice | 0o600, device: [5, 1] },
+    directory('modules'),
+    { path: 'modules/list', mode: FILE_TYPE.file | 0o444, content: Buffer.from(formatModuleList(ordered)) },
+    ...ordered.map(({ name }) => ({
+      path: `modules/${name}.ko`,
+      mode: FILE_TYPE.file | 0o444,
+      content: stripModuleSignature(modules.get(name) ?? Buffer.alloc(0)),
+    })),
+    { path: 'init', mode: FILE_TYPE.file | 0o555, content: init },
+  ];
+  return writeCpio(entries);
+}
+
+/** The wished modules and, transitively, what they depend on; built-in ones are left out. */
+async function collectModules(kernel: UnpackedKernel): Promise<Map<string, Buffer>> {
+  const modules = new Map<string, Buffer>();
+  const pending = GUEST_MODULES.map((wish) => normalizeModuleName(wish.name));
+  for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
+    if (modules.has(name) || kernel.isBuiltin(name)) continue;
+    const content = await kernel.readModule(name);
+    modules.set(name, content);
+    pending.push(...readModuleDependencies(content));
+  }
+  return modules;
+}
+
+function directory(path: string): CpioEntry {
+  return { path, mode: FILE_TYPE.directory | 0o755 };
+}

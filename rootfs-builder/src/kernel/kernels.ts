@@ -1,0 +1,201 @@
+// The guest kernels of a data directory: preparing one from Debian's package, and finding the one to boot.
+import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { BuilderError } from '../errors.ts';
+import {
+  createWorkDirectory,
+  publishDirectory,
+  retireDirectory,
+  sweepWorkDirectories,
+  syncPath,
+  writeFileAtomically,
+} from '../lib/atomic.ts';
+import { digestFile, digestValue, shortDigest } from '../lib/digest.ts';
+import { CURRENT_FILE, kernelPackagesDirectory, kernelsDirectory } from '../lib/layout.ts';
+import { type Progress, runStep, silentProgress } from '../lib/progress.ts';
+import { buildInitramfs, compileInit } from './initramfs.ts';
+import { GUEST_MODULES } from './modules.ts';
+import { ensureKernelDeb, findKernelPackage, type KernelPackage, unpackKernelDeb } from './package.ts';
+import { extractVmlinux } from './vmlinux.ts';
+
+/** Raise when the same package, modules and init would give other files. */
+const KERNEL_FORMAT = 1;
+
+export const kernelManifestSchema = z.object({
+  formatVersion: z.literal(KERNEL_FORMAT),
+  digest: z.string(),
+  package: z.string(),
+  version: z.string(),
+  /** Identifies the module list and init.c, so that a change of either is noticed without asking apt. */
+  initDigest: z.string(),
+  vmlinuxSizeBytes: z.number(),
+  initramfsSizeBytes: z.number(),
+  createdAt: z.string(),
+});
+
+export type KernelManifest = z.infer<typeof kernelManifestSchema>;
+
+export type ResolvedKernel = {
+  vmlinuxPath: string;
+  initramfsPath: string;
+  /** Identifies the pair; saved guests fit no other. */
+  digest: string;
+  /** Debian version, or "custom" for files given by KERNEL= and INITRD=. */
+  version: string;
+};
+
+export type EnsureKernelOptions = {
+  dataDir: string;
+  /** Path of rootfs-builder/initramfs/init.c. */
+  initSourcePath: string;
+  /** Ask apt for a newer kernel even when one is prepared. */
+  refresh?: boolean;
+  progress?: Progress;
+};
+
+/** Prepares kernel and initramfs unless the current ones fit; asks apt only when there are none, or on `refresh`. */
+export async function ensureKernel(
+  options: EnsureKernelOptions,
+): Promise<ResolvedKernel & { isFresh: boolean }> {
+  const { dataDir, progress = silentProgress } = options;
+  const initDigest = digestValue({ modules: GUEST_MODULES, init: await digestFile(options.initSourcePath) });
+  const current = await readCurrent(dataDir);
+  if (current?.initDigest === initDigest && options.refresh !== true) {
+    return { ...toResolved(dataDir, current), isFresh: false };
+  }
+  const packaged: KernelPackage =
+    current !== undefined && options.refresh !== true
+      ? { name: current.package, version: current.version } // a changed init needs no newer kernel
+      : await runStep(progress, 'kernel version', findKernelPackage);
+  const digest = digestValue({ format: KERNEL_FORMAT, ...packaged, initDigest });
+  const isFresh = (await readManifest(dataDir, digest)) === undefined;
+  if (isFresh) await buildKernel(packaged, digest, initDigest, options);
+  await writeFileAtomically(join(kernelsDirectory(dataDir), CURRENT_FILE), `${digest}\n`);
+  return { ...(await resolvePrepared(dataDir)), isFresh };
+}
+
+/**
+ * The kernel to boot. `KERNEL` and `INITRD` of `environment` replace either file.
+ * Throws `kernel_not_prepared`.
+ */
+export async function resolveKernel(
+  dataDir: string,
+  environment: NodeJS.ProcessEnv = process.env,
+): Promise<ResolvedKernel> {
+  const { KERNEL: kernelPath = '', INITRD: initramfsPath = '' } = environment;
+  if (kernelPath === '' && initramfsPath === '') return resolvePrepared(dataDir);
+  const prepared = kernelPath === '' || initramfsPath === '' ? await resolvePrepared(dataDir) : undefined;
+  const files = {
+    vmlinuxPath: kernelPath || (prepared?.vmlinuxPath ?? ''),
+    initramfsPath: initramfsPath || (prepared?.initramfsPath ?? ''),
+  };
+  const digests = await Promise.all([
+    digestGiven('KERNEL', files.vmlinuxPath),
+    digestGiven('INITRD', files.initramfsPath),
+  ]);
+  return { ...files, digest: digestValue(digests), version: 'custom' };
+}
+
+async function resolvePrepared(dataDir: string): Promise<ResolvedKernel> {
+  const current = await readCurrent(dataDir);
+  if (current !== undefined) return toResolved(dataDir, current);
+  const message = `no kernel is prepared in ${dataDir}; run: sandboxd-bake kernel (or set KERNEL= and INITRD=)`;
+  throw new BuilderError('kernel_not_prepared', message);
+}
+
+async function buildKernel(
+  packaged: KernelPackage,
+  digest: string,
+  initDigest: string,
+  options: EnsureKernelOptions,
+): Promise<void> {
+  const { dataDir, progress = silentProgress } = options;
+  const parent = kernelsDirectory(dataDir);
+  await sweepWorkDirectories(parent);
+  await sweepWorkDirectories(kernelPackagesDirectory(dataDir));
+  const deb = await runStep(progress, `kernel package ${packaged.name} ${packaged.version}`, (note) =>
+    ensureKernelDeb(packaged, kernelPackagesDirectory(dataDir), note),
+  );
+  const workDirectory = await createWorkDirectory(parent);
+  try {
+    await runStep(progress, 'vmlinux and initramfs', async (note) => {
+      const unpacked = join(workDirectory, 'unpacked');
+      const kernel = await unpackKernelDeb(deb, unpacked);
+      note('init');
+      const init = await compileInit(options.initSourcePath, workDirectory);
+      const files = { vmlinux: extractVmlinux(kernel.image), initramfs: await buildInitramfs(init, kernel) };
+      await Promise.all([rm(unpacked, { recursive: true }), rm(join(workDirectory, 'init'))]);
+      const manifest: KernelManifest = {
+        formatVersion: KERNEL_FORMAT,
+        digest,
+        package: packaged.name,
+        version: packaged.version,
+        initDigest,
+        vmlinuxSizeBytes: files.vmlinux.length,
+        initramfsSizeBytes: files.initramfs.length,
+        createdAt: new Date().toISOString(),
+      };
+      const contents = { ...files, 'manifest.json': `${JSON.stringify(manifest, null, 2)}\n` };
+      for (const [name, content] of Object.entries(contents)) {
+        await writeFile(join(workDirectory, name), content);
+        await syncPath(join(workDirectory, name));
+      }
+      const target = kernelDirectory(dataDir, digest);
+      await retireDirectory(target); // only a damaged one can be there
+      await publishDirectory(workDirectory, target);
+    });
+  } finally {
+    await rm(workDirectory, { recursive: true, force: true });
+  }
+}
+
+async function readCurrent(dataDir: string): Promise<KernelManifest | undefined> {
+  const digest = await readFile(join(kernelsDirectory(dataDir), CURRENT_FILE), 'utf8').catch(() => '');
+  return digest === '' ? undefined : readManifest(dataDir, digest.trim());
+}
+
+/** Undefined when the kernel is missing or its files do not have the recorded sizes: it is then made again. */
+async function readManifest(dataDir: string, digest: string): Promise<KernelManifest | undefined> {
+  const directory = kernelDirectory(dataDir, digest);
+  try {
+    const manifest = kernelManifestSchema.parse(
+      JSON.parse(await readFile(join(directory, 'manifest.json'), 'utf8')),
+    );
+    const [vmlinux, initramfs] = await Promise.all([
+      stat(join(directory, 'vmlinux')),
+      stat(join(directory, 'initramfs')),
+    ]);
+    const isIntact =
+      vmlinux.size === manifest.vmlinuxSizeBytes && initramfs.size === manifest.initramfsSizeBytes;
+    return isIntact ? manifest : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function kernelDirectory(dataDir: string, digest: string): string {
+  return join(kernelsDirectory(dataDir), shortDigest(digest));
+}
+
+function toResolved(dataDir: string, { digest, version }: KernelManifest): ResolvedKernel {
+  const directory = kernelDirectory(dataDir, digest);
+  return {
+    vmlinuxPath: join(directory, 'vmlinux'),
+    initramfsPath: join(directory, 'initramfs'),
+    digest,
+    version,
+  };
+}
+
+async function digestGiven(variable: string, path: string): Promise<string> {
+  try {
+    return await digestFile(path);
+  } catch (cause) {
+    throw new BuilderError(
+      'kernel_not_prepared',
+      `${variable}=${path} cannot be read (in ${dirname(path)})`,
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,117 @@
+// Debian's cloud kernel as a package file: found and downloaded with apt, unpacked, never installed on the host.
+import { chmod, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { BuilderError } from '../errors.ts';
+import { createWorkDirectory, syncPath } from '../lib/atomic.ts';
+import { runCommand } from '../lib/command.ts';
+import { normalizeModuleName } from './modules.ts';
+import { decompressXz } from './vmlinux.ts';
+
+/** The package that always depends on the newest kernel of the release. */
+const META_PACKAGE = 'linux-image-cloud-amd64';
+
+export type KernelPackage = { name: string; version: string };
+
+/** What apt would install now. Refreshes apt's lists once when it does not know the package. */
+export async function findKernelPackage(note: (text: string) => void): Promise<KernelPackage> {
+  const found = await askApt();
+  if (found !== undefined) return found;
+  note('apt does not know the package yet: apt-get update');
+  await runCommand('apt-get', ['-q', 'update'], { onLine: note });
+  const foundLater = await askApt();
+  if (foundLater !== undefined) return foundLater;
+  const message = `apt offers no ${META_PACKAGE}; add Debian's main component to the apt sources, or set KERNEL= and INITRD=`;
+  throw new BuilderError('kernel_package_missing', message);
+}
+
+async function askApt(): Promise<KernelPackage | undefined> {
+  try {
+    return parseKernelPackage(await runCommand('apt-cache', ['--no-all-versions', 'show', META_PACKAGE]));
+  } catch (error) {
+    if (error instanceof BuilderError && error.code === 'command_failed') return undefined;
+    throw error;
+  }
+}
+
+/** `apt-cache show` of the meta package → the image package that it depends on in exactly one version. */
+export function parseKernelPackage(text: string): KernelPackage | undefined {
+  const match = /^Depends:.*?(linux-image-[a-z0-9.+-]+) \(= ([^)]+)\)/m.exec(text);
+  return match?.[1] !== undefined && match[2] !== undefined
+    ? { name: match[1], version: match[2] }
+    : undefined;
+}
+
+/** Downloads into `directory` (kept there) unless it is present. Returns the path of the .deb file. */
+export async function ensureKernelDeb(
+  kernel: KernelPackage,
+  directory: string,
+  onLine: (line: string) => void,
+): Promise<string> {
+  const target = join(directory, `${kernel.name}_${kernel.version.replaceAll(':', '%3a')}.deb`);
+  const present = await readdir(directory).catch(() => []);
+  if (present.some((name) => join(directory, name) === target)) return target;
+  const workDirectory = await createWorkDirectory(directory);
+  try {
+    await chmod(workDirectory, 0o755);
+    const sandbox = ['-o', 'APT::Sandbox::User=root']; // our directory need not be open to apt's own user
+    await runCommand('apt-get', ['-q', ...sandbox, 'download', `${kernel.name}=${kernel.version}`], {
+      cwd: workDirectory,
+      onLine,
+    });
+    const deb = (await readdir(workDirectory)).find((name) => name.endsWith('.deb'));
+    if (deb === undefined)
+      throw new BuilderError('kernel_package_missing', `apt-get download gave no file for ${kernel.name}`);
+    await syncPath(join(workDirectory, deb));
+    await rename(join(workDirectory, deb), target);
+    return target;
+  } finally {
+    await rm(workDirectory, { recursive: true, force: true });
+  }
+}
+
+export type UnpackedKernel = {
+  /** Content of the compressed kernel image. */
+  image: Buffer;
+  /** Whether the kernel has the module built in. */
+  isBuiltin: (module: string) => boolean;
+  /** Content of a module file; throws `module_missing`. */
+  readModule: (module: string) => Promise<Buffer>;
+};
+
+export async function unpackKernelDeb(deb: string, directory: string): Promise<UnpackedKernel> {
+  await mkdir(directory, { recursive: true });
+  await runCommand('dpkg-deb', ['-x', deb, directory]);
+  const image = (await readdir(join(directory, 'boot'))).find((name) => name.startsWith('vmlinuz-'));
+  const modulesParent = (await findModulesParent(directory)) ?? '';
+  const release = (await readdir(modulesParent).catch(() => []))[0];
+  if (image === undefined || release === undefined) {
+    throw new BuilderError('kernel_format', `${deb} holds no kernel image or no modules`);
+  }
+  const modules = join(modulesParent, release);
+  const files = (await readdir(modules, { recursive: true })).filter((path) => /\.ko(\.xz)?$/.test(path));
+  const pathOf = new Map(
+    files.map((path) => [normalizeModuleName(path.replace(/^.*\//, '')), join(modules, path)]),
+  );
+  const builtinText = await readFile(join(modules, 'modules.builtin'), 'utf8');
+  const builtin = new Set(
+    builtinText.split('\n').map((path) => normalizeModuleName(path.replace(/^.*\//, ''))),
+  );
+  return {
+    image: await readFile(join(directory, 'boot', image)),
+    isBuiltin: (module) => builtin.has(module),
+    readModule: async (module) => {
+      const path = pathOf.get(module);
+      if (path === undefined)
+        throw new BuilderError('module_missing', `kernel ${release} has no module ${module}`);
+      const content = await readFile(path);
+      return path.endsWith('.xz') ? decompressXz(content) : content;
+    },
+  };
+}
+
+async function findModulesParent(directory: string): Promise<string | undefined> {
+  for (const path of ['lib/modules', 'usr/lib/modules']) {
+    if ((await readdir(join(directory, path)).catch(() => [])).length > 0) return join(directory, path);
+  }
+  return undefined;
+}

@@ -1,0 +1,71 @@
+// The writable disk of a sandbox: an empty sparse ext4 file, made by copying a pristine one of the same size.
+import { constants } from 'node:fs';
+import { copyFile, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { BuilderError } from './errors.ts';
+import { temporaryPath } from './lib/atomic.ts';
+import { runCommand } from './lib/command.ts';
+import { layersDirectory } from './lib/layout.ts';
+
+/** Raise when the mke2fs options change: pristine files of older versions are then left alone. */
+const LAYER_FORMAT = 1;
+const MIN_LAYER_BYTES = 64 << 20;
+const LAYER_UNIT_BYTES = 1 << 20;
+
+/** Creates `path` (which must not exist) as an empty layer of `sizeBytes`, a multiple of 1 MiB and at least 64 MiB. */
+export async function createWritableLayer(dataDir: string, path: string, sizeBytes: number): Promise<void> {
+  await copySparse(await ensurePristineLayer(dataDir, sizeBytes), path);
+}
+
+/** Makes the pristine file of a size beforehand, so that the first sandbox need not wait for it. */
+export async function ensurePristineLayer(dataDir: string, sizeBytes: number): Promise<string> {
+  if (!Number.isSafeInteger(sizeBytes) || sizeBytes < MIN_LAYER_BYTES || sizeBytes % LAYER_UNIT_BYTES !== 0) {
+    const message = `a writable layer has a size of whole MiB and at least 64 MiB, not ${sizeBytes} bytes`;
+    throw new BuilderError('layer_size', message);
+  }
+  const directory = layersDirectory(dataDir);
+  const path = join(directory, `v${LAYER_FORMAT}-${sizeBytes / LAYER_UNIT_BYTES}m.ext4`);
+  if ((await stat(path).catch(() => undefined))?.size === sizeBytes) return path;
+  await mkdir(directory, { recursive: true });
+  const temporary = temporaryPath(directory);
+  try {
+    const file = await open(temporary, 'wx', 0o600);
+    await file.truncate(sizeBytes);
+    await file.close();
+    await runCommand('mke2fs', layerArguments(temporary));
+    await rename(temporary, path);
+    return path;
+  } finally {
+    await rm(temporary, { force: true });
+  }
+}
+
+/** Copies a file by its allocated extents: shared with the original where the file system can, copied where not. */
+export async function copySparse(from: string, to: string): Promise<void> {
+  try {
+    await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE_FORCE);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'EEXIST' || code === 'ENOENT' || code === 'ENOSPC') throw error;
+    // Node copies holes as zeros; cp asks the file system for the extents (SEEK_DATA).
+    await runCommand('cp', ['--sparse=always', '--reflink=auto', '--', from, to]);
+  }
+}
+
+/**
+ * No journal: the layer lives only as long as its guest's memory. No checksums: emulated guests pay for each.
+ * The empty file counts as zeroed, so neither mke2fs nor the guest's kernel fills the inode tables.
+ */
+export function layerArguments(path: string): string[] {
+  return [
+    '-q',
+    '-F',
+    ...['-t', 'ext4'],
+    ...['-b', '4096'],
+    ...['-I', '256'],
+    ...['-m', '0'],
+    ...['-O', '^has_journal,^resize_inode,^metadata_csum,^orphan_file,uninit_bg'],
+    ...['-E', 'assume_storage_prezeroed=1,nodiscard'],
+    path,
+  ];
+}

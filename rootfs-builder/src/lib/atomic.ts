@@ -1,0 +1,80 @@
+// Directories and small files that appear complete or not at all, and the sweeping of what a crash left behind.
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hasErrno } from '../errors.ts';
+
+const TEMPORARY_NAME = /^\.tmp-(\d+)-/;
+
+/** A new temporary directory in `parent`, named after this process so that others know when it may be swept. */
+export async function createWorkDirectory(parent: string): Promise<string> {
+  await mkdir(parent, { recursive: true });
+  const path = temporaryPath(parent);
+  await mkdir(path);
+  return path;
+}
+
+export function temporaryPath(parent: string): string {
+  return join(parent, `.tmp-${process.pid}-${randomBytes(4).toString('hex')}`);
+}
+
+/** Removes temporary files of processes that are gone. */
+export async function sweepWorkDirectories(parent: string): Promise<void> {
+  for (const name of await readdir(parent).catch(() => [])) {
+    const pid = TEMPORARY_NAME.exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) {
+      // A child of the dead process may still write into it: then a later sweep gets it.
+      await rm(join(parent, name), { recursive: true, force: true }).catch(() => {});
+    }
+  }
+}
+
+/** Moves a finished directory to its final name. False when another process finished the same one first. */
+export async function publishDirectory(workDirectory: string, target: string): Promise<boolean> {
+  await mkdir(dirname(target), { recursive: true });
+  try {
+    await rename(workDirectory, target);
+  } catch (error) {
+    if (!hasErrno(error, 'ENOTEMPTY') && !hasErrno(error, 'EEXIST')) throw error;
+    await rm(workDirectory, { recursive: true, force: true });
+    return false;
+  }
+  await syncPath(dirname(target));
+  return true;
+}
+
+/** Removes a directory so that no reader sees it half empty. */
+export async function retireDirectory(path: string): Promise<void> {
+  const aside = temporaryPath(dirname(path));
+  try {
+    await rename(path, aside);
+  } catch (error) {
+    if (hasErrno(error, 'ENOENT')) return;
+    throw error;
+  }
+  await rm(aside, { recursive: true, force: true });
+}
+
+export async function writeFileAtomically(path: string, content: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const temporary = temporaryPath(dirname(path));
+  const file = await open(temporary, 'wx', 0o644);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, path);
+}
+
+/** fsync of a file or directory by path. */
+export async function syncPath(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,103 @@
+// The shape of a profile recipe: what a recipe file may say, and how bad ones are explained.
+import { z } from 'zod';
+import { BuilderError } from '../errors.ts';
+
+/** Directories that belong to the guest's kernel or agent; a recipe's files would be hidden or harmful there. */
+const RESERVED_DIRECTORIES = ['/.sandbox', '/dev', '/proc', '/run', '/sys'];
+
+const profileName = z
+  .string()
+  .regex(
+    /^[a-z0-9][a-z0-9._-]{0,62}$/,
+    'lower-case letters, digits, ".", "_" and "-", at most 63 characters',
+  );
+
+const guestPath = z
+  .string()
+  .max(4095)
+  .refine(
+    (path) => isNormalPath(path),
+    'an absolute path without "." or ".." parts and without a "/" at its end',
+  );
+
+const writablePath = guestPath.refine(
+  (path) => path !== '/' && !RESERVED_DIRECTORIES.some((top) => path === top || path.startsWith(`${top}/`)),
+  `not "/" and not below ${RESERVED_DIRECTORIES.join(', ')}`,
+);
+
+// No commas or spaces: names are handed to mmdebstrap as one comma-separated option.
+const packageName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?$/, 'a Debian package name, optionally with "=version"');
+
+const recipeFile = z.strictObject({
+  path: writablePath,
+  mode: z
+    .string()
+    .regex(/^0?[0-7]{3,4}$/, 'an octal mode such as "0644"')
+    .default('0644'),
+  content: z.string(),
+});
+
+const npmRuntime = z.strictObject({
+  package: z.string().regex(/^(@[a-z0-9._-]+\/)?[a-z0-9][a-z0-9._-]*$/, 'an npm package name'),
+  from: z
+    .string()
+    .refine((path) => isNormalPath(`/${path}`) && path !== '', 'a relative path inside the npm package'),
+  to: writablePath,
+});
+
+const environment = z.record(
+  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'a variable name'),
+  z.string().refine((value) => !value.includes('\0'), 'text without zero bytes'),
+);
+
+export const recipeSchema = z.strictObject({
+  name: profileName,
+  description: z.string().max(200).default(''),
+  extends: profileName.optional(),
+  suite: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]*$/, 'a Debian suite name such as "bookworm"')
+    .optional(),
+  variant: z.enum(['apt', 'minbase', 'important', 'standard']).optional(),
+  packages: z.array(packageName).default([]),
+  files: z.array(recipeFile).default([]),
+  env: environment.default({}),
+  workdir: guestPath.optional(),
+  npmRuntime: npmRuntime.optional(),
+});
+
+/** A recipe as written; see `ResolvedRecipe` for one with everything it extends filled in. */
+export type Recipe = z.infer<typeof recipeSchema>;
+export type RecipeFile = z.infer<typeof recipeFile>;
+export type NpmRuntime = z.infer<typeof npmRuntime>;
+
+/** Text or JSON value → recipe. `origin` (a path or name) is what the error message calls it. */
+export function parseRecipe(input: unknown, origin: string): Recipe {
+  const result = recipeSchema.safeParse(typeof input === 'string' ? parseJson(input, origin) : input);
+  if (result.success) return result.data;
+  const lines = result.error.issues.map(
+    (issue) => `  ${issue.path.join('.') || '(recipe)'}: ${issue.message}`,
+  );
+  throw new BuilderError('recipe_invalid', `recipe ${origin} is not valid:\n${lines.join('\n')}`);
+}
+
+function parseJson(text: string, origin: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new BuilderError('recipe_invalid', `recipe ${origin} is not JSON: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+}
+
+function isNormalPath(path: string): boolean {
+  if (path === '/') return true;
+  if (!path.startsWith('/') || path.includes('\0')) return false;
+  return path
+    .slice(1)
+    .split('/')
+    .every((part) => part !== '' && part !== '.' && part !== '..');
+}

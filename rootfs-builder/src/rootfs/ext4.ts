@@ -1,0 +1,93 @@
+// Directory tree → read-only ext4 image file, sized to what is in it.
+import { lstat, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { BuilderError } from '../errors.ts';
+import { runCommand } from '../lib/command.ts';
+
+const BLOCK_BYTES = 4096;
+const INODE_BYTES = 256;
+const FIXED_OVERHEAD_BYTES = 4 << 20;
+const MAX_ATTEMPTS = 4;
+/** Time stamp of the super block, so that two images of the same tree differ as little as the tool allows. */
+const IMAGE_EPOCH_S = '1700000000';
+const IMAGE_UUID = '5a9db0c5-0000-4000-8000-000000000001';
+
+export type TreeSize = { entries: number; blocks: number };
+
+/** Counts what an image of the tree has to hold: inodes, and data blocks with directories as one block at least. */
+export async function measureTree(root: string): Promise<TreeSize> {
+  const seen = new Set<number>();
+  let blocks = 0;
+  const visit = async (directory: string): Promise<void> => {
+    for (const entry of await readdir(directory, { withFileTypes: true })) {
+      const path = join(directory, entry.name);
+      const stats = await lstat(path);
+      if (seen.has(stats.ino)) continue; // another hard link of the same file
+      seen.add(stats.ino);
+      blocks += Math.max(stats.isDirectory() ? 1 : 0, Math.ceil(stats.size / BLOCK_BYTES));
+      if (entry.isDirectory()) await visit(path);
+    }
+  };
+  await visit(root);
+  return { entries: seen.size, blocks };
+}
+
+/** Writes `imagePath` and returns the number of entries in it. */
+export async function makeRootImage(root: string, imagePath: string, signal?: AbortSignal): Promise<number> {
+  const size = await measureTree(root);
+  const imageEnvironment = {
+    ...process.env,
+    SOURCE_DATE_EPOCH: IMAGE_EPOCH_S,
+    E2FSPROGS_FAKE_TIME: IMAGE_EPOCH_S,
+  };
+  const inodes = size.entries + 64;
+  const wantedBytes = size.blocks * BLOCK_BYTES * 1.01 + inodes * INODE_BYTES + FIXED_OVERHEAD_BYTES;
+  for (let attempt = 1; ; attempt += 1) {
+    const sizeBytes = roundUp(wantedBytes * (1 + (attempt - 1) * 0.05), 1 << 20);
+    await rm(imagePath, { force: true });
+    try {
+      await runCommand('mke2fs', rootImageArguments(root, imagePath, sizeBytes, inodes), {
+        env: imageEnvironment,
+        signal,
+      });
+      // mke2fs always makes it; the guest's root should hold only what the tree holds.
+      await runCommand('debugfs', ['-w', '-R', 'rmdir lost+found', imagePath], {
+        env: imageEnvironment,
+        signal,
+      });
+      return size.entries;
+    } catch (error) {
+      const isTooSmall =
+        error instanceof BuilderError && /could not allocate|no free space|too small/i.test(error.message);
+      if (!isTooSmall || attempt === MAX_ATTEMPTS) throw error;
+    }
+  }
+}
+
+/** The mke2fs command line. No journal and no checksums: nothing ever writes, and emulated guests read faster. */
+export function rootImageArguments(
+  root: string,
+  imagePath: string,
+  sizeBytes: number,
+  inodes: number,
+): string[] {
+  return [
+    '-q',
+    '-F', // a plain file, no questions
+    ...['-t', 'ext4'],
+    ...['-d', root],
+    ...['-b', String(BLOCK_BYTES)],
+    ...['-I', String(INODE_BYTES)],
+    ...['-N', String(inodes)],
+    ...['-m', '0'], // nothing reserved for root
+    ...['-U', IMAGE_UUID],
+    ...['-O', '^has_journal,^resize_inode,^metadata_csum,^orphan_file,uninit_bg'],
+    ...['-E', `hash_seed=${IMAGE_UUID},lazy_itable_init=1,root_owner=0:0,nodiscard`],
+    imagePath,
+    `${sizeBytes / 1024}k`,
+  ];
+}
+
+function roundUp(value: number, unit: number): number {
+  return Math.ceil(value / unit) * unit;
+}

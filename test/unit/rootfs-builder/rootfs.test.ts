@@ -1,0 +1,178 @@
+// Baked profiles on disk: guest files, images, the current one, damage, and left-overs of crashes.
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import {
+  copySparse,
+  createWritableLayer,
+  listProfiles,
+  resolveKernel,
+  resolveProfile,
+  verifyProfile,
+} from '@sandboxd/rootfs-builder';
+import t from 'tap';
+import { publishDirectory, sweepWorkDirectories } from '../../../rootfs-builder/src/lib/atomic.ts';
+import { digestDirectory, digestText, digestValue } from '../../../rootfs-builder/src/lib/digest.ts';
+import { makeRootImage } from '../../../rootfs-builder/src/rootfs/ext4.ts';
+import {
+  ensureGuestDirectory,
+  neutralSettings,
+  trimTree,
+  writeGuestFiles,
+} from '../../../rootfs-builder/src/rootfs/guest-files.ts';
+import { type ProfileManifest, ROOTFS_FORMAT } from '../../../rootfs-builder/src/rootfs/manifest.ts';
+
+const DIGEST = digestText('some inputs');
+
+/** Puts one baked profile into an empty data directory; its image has the content given. */
+function bakedProfile(dataDir: string, content: string) {
+  const directory = join(dataDir, 'profiles/base', DIGEST.slice(0, 16));
+  const rootfsPath = join(directory, 'rootfs.ext4');
+  const manifest: ProfileManifest = {
+    formatVersion: ROOTFS_FORMAT,
+    name: 'base',
+    description: '',
+    digest: DIGEST,
+    recipeDigest: 'r',
+    treeDigest: 't',
+    agentDigest: 'a',
+    suite: 'bookworm',
+    packages: {},
+    env: {},
+    workdir: '/',
+    rootfsSha256: digestText(content),
+    sizeBytes: content.length,
+    entries: 1,
+    rootfsMtimeMs: 1_700_000_000_123,
+    createdAt: '2026-01-01T00:00:00.000Z',
+  };
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(rootfsPath, content);
+  utimesSync(rootfsPath, new Date(manifest.rootfsMtimeMs), new Date(manifest.rootfsMtimeMs));
+  writeFileSync(join(directory, 'manifest.json'), JSON.stringify(manifest));
+  writeFileSync(join(dataDir, 'profiles/base/current'), `${DIGEST}\n`);
+  return { dataDir, directory, rootfsPath };
+}
+
+t.test('the current bake is found, listed and verified', async (t) => {
+  const { dataDir, rootfsPath } = bakedProfile(t.testdir(), 'image');
+  const profile = await resolveProfile(dataDir, 'base');
+  t.equal(profile.rootfsPath, rootfsPath);
+  t.equal(profile.manifest.digest, DIGEST);
+  t.same(
+    (await listProfiles(dataDir)).map(({ manifest }) => manifest.name),
+    ['base'],
+  );
+  await verifyProfile(dataDir, 'base');
+});
+
+t.test('a profile that is not there is named with what to do, whatever its name', async (t) => {
+  const { dataDir } = bakedProfile(t.testdir(), 'image');
+  for (const name of ['other', '..', '', 'a/b', '.trees', `x${'y'.repeat(300)}`.slice(0, 250)]) {
+    await t.rejects(resolveProfile(dataDir, name), { code: 'profile_not_baked', message: /bake/ });
+  }
+  t.same(await listProfiles(join(dataDir, 'absent')), []);
+});
+
+t.test('damage is noticed: cheaply by size and time, surely by checksum', async (t) => {
+  const longer = bakedProfile(t.testdir(), 'image');
+  writeFileSync(longer.rootfsPath, 'longer image');
+  await t.rejects(resolveProfile(longer.dataDir, 'base'), { code: 'profile_corrupt', message: /bytes/ });
+  t.same(await listProfiles(longer.dataDir), []);
+
+  const touched = bakedProfile(t.testdir(), 'image');
+  utimesSync(touched.rootfsPath, 1, 1);
+  await t.rejects(resolveProfile(touched.dataDir, 'base'), { code: 'profile_corrupt', message: /modified/ });
+  await verifyProfile(touched.dataDir, 'base');
+  t.ok(await resolveProfile(touched.dataDir, 'base'), 'verify found the content intact and mended the time');
+
+  writeFileSync(touched.rootfsPath, 'imagE');
+  utimesSync(touched.rootfsPath, new Date(1_700_000_000_123), new Date(1_700_000_000_123));
+  t.ok(await resolveProfile(touched.dataDir, 'base'), 'size and time alone cannot see this');
+  await t.rejects(verifyProfile(touched.dataDir, 'base'), { code: 'profile_corrupt', message: /SHA-256/ });
+
+  writeFileSync(join(touched.directory, 'manifest.json'), '{"name":');
+  await t.rejects(resolveProfile(touched.dataDir, 'base'), { code: 'profile_corrupt', message: /manifest/ });
+});
+
+t.test('left-overs of dead processes are swept, those of live ones are not', async (t) => {
+  const dir = t.testdir({ '.tmp-999999999-aa': { x: '' }, [`.tmp-${process.pid}-bb`]: {}, keep: {} });
+  await sweepWorkDirectories(dir);
+  t.same(readdirSync(dir).sort(), [`.tmp-${process.pid}-bb`, 'keep']);
+  t.equal(await publishDirectory(join(dir, `.tmp-${process.pid}-bb`), join(dir, 'done')), true);
+  mkdirSync(join(dir, 'late/x'), { recursive: true });
+  writeFileSync(join(dir, 'done/first'), '');
+  t.equal(await publishDirectory(join(dir, 'late'), join(dir, 'done')), false, 'the first one stays');
+  t.same(readdirSync(join(dir, 'done')), ['first']);
+});
+
+t.test('digests are stable and see every change', async (t) => {
+  t.equal(digestValue({ a: 1, b: { c: 2, d: undefined } }), digestValue({ b: { c: 2 }, a: 1 }));
+  t.not(digestValue([1, 2]), digestValue([2, 1]));
+  const dir = t.testdir({ a: 'x', lib: { b: 'y' } });
+  const before = await digestDirectory(dir);
+  t.equal(await digestDirectory(dir), before);
+  writeFileSync(join(dir, 'lib/b'), 'z');
+  t.not(await digestDirectory(dir), before);
+});
+
+t.test('guest files follow links inside the tree only', async (t) => {
+  const root = t.testdir({ usr: { lib: {} }, var: { log: { old: 'x' } }, etc: {} });
+  symlinkSync('usr/lib', join(root, 'lib'));
+  symlinkSync('/run', join(root, 'var/run'));
+  symlinkSync('../../../../../..', join(root, 'up'));
+  symlinkSync('loop', join(root, 'loop'));
+  await trimTree(root);
+  await writeGuestFiles(root, [
+    ...neutralSettings('bookworm'),
+    { path: '/lib/a', mode: '0600', content: 'a' },
+    { path: '/var/run/sandboxd-unit-test/b', mode: '0644', content: 'b' },
+    { path: '/up/c', mode: '0644', content: 'c' },
+  ]);
+  t.equal(readFileSync(join(root, 'usr/lib/a'), 'utf8'), 'a');
+  t.equal(statSync(join(root, 'usr/lib/a')).mode & 0o777, 0o600);
+  t.equal(readFileSync(join(root, 'run/sandboxd-unit-test/b'), 'utf8'), 'b');
+  t.equal(readFileSync(join(root, 'c'), 'utf8'), 'c');
+  t.equal(readFileSync(join(root, 'etc/machine-id'), 'utf8'), '');
+  t.same(readdirSync(join(root, 'var/log')), []);
+  t.equal(statSync(join(root, 'tmp')).mode & 0o7777, 0o1777);
+  await t.rejects(ensureGuestDirectory(root, '/loop/x'), {
+    code: 'recipe_invalid',
+    message: /too many links/,
+  });
+});
+
+t.test('an image holds its tree in little more space than the tree needs', async (t) => {
+  const dir = t.testdir({ tree: { a: 'x'.repeat(3_000_000), d: { e: 'y' } } });
+  const image = join(dir, 'image.ext4');
+  t.equal(await makeRootImage(join(dir, 'tree'), image), 3);
+  t.ok(statSync(image).size < 3_000_000 + (6 << 20));
+});
+
+t.test('writable layers are sparse, whole and refused in odd sizes', async (t) => {
+  const dir = t.testdir();
+  await createWritableLayer(dir, join(dir, 'layer'), 256 << 20);
+  const stats = statSync(join(dir, 'layer'));
+  t.equal(stats.size, 256 << 20);
+  t.ok(stats.blocks * 512 < 2 << 20, 'almost nothing is allocated');
+  await t.rejects(createWritableLayer(dir, join(dir, 'odd'), (64 << 20) + 1), { code: 'layer_size' });
+  await t.rejects(createWritableLayer(dir, join(dir, 'small'), 1 << 20), { code: 'layer_size' });
+  await t.rejects(copySparse(join(dir, 'absent'), join(dir, 'x')), { code: 'ENOENT' });
+});
+
+t.test('KERNEL and INITRD replace the prepared kernel', async (t) => {
+  const dir = t.testdir({ k: 'kernel', i: 'initrd' });
+  await t.rejects(resolveKernel(dir, {}), { code: 'kernel_not_prepared', message: /KERNEL=/ });
+  const kernel = await resolveKernel(dir, { KERNEL: join(dir, 'k'), INITRD: join(dir, 'i') });
+  t.match(kernel, { vmlinuxPath: join(dir, 'k'), initramfsPath: join(dir, 'i'), version: 'custom' });
+  await t.rejects(resolveKernel(dir, { KERNEL: join(dir, 'no'), INITRD: join(dir, 'i') }), {
+    message: /KERNEL=/,
+  });
+});
