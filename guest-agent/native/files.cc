@@ -1,0 +1,88 @@
+// Small files of /proc and /sys relative to a directory descriptor: one open, one read, one close, no Node machinery.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "napi.h"
+
+namespace {
+
+constexpr size_t kMaxTextBytes = 65536;
+
+// openDirectory(directoryFd, name): a descriptor for the calls below and for spawn's cgroup
+METHOD(open_directory) {
+  ARGUMENTS(2);
+  int32_t directory;
+  std::string name;
+  CHECK(read_int(env, arguments[0], &directory));
+  CHECK(read_string(env, arguments[1], &name));
+  int fd = openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return throw_errno(env, "openat", errno, name.c_str());
+  return to_number(env, fd);
+}
+
+// makeDirectory(directoryFd, name, mode)
+METHOD(make_directory) {
+  ARGUMENTS(3);
+  int32_t directory, mode;
+  std::string name;
+  CHECK(read_int(env, arguments[0], &directory));
+  CHECK(read_string(env, arguments[1], &name));
+  CHECK(read_int(env, arguments[2], &mode));
+  if (mkdirat(directory, name.c_str(), static_cast<mode_t>(mode)) < 0)
+    return throw_errno(env, "mkdirat", errno, name.c_str());
+  return undefined(env);
+}
+
+// removeDirectory(directoryFd, name): 0, or -errno (a cgroup that is in use gives -EBUSY)
+METHOD(remove_directory) {
+  ARGUMENTS(2);
+  int32_t directory;
+  std::string name;
+  CHECK(read_int(env, arguments[0], &directory));
+  CHECK(read_string(env, arguments[1], &name));
+  return to_number(env, unlinkat(directory, name.c_str(), AT_REMOVEDIR) < 0 ? -errno : 0);
+}
+
+// readText(directoryFd, name): at most 64 KiB; "" when the file cannot be read
+METHOD(read_text) {
+  ARGUMENTS(2);
+  int32_t directory;
+  std::string name;
+  CHECK(read_int(env, arguments[0], &directory));
+  CHECK(read_string(env, arguments[1], &name));
+  static char text[kMaxTextBytes];
+  size_t size = 0;
+  int fd = openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    ssize_t got;
+    while (size < sizeof text && (got = read(fd, text + size, sizeof text - size)) > 0) size += static_cast<size_t>(got);
+    close(fd);
+  }
+  return to_string(env, text, size);
+}
+
+// writeText(directoryFd, name, text): 0, or -errno; one write to an existing file
+METHOD(write_text) {
+  ARGUMENTS(3);
+  int32_t directory;
+  std::string name, text;
+  CHECK(read_int(env, arguments[0], &directory));
+  CHECK(read_string(env, arguments[1], &name));
+  CHECK(read_string(env, arguments[2], &text));
+  int fd = openat(directory, name.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return to_number(env, -errno);
+  int error = write(fd, text.data(), text.size()) < 0 ? errno : 0;
+  close(fd);
+  return to_number(env, -error);
+}
+
+}  // namespace
+
+bool add_files(napi_env env, napi_value exports) {
+  const Method methods[] = {
+      {"openDirectory", open_directory}, {"makeDirectory", make_directory}, {"removeDirectory", remove_directory},
+      {"readText", read_text},           {"writeText", write_text},
+  };
+  return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
+}

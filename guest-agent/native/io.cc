@@ -1,0 +1,218 @@
+// Reading and writing of non-blocking descriptors, and pipes. "Not now" is a number (-EAGAIN), not an exception.
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "napi.h"
+
+namespace {
+
+ssize_t read_again(int fd, uint8_t* data, size_t size) {
+  ssize_t got;
+  do got = read(fd, data, size);
+  while (got < 0 && errno == EINTR);
+  return got;
+}
+
+// Whole of the range [offset, offset + length) of the buffer argument, or throws.
+bool read_range(napi_env env, napi_value* arguments, uint8_t** data, size_t* size) {
+  int32_t offset, length;
+  size_t total;
+  if (!read_bytes(env, arguments[0], data, &total)) return false;
+  if (!read_int(env, arguments[1], &offset) || !read_int(env, arguments[2], &length)) return false;
+  if (offset < 0 || length < 0 || static_cast<size_t>(offset) + static_cast<size_t>(length) > total) {
+    napi_throw_range_error(env, nullptr, "the range is outside of the buffer");
+    return false;
+  }
+  *data += offset;
+  *size = static_cast<size_t>(length);
+  return true;
+}
+
+// read(fd, buffer, offset, length): reads until the range is full, nothing more is there, or the end. A virtio-serial
+// port gives 4 KiB a call, a terminal less, a pipe what it has. Returns bytes; 0 at the end; -EAGAIN for nothing now.
+METHOD(read_available) {
+  ARGUMENTS(4);
+  int32_t fd;
+  uint8_t* data;
+  size_t size;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_range(env, arguments + 1, &data, &size));
+  size_t filled = 0;
+  while (filled < size) {
+    ssize_t got = read_again(fd, data + filled, size - filled);
+    if (got > 0) {
+      filled += static_cast<size_t>(got);
+      continue;
+    }
+    if (filled > 0) break;  // the next call says why
+    if (got == 0) return to_number(env, 0);
+    if (errno == EAGAIN) return to_number(env, -EAGAIN);
+    return throw_errno(env, "read", errno);
+  }
+  return to_number(env, static_cast<double>(filled));
+}
+
+// write(fd, buffer, offset, length): bytes written, which may be fewer; -EAGAIN for none now.
+METHOD(write_some) {
+  ARGUMENTS(4);
+  int32_t fd;
+  uint8_t* data;
+  size_t size;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_range(env, arguments + 1, &data, &size));
+  ssize_t put;
+  do put = write(fd, data, size);
+  while (put < 0 && errno == EINTR);
+  if (put >= 0) return to_number(env, static_cast<double>(put));
+  if (errno == EAGAIN) return to_number(env, -EAGAIN);
+  return throw_errno(env, "write", errno);
+}
+
+// Collects bytes and writes them in whole pieces. The virtio-serial driver takes at most 32 KiB a call, turns each call
+// into one buffer of the queue and one exit to the VMM, and has no writev; so small chunks are copied together.
+class Gatherer {
+ public:
+  Gatherer(int fd, size_t piece_bytes) : fd_(fd), piece_bytes_(piece_bytes) {}
+
+  // False when no more can be written now, or for ever (error()).
+  bool add(const uint8_t* data, size_t size) {
+    while (size > 0) {
+      size_t take = piece_bytes_ - held_ < size ? piece_bytes_ - held_ : size;
+      if (held_ == 0 && take == piece_bytes_) {
+        if (!put(data, take)) return false;
+      } else {
+        memcpy(piece_ + held_, data, take);
+        held_ += take;
+        if (held_ == piece_bytes_ && !flush()) return false;
+      }
+      data += take;
+      size -= take;
+    }
+    return true;
+  }
+
+  bool flush() {
+    size_t size = held_;
+    held_ = 0;
+    return size == 0 || put(piece_, size);
+  }
+
+  size_t written() const { return written_; }
+  int error() const { return error_; }
+
+ private:
+  bool put(const uint8_t* data, size_t size) {
+    while (size > 0) {
+      ssize_t put = write(fd_, data, size);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) {
+        if (errno != EAGAIN) error_ = errno;
+        return false;
+      }
+      written_ += static_cast<size_t>(put);
+      data += put;
+      size -= static_cast<size_t>(put);
+    }
+    return true;
+  }
+
+  static constexpr size_t kMaxPieceBytes = 32768;
+  static uint8_t piece_[kMaxPieceBytes];
+  int fd_;
+  size_t piece_bytes_;
+  size_t held_ = 0;
+  size_t written_ = 0;
+  int error_ = 0;
+};
+
+uint8_t Gatherer::piece_[Gatherer::kMaxPieceBytes];
+
+// writeGathered(fd, chunks: Uint8Array[]): how many bytes of all chunks were written; fewer when no more can be now.
+METHOD(write_gathered) {
+  ARGUMENTS(2);
+  int32_t fd;
+  uint32_t count;
+  CHECK(read_int(env, arguments[0], &fd));
+  TRY(napi_get_array_length(env, arguments[1], &count));
+  Gatherer gatherer(fd, 32768);
+  bool is_open = true;
+  for (uint32_t i = 0; i < count && is_open; i++) {
+    napi_value chunk;
+    uint8_t* data;
+    size_t size;
+    TRY(napi_get_element(env, arguments[1], i, &chunk));
+    CHECK(read_bytes(env, chunk, &data, &size));
+    is_open = gatherer.add(data, size);
+  }
+  if (is_open) gatherer.flush();
+  if (gatherer.error()) return throw_errno(env, "write", gatherer.error());
+  return to_number(env, static_cast<double>(gatherer.written()));
+}
+
+// pipe(ours: 0 | 1, sizeBytes): [read end, write end]; end `ours` is non-blocking. A size that is refused is ignored.
+METHOD(make_pipe) {
+  ARGUMENTS(2);
+  int32_t ours, size;
+  CHECK(read_int(env, arguments[0], &ours));
+  CHECK(read_int(env, arguments[1], &size));
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) < 0) return throw_errno(env, "pipe2", errno);
+  fcntl(ends[ours & 1], F_SETFL, (ours & 1 ? O_WRONLY : O_RDONLY) | O_NONBLOCK);
+  if (size > 0) fcntl(ends[0], F_SETPIPE_SZ, size);
+  return to_pair(env, ends[0], ends[1]);
+}
+
+// available(fd): bytes that can be read now (FIONREAD)
+METHOD(available) {
+  ARGUMENTS(1);
+  int32_t fd;
+  int bytes = 0;
+  CHECK(read_int(env, arguments[0], &fd));
+  if (ioctl(fd, FIONREAD, &bytes) < 0) return throw_errno(env, "ioctl FIONREAD", errno);
+  return to_number(env, bytes);
+}
+
+// socketPair(): two connected stream sockets, both non-blocking
+METHOD(socket_pair) {
+  (void)info;
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+    return throw_errno(env, "socketpair", errno);
+  return to_pair(env, ends[0], ends[1]);
+}
+
+// open(path, flags): O_CLOEXEC is added
+METHOD(open_file) {
+  ARGUMENTS(2);
+  std::string path;
+  int32_t flags;
+  CHECK(read_string(env, arguments[0], &path));
+  CHECK(read_int(env, arguments[1], &flags));
+  int fd = open(path.c_str(), flags | O_CLOEXEC, 0600);
+  if (fd < 0) return throw_errno(env, "open", errno, path.c_str());
+  return to_number(env, fd);
+}
+
+// close(fd): errors are of no use to anyone
+METHOD(close_file) {
+  ARGUMENTS(1);
+  int32_t fd;
+  CHECK(read_int(env, arguments[0], &fd));
+  close(fd);
+  return undefined(env);
+}
+
+}  // namespace
+
+bool add_io(napi_env env, napi_value exports) {
+  const Method methods[] = {
+      {"read", read_available},  {"write", write_some},       {"writeGathered", write_gathered},
+      {"pipe", make_pipe},       {"available", available},    {"socketPair", socket_pair},
+      {"open", open_file},       {"close", close_file},
+  };
+  return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
+}

@@ -1,0 +1,135 @@
+// What the first process of a system does once: mounts, host name, clock, entropy, loopback, limits, power.
+#include <fcntl.h>
+#include <linux/random.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "napi.h"
+
+namespace {
+
+// mount(source, target, type, flags, options)
+METHOD(mount_file_system) {
+  ARGUMENTS(5);
+  std::string source, target, type, options;
+  int32_t flags;
+  CHECK(read_string(env, arguments[0], &source));
+  CHECK(read_string(env, arguments[1], &target));
+  CHECK(read_string(env, arguments[2], &type));
+  CHECK(read_int(env, arguments[3], &flags));
+  CHECK(read_string(env, arguments[4], &options));
+  if (mount(source.c_str(), target.c_str(), type.c_str(), static_cast<unsigned long>(flags), options.c_str()) < 0)
+    return throw_errno(env, "mount", errno, target.c_str());
+  return undefined(env);
+}
+
+// unmount(target, flags)
+METHOD(unmount) {
+  ARGUMENTS(2);
+  std::string target;
+  int32_t flags;
+  CHECK(read_string(env, arguments[0], &target));
+  CHECK(read_int(env, arguments[1], &flags));
+  if (umount2(target.c_str(), flags) < 0) return throw_errno(env, "umount2", errno, target.c_str());
+  return undefined(env);
+}
+
+// setHostname(name)
+METHOD(set_hostname) {
+  ARGUMENTS(1);
+  std::string name;
+  CHECK(read_string(env, arguments[0], &name));
+  if (sethostname(name.data(), name.size()) < 0) return throw_errno(env, "sethostname", errno, name.c_str());
+  return undefined(env);
+}
+
+// setClock(unixTimeUs)
+METHOD(set_clock) {
+  ARGUMENTS(1);
+  double time_us;
+  CHECK(read_double(env, arguments[0], &time_us));
+  uint64_t total_us = static_cast<uint64_t>(time_us);
+  timespec time = {static_cast<time_t>(total_us / 1000000), static_cast<long>(total_us % 1000000 * 1000)};
+  if (clock_settime(CLOCK_REALTIME, &time) < 0) return throw_errno(env, "clock_settime", errno);
+  return undefined(env);
+}
+
+// addEntropy(bytes): mixes them in, credits them, and makes the kernel's generator start from the new state at once
+METHOD(add_entropy) {
+  ARGUMENTS(1);
+  uint8_t* data;
+  size_t size;
+  CHECK(read_bytes(env, arguments[0], &data, &size));
+  int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return throw_errno(env, "open", errno, "/dev/urandom");
+  std::vector<uint8_t> block(sizeof(rand_pool_info) + size);
+  rand_pool_info* pool = reinterpret_cast<rand_pool_info*>(block.data());
+  pool->entropy_count = static_cast<int>(size * 8);
+  pool->buf_size = static_cast<int>(size);
+  memcpy(pool->buf, data, size);
+  int error = ioctl(fd, RNDADDENTROPY, pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0 ? errno : 0;
+  close(fd);
+  if (error) return throw_errno(env, "ioctl RNDADDENTROPY", error);
+  return undefined(env);
+}
+
+// bringUp(interface)
+METHOD(bring_up) {
+  ARGUMENTS(1);
+  std::string name;
+  CHECK(read_string(env, arguments[0], &name));
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return throw_errno(env, "socket", errno);
+  ifreq request = {};
+  strncpy(request.ifr_name, name.c_str(), IFNAMSIZ - 1);
+  int error = ioctl(fd, SIOCGIFFLAGS, &request) < 0 ? errno : 0;
+  request.ifr_flags |= IFF_UP | IFF_RUNNING;
+  if (!error && ioctl(fd, SIOCSIFFLAGS, &request) < 0) error = errno;
+  close(fd);
+  if (error) return throw_errno(env, "ioctl SIOCSIFFLAGS", error, name.c_str());
+  return undefined(env);
+}
+
+// limitFiles(count): soft and hard limit of open files of the agent itself
+METHOD(limit_files) {
+  ARGUMENTS(1);
+  double count;
+  CHECK(read_double(env, arguments[0], &count));
+  rlimit limit = {static_cast<rlim_t>(count), static_cast<rlim_t>(count)};
+  if (setrlimit(RLIMIT_NOFILE, &limit) < 0) return throw_errno(env, "setrlimit", errno);
+  return undefined(env);
+}
+
+// syncDisks()
+METHOD(sync_disks) {
+  (void)info;
+  sync();
+  return undefined(env);
+}
+
+// powerOff(): returns only when it failed
+METHOD(power_off) {
+  (void)info;
+  reboot(RB_POWER_OFF);
+  return throw_errno(env, "reboot", errno);
+}
+
+}  // namespace
+
+bool add_system(napi_env env, napi_value exports) {
+  const Method methods[] = {
+      {"mount", mount_file_system}, {"unmount", unmount},      {"setHostname", set_hostname},
+      {"setClock", set_clock},      {"addEntropy", add_entropy}, {"bringUp", bring_up},
+      {"limitFiles", limit_files},  {"syncDisks", sync_disks},  {"powerOff", power_off},
+  };
+  return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
+}

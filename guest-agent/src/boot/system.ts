@@ -1,0 +1,30 @@
+// The rest of bringing a system up: loopback, host name, limits, the agent's exemption from the OOM killer, settings.
+import { logError } from '../lib/log.ts';
+import { addon, NO_DIRECTORY } from '../native/addon.ts';
+
+/** Descriptors the agent itself may hold: four for each running command. */
+const MAX_OPEN_FILES = 1_048_576;
+
+const SETTINGS: readonly (readonly [path: string, value: string])[] = [
+  // What is started leaves the exemption again (native/spawn.cc).
+  ['/proc/self/oom_score_adj', '-1000'],
+  // As container runtimes do: ping and ports below 1024 without privileges.
+  ['/proc/sys/net/ipv4/ping_group_range', '0 2147483647'],
+  ['/proc/sys/net/ipv4/ip_unprivileged_port_start', '0'],
+];
+
+export function setUpSystem(): void {
+  attempt('limit of open files', () => addon.limitFiles(MAX_OPEN_FILES));
+  attempt('loopback', () => addon.bringUp('lo'));
+  attempt('host name', () => addon.setHostname('sandbox'));
+  // Not every kernel has every setting.
+  for (const [path, value] of SETTINGS) addon.writeText(NO_DIRECTORY, path, value);
+}
+
+function attempt(what: string, action: () => void): void {
+  try {
+    action();
+  } catch (error) {
+    logError(what, error);
+  }
+}

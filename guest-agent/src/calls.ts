@@ -1,0 +1,48 @@
+// Which request is answered where.
+import {
+  AgentError,
+  type Exec,
+  type Identity,
+  type Request,
+  type ResultInput,
+  type Stream,
+} from '@sandboxd/proto';
+import { type ExecContext, startExec } from './exec/session.ts';
+import { logError } from './lib/log.ts';
+import { applyIdentity } from './machine/identity.ts';
+import { powerOff } from './machine/power.ts';
+import { readStats } from './machine/stats.ts';
+
+export type CallContext = ExecContext & { readonly streamCount: () => number };
+
+/** Serves one request; its stream always gets a result. */
+export function serveRequest(context: CallContext, stream: Stream, request: Request): void {
+  try {
+    dispatch(context, stream, request);
+  } catch (error) {
+    stream.finish(toErrorResult(error));
+  }
+}
+
+function dispatch(context: CallContext, stream: Stream, request: Request): void {
+  if (request.exec) {
+    startExec(context, stream, request.exec as Exec);
+  } else if (request.identity) {
+    applyIdentity(request.identity as Identity);
+    stream.finish({ identity: {} });
+  } else if (request.stats) {
+    stream.finish({
+      stats: readStats({ execCgroups: context.cgroups.count, streams: context.streamCount() }),
+    });
+  } else if (request.powerOff) {
+    powerOff(() => stream.finish({ powerOff: {} })).catch((error) => logError('power off', error));
+  } else {
+    throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
+  }
+}
+
+function toErrorResult(error: unknown): ResultInput {
+  if (error instanceof AgentError) return { error: { code: error.code, message: error.message } };
+  logError('request', error);
+  return { error: { code: 'internal', message: error instanceof Error ? error.message : String(error) } };
+}

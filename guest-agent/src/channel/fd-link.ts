@@ -1,0 +1,135 @@
+// A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
+import type { ByteLink, LinkEvents } from '@sandboxd/proto';
+import { addon, NOT_NOW } from '../native/addon.ts';
+import { POLL, type Poller, type Watch } from '../native/poller.ts';
+
+const READ_BYTES = 65_536;
+/** Bytes read in one go before the event loop gets its turn. */
+const TURN_BYTES = 1024 * 1024;
+
+export type FdLinkOptions = {
+  readonly poller: Poller;
+  /**
+   * A socket ends once, for good. A port is never over: reading 0 bytes means that no host has it open now, and what
+   * was written but not read is lost; then `onHostLeft` is called, and later bytes come from another host.
+   */
+  readonly onHostLeft?: () => void;
+};
+
+export class FdLink implements ByteLink {
+  readonly isCopying = true;
+  readonly isLending = true;
+  readonly #fd: number;
+  readonly #options: FdLinkOptions;
+  #events: LinkEvents | undefined;
+  #watch: Watch | undefined;
+  readonly #scratch = Buffer.allocUnsafeSlow(READ_BYTES);
+  #unwritten: Uint8Array[] = [];
+  #isHostAway = false;
+
+  /** Takes the descriptor over. */
+  constructor(fd: number, options: FdLinkOptions) {
+    this.#fd = fd;
+    this.#options = options;
+  }
+
+  start(events: LinkEvents): void {
+    this.#events = events;
+    // Edge-triggered: a port without a host is "hung up" for as long as that lasts.
+    this.#watch = this.#options.poller.watch(this.#fd, POLL.in | POLL.edge, (mask) => this.#onReady(mask));
+  }
+
+  write(chunks: readonly Uint8Array[]): boolean {
+    if (this.#watch === undefined || this.#isHostAway) return false;
+    if (this.#unwritten.length > 0) {
+      for (const chunk of chunks) this.#unwritten.push(Buffer.from(chunk));
+      return false;
+    }
+    let written = this.#writeGathered(chunks);
+    for (const chunk of chunks) {
+      if (written < chunk.length) this.#unwritten.push(Buffer.from(chunk.subarray(written)));
+      written = Math.max(0, written - chunk.length);
+    }
+    if (this.#unwritten.length === 0) return true;
+    // Waiting for room only now: every piece that the host takes would wake the agent otherwise.
+    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
+    return false;
+  }
+
+  destroy(cause?: Error): void {
+    if (this.#watch === undefined) return;
+    this.#watch.close();
+    this.#watch = undefined;
+    this.#unwritten = [];
+    addon.close(this.#fd);
+    this.#events?.close(cause);
+  }
+
+  #onReady(mask: number): void {
+    this.#read();
+    if (mask & POLL.out && this.#unwritten.length > 0) this.#flush();
+  }
+
+  #read(): void {
+    for (let total = 0; total < TURN_BYTES; ) {
+      if (this.#watch === undefined) return;
+      const got = this.#readOnce();
+      if (got === NOT_NOW) return;
+      if (got <= 0) {
+        this.#onEnd();
+        return;
+      }
+      this.#isHostAway = false;
+      total += got;
+      this.#events?.data(this.#scratch.subarray(0, got));
+    }
+    setImmediate(() => this.#read());
+  }
+
+  #readOnce(): number {
+    try {
+      return addon.read(this.#fd, this.#scratch, 0, READ_BYTES);
+    } catch (error) {
+      this.destroy(error as Error);
+      return NOT_NOW;
+    }
+  }
+
+  #onEnd(): void {
+    if (this.#options.onHostLeft === undefined) {
+      this.destroy();
+      return;
+    }
+    if (this.#isHostAway) return;
+    this.#isHostAway = true;
+    this.#unwritten = [];
+    this.#options.onHostLeft();
+  }
+
+  #flush(): void {
+    let written = this.#writeGathered(this.#unwritten);
+    let done = 0;
+    for (const chunk of this.#unwritten) {
+      if (written < chunk.length) break;
+      written -= chunk.length;
+      done += 1;
+    }
+    this.#unwritten.splice(0, done);
+    const first = this.#unwritten[0];
+    if (first !== undefined) {
+      this.#unwritten[0] = first.subarray(written);
+      return;
+    }
+    this.#watch?.update(POLL.in | POLL.edge);
+    this.#events?.drain();
+  }
+
+  #writeGathered(chunks: readonly Uint8Array[]): number {
+    try {
+      return addon.writeGathered(this.#fd, chunks);
+    } catch (error) {
+      this.destroy(error as Error);
+      return 0;
+    }
+  }
+}

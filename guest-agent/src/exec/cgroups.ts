@@ -1,0 +1,179 @@
+// One cgroup for each command: what it started can be counted and ended as a whole, however often it forked.
+import { readdirSync } from 'node:fs';
+import { errorCode } from '../lib/error-code.ts';
+import { logError } from '../lib/log.ts';
+import { addon, NO_DIRECTORY } from '../native/addon.ts';
+import type { ProcessUsage } from '../reap/reaper.ts';
+
+const ROOT = '/sys/fs/cgroup';
+const PARENT = 'exec';
+
+export type CgroupUsage = {
+  cpuStat: string;
+  memoryPeak: string;
+  memoryStat: string;
+  memoryEvents: string;
+  ioStat: string;
+  /** Of every process of it that the agent reaped. */
+  processes: ProcessUsage;
+};
+
+export type Cgroup = {
+  readonly name: string;
+  /** Descriptor of its directory, or -1 when the kernel has no cgroup v2. */
+  readonly fd: number;
+  processes: ProcessUsage;
+};
+
+const NOTHING: ProcessUsage = {
+  cpuUserUs: 0,
+  cpuSystemUs: 0,
+  majorFaults: 0,
+  involuntarySwitches: 0,
+  readBytes: 0,
+  writtenBytes: 0,
+};
+
+export class ExecCgroups {
+  /** Those that a command uses, and those that background processes still keep alive. */
+  readonly #cgroups = new Map<string, Cgroup>();
+  #parentFd = -1;
+  #lastNumber = 0;
+  #spare: Cgroup | undefined;
+  #isRestocking = false;
+
+  /** Prepares the hierarchy; without cgroup v2 everything else still works, per process group. */
+  start(): void {
+    try {
+      // The cpu controller only here: it keeps the agent responsive, whatever the commands do.
+      for (const controller of ['cpu', 'memory', 'io', 'pids']) enable(ROOT, controller);
+      const rootFd = addon.openDirectory(NO_DIRECTORY, ROOT);
+      ignoreExisting(() => addon.makeDirectory(rootFd, PARENT, 0o755));
+      this.#parentFd = addon.openDirectory(rootFd, PARENT);
+      addon.close(rootFd);
+      for (const controller of ['memory', 'io']) enable(`${ROOT}/${PARENT}`, controller);
+    } catch (error) {
+      logError('cgroup', error);
+    }
+  }
+
+  get count(): number {
+    return this.#cgroups.size;
+  }
+
+  /** Gives an empty cgroup. One is kept in stock, because making one costs a good part of starting a command. */
+  acquire(): Cgroup {
+    const cgroup = this.#spare ?? this.#make();
+    this.#spare = undefined;
+    if (cgroup.fd >= 0) this.#cgroups.set(cgroup.name, cgroup);
+    return cgroup;
+  }
+
+  /** Makes the next one ready, when there is time. */
+  restock(): void {
+    if (this.#isRestocking || this.#spare !== undefined) return;
+    this.#isRestocking = true;
+    setImmediate(() => {
+      this.#isRestocking = false;
+      this.#spare ??= this.#make();
+    });
+  }
+
+  readUsage({ fd, processes }: Cgroup): CgroupUsage {
+    const read = (name: string): string => (fd < 0 ? '' : addon.readText(fd, name));
+    return {
+      cpuStat: read('cpu.stat'),
+      memoryPeak: read('memory.peak'),
+      memoryStat: processes.majorFaults > 0 || isPopulated(fd) ? read('memory.stat') : '',
+      memoryEvents: read('memory.events'),
+      ioStat: read('io.stat'),
+      processes,
+    };
+  }
+
+  /** SIGKILL to every process in it, those being forked included. False when the kernel cannot. */
+  kill({ fd }: Cgroup): boolean {
+    return fd >= 0 && addon.writeText(fd, 'cgroup.kill', '1') === 0;
+  }
+
+  /** The command is over. Its cgroup goes now, or with its last background process. */
+  release(cgroup: Cgroup): void {
+    if (cgroup.fd < 0) return;
+    addon.close(cgroup.fd);
+    this.#remove(cgroup.name);
+  }
+
+  /** An orphan of `path` (below the root) was reaped. */
+  credit(path: string, usage: ProcessUsage): void {
+    const [parent, name = ''] = path.split('/');
+    const cgroup = parent === PARENT ? this.#cgroups.get(name) : undefined;
+    if (cgroup === undefined) return;
+    cgroup.processes = addUsage(cgroup.processes, usage);
+    if (this.#released.has(name)) this.#remove(name);
+  }
+
+  readonly #released = new Set<string>();
+
+  #make(): Cgroup {
+    if (this.#parentFd < 0) return { name: '', fd: -1, processes: NOTHING };
+    this.#lastNumber += 1;
+    const name = String(this.#lastNumber);
+    try {
+      addon.makeDirectory(this.#parentFd, name, 0o755);
+      return { name, fd: addon.openDirectory(this.#parentFd, name), processes: NOTHING };
+    } catch (error) {
+      logError('cgroup', error);
+      return { name: '', fd: -1, processes: NOTHING };
+    }
+  }
+
+  #remove(name: string): void {
+    const isGone = addon.removeDirectory(this.#parentFd, name) === 0 || removeTree(this.#parentFd, name);
+    if (isGone) {
+      this.#cgroups.delete(name);
+      this.#released.delete(name);
+    } else {
+      this.#released.add(name);
+    }
+  }
+}
+
+export function addUsage(a: ProcessUsage, b: ProcessUsage): ProcessUsage {
+  return {
+    cpuUserUs: a.cpuUserUs + b.cpuUserUs,
+    cpuSystemUs: a.cpuSystemUs + b.cpuSystemUs,
+    majorFaults: a.majorFaults + b.majorFaults,
+    involuntarySwitches: a.involuntarySwitches + b.involuntarySwitches,
+    readBytes: a.readBytes + b.readBytes,
+    writtenBytes: a.writtenBytes + b.writtenBytes,
+  };
+}
+
+function isPopulated(fd: number): boolean {
+  return fd >= 0 && addon.readText(fd, 'cgroup.events').includes('populated 1');
+}
+
+/** For a command that made cgroups of its own below its own. False while one of them is in use. */
+function removeTree(parentFd: number, name: string): boolean {
+  const root = `${ROOT}/${PARENT}/${name}`;
+  if (addon.readText(NO_DIRECTORY, `${root}/cgroup.events`).includes('populated 1')) return false;
+  const nested = readdirSync(root, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => `${entry.parentPath}/${entry.name}`)
+    .sort((a, b) => b.length - a.length);
+  for (const path of nested) addon.removeDirectory(NO_DIRECTORY, path);
+  return addon.removeDirectory(parentFd, name) === 0;
+}
+
+function enable(path: string, controller: string): void {
+  // One at a time: a kernel may lack one of them.
+  addon.writeText(NO_DIRECTORY, `${path}/cgroup.subtree_control`, `+${controller}`);
+}
+
+function ignoreExisting(action: () => void): void {
+  try {
+    action();
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+  }
+}

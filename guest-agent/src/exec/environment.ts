@@ -1,0 +1,27 @@
+// The environment a command gets, and where its program may be.
+export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/** Value of `name` in a list of `NAME=value`; the last one wins, as in a shell. */
+export function environmentValue(env: readonly string[], name: string): string | undefined {
+  const entry = env.findLast((candidate) => candidate.startsWith(`${name}=`));
+  return entry?.slice(name.length + 1);
+}
+
+/** Adds PATH, HOME and (for a terminal) TERM where they are absent. */
+export function completeEnvironment(env: readonly string[], home: string, hasTerminal: boolean): string[] {
+  const complete = [...env];
+  const provide = (name: string, value: string): void => {
+    if (environmentValue(env, name) === undefined) complete.push(`${name}=${value}`);
+  };
+  provide('PATH', DEFAULT_PATH);
+  provide('HOME', home);
+  if (hasTerminal) provide('TERM', 'xterm');
+  return complete;
+}
+
+/** Files to try for the program `name`, in order, as execvp does. An empty element of PATH is the working directory. */
+export function programCandidates(name: string, path: string): string[] {
+  if (name === '') return [];
+  if (name.includes('/')) return [name];
+  return path.split(':').map((directory) => (directory === '' ? `./${name}` : `${directory}/${name}`));
+}

@@ -1,0 +1,85 @@
+// The input of a command: from the stream into its pipe or terminal. What is held is bounded by the stream's credit,
+// which goes back only for bytes that were written (or that nobody will read).
+import type { Stream } from '@sandboxd/proto';
+import { addon, NOT_NOW } from '../native/addon.ts';
+import { POLL, type Poller, type Watch } from '../native/poller.ts';
+
+export type InputPumpOptions = {
+  readonly poller: Poller;
+  readonly stream: Stream;
+  readonly fd: number;
+  /** Does what end of input means here, once everything was written. */
+  readonly onEnd: () => void;
+};
+
+export class InputPump {
+  readonly #options: InputPumpOptions;
+  readonly #queue: Buffer[] = [];
+  #watch: Watch | undefined;
+  #hasEnded = false;
+  #isDeaf = false;
+
+  constructor(options: InputPumpOptions) {
+    this.#options = options;
+  }
+
+  /** `chunk` is lent: what cannot be written at once is copied. */
+  push(chunk: Buffer): void {
+    const { fd, stream } = this.#options;
+    let written = 0;
+    if (!this.#isDeaf && this.#queue.length === 0) {
+      const result = this.#write(fd, chunk);
+      if (result === undefined) this.stop();
+      else if (result !== NOT_NOW) written = result;
+    }
+    stream.consumed(this.#isDeaf ? chunk.length : written);
+    if (this.#isDeaf || written === chunk.length) return;
+    this.#queue.push(Buffer.from(chunk.subarray(written)));
+    this.#watch ??= this.#options.poller.watch(fd, POLL.out | POLL.edge, () => this.#flush());
+  }
+
+  /** No byte follows. */
+  end(): void {
+    if (this.#hasEnded || this.#isDeaf) return;
+    this.#hasEnded = true;
+    if (this.#queue.length === 0) this.#finish();
+  }
+
+  /** Stops writing; the descriptor is the owner's to close afterwards. */
+  stop(): void {
+    this.#watch?.close();
+    this.#watch = undefined;
+    this.#isDeaf = true;
+    for (const chunk of this.#queue.splice(0)) this.#options.stream.consumed(chunk.length);
+  }
+
+  #flush(): void {
+    const { fd, stream } = this.#options;
+    for (let chunk = this.#queue[0]; chunk !== undefined; chunk = this.#queue[0]) {
+      const written = this.#write(fd, chunk);
+      if (written === undefined) {
+        this.stop();
+        return;
+      }
+      if (written === NOT_NOW) return;
+      if (written === chunk.length) this.#queue.shift();
+      else this.#queue[0] = chunk.subarray(written);
+      stream.consumed(written);
+    }
+    if (this.#hasEnded) this.#finish();
+  }
+
+  #finish(): void {
+    this.stop();
+    this.#options.onEnd();
+  }
+
+  /** Undefined when nobody reads any more. */
+  #write(fd: number, chunk: Buffer): number | undefined {
+    try {
+      return addon.write(fd, chunk, 0, chunk.length);
+    } catch {
+      return undefined;
+    }
+  }
+}

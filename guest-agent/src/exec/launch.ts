@@ -1,0 +1,115 @@
+// Starts a command: descriptors, user, environment, program. Either everything is open and it runs, or nothing is left.
+import { constants, fchownSync } from 'node:fs';
+import type { Exec } from '@sandboxd/proto';
+import { addon, NO_DIRECTORY } from '../native/addon.ts';
+import type { Cgroup } from './cgroups.ts';
+import { completeEnvironment, DEFAULT_PATH, environmentValue, programCandidates } from './environment.ts';
+import { describeSpawnFailure, parseSpawnFailure } from './spawn-failure.ts';
+import { type ResolvedUser, resolveUser } from './users.ts';
+
+/** Room between the command and the agent; pages are only used for bytes that wait. */
+const PIPE_BYTES = 256 * 1024;
+
+/** The agent's ends. With a terminal, input and output are one descriptor and there is no `err`. */
+export type Descriptors = {
+  readonly input: number | undefined;
+  readonly output: number;
+  readonly error: number | undefined;
+};
+
+export type Launched = { readonly pid: number; readonly descriptors: Descriptors };
+
+/** The command did not start; the message is for the exit frame. */
+export class LaunchError extends Error {
+  override readonly name = 'LaunchError';
+}
+
+type Opened = { readonly ours: Descriptors; readonly theirs: readonly [number, number, number] };
+
+let nullFd = -1;
+
+/** Throws LaunchError. */
+export function launch(exec: Exec, cgroup: Cgroup): Launched {
+  const program = exec.cmd[0] ?? '';
+  if (program === '') throw new LaunchError('cmd is empty: name a program');
+  if ([...exec.cmd, ...exec.env, exec.cwd].some((text) => text.includes('\0'))) {
+    throw new LaunchError('cmd, env and cwd must not contain zero bytes');
+  }
+  const user = lookUp(exec);
+  const env = completeEnvironment(exec.env, user.home, exec.tty !== undefined && exec.tty !== null);
+  const path = environmentValue(env, 'PATH') ?? DEFAULT_PATH;
+  const cwd = exec.cwd === '' ? '/' : exec.cwd;
+  const { ours, theirs } = openDescriptors(exec, user);
+  let result: number;
+  try {
+    result = addon.spawn({
+      candidates: toList(programCandidates(program, path)),
+      argv: toList(exec.cmd),
+      env: toList(env),
+      cwd,
+      stdin: theirs[0],
+      stdout: theirs[1],
+      stderr: theirs[2],
+      terminal: ours.error === undefined ? 1 : 0,
+      cgroup: cgroup.fd,
+      uid: user.uid,
+      gid: user.gid,
+      groups: user.groups,
+    });
+  } finally {
+    for (const fd of new Set(theirs)) if (fd !== nullFd) addon.close(fd);
+  }
+  if (result > 0) return { pid: result, descriptors: ours };
+  for (const fd of new Set([ours.input, ours.output, ours.error])) if (fd !== undefined) addon.close(fd);
+  throw new LaunchError(describeSpawnFailure(parseSpawnFailure(result), { program, cwd, path }));
+}
+
+function lookUp(exec: Exec): ResolvedUser {
+  if (exec.user === '' && environmentValue(exec.env, 'HOME') !== undefined) {
+    return { uid: 0, gid: 0, groups: [0], home: '/root' }; // nothing to look up
+  }
+  const found = resolveUser(exec.user, {
+    passwd: addon.readText(NO_DIRECTORY, '/etc/passwd'),
+    group: addon.readText(NO_DIRECTORY, '/etc/group'),
+  });
+  if ('error' in found) throw new LaunchError(found.error);
+  return found.user;
+}
+
+function openDescriptors(exec: Exec, user: ResolvedUser): Opened {
+  const opened: number[] = [];
+  try {
+    if (exec.tty) {
+      const [master, slave] = addon.openTerminal(exec.tty.cols ?? 80, exec.tty.rows ?? 24);
+      opened.push(master, slave);
+      if (user.uid !== 0) fchownSync(slave, user.uid, user.gid);
+      return { ours: { input: master, output: master, error: undefined }, theirs: [slave, slave, slave] };
+    }
+    const pipe = (ours: 0 | 1): [number, number] => {
+      const ends = addon.pipe(ours, PIPE_BYTES);
+      opened.push(...ends);
+      // So that the command may open /dev/stdout and its like again.
+      if (user.uid !== 0) fchownSync(ends[0], user.uid, user.gid);
+      return ends;
+    };
+    const input = exec.stdin ? pipe(1) : undefined;
+    const output = pipe(0);
+    const error = pipe(0);
+    return {
+      ours: { input: input?.[1], output: output[0], error: error[0] },
+      theirs: [input?.[0] ?? nullDevice(), output[1], error[1]],
+    };
+  } catch (cause) {
+    for (const fd of opened) addon.close(fd);
+    throw new LaunchError(`no descriptors for the command: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function nullDevice(): number {
+  if (nullFd < 0) nullFd = addon.open('/dev/null', constants.O_RDONLY);
+  return nullFd;
+}
+
+function toList(items: readonly string[]): string {
+  return items.length === 0 ? '' : `${items.join('\0')}\0`;
+}

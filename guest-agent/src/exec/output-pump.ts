@@ -1,0 +1,93 @@
+// The output of a command: from its pipe or terminal into one flow of the stream, read only when the host has room.
+import { type Flow, MAX_DATA_BYTES, type Stream } from '@sandboxd/proto';
+import { errorCode } from '../lib/error-code.ts';
+import { addon, NOT_NOW } from '../native/addon.ts';
+import { POLL, type Poller, type Watch } from '../native/poller.ts';
+import { discardOutput } from './discard.ts';
+
+/** With what the protocol puts around it a frame then fits into two whole writes of the virtio-serial driver. */
+const READ_BYTES = MAX_DATA_BYTES - 32;
+
+/** One for all: the link has copied the bytes when the stream asks for the next. */
+const scratch = Buffer.allocUnsafeSlow(READ_BYTES);
+
+export class OutputPump {
+  readonly #poller: Poller;
+  readonly #fd: number;
+  readonly #onEnd: () => void;
+  #watch: Watch | undefined;
+  #stream: Stream | undefined;
+  #flow: Flow;
+  /** Bytes that will still be passed on. */
+  #remaining = Number.POSITIVE_INFINITY;
+
+  /** Takes the descriptor over. `onEnd` is called once, when the last byte has been passed on. */
+  constructor(poller: Poller, stream: Stream, flow: Flow, fd: number, onEnd: () => void) {
+    this.#poller = poller;
+    this.#stream = stream;
+    this.#flow = flow;
+    this.#fd = fd;
+    this.#onEnd = onEnd;
+    stream.setSource(flow, (maxBytes) => this.#take(maxBytes));
+    this.#watch = poller.watch(fd, POLL.in | POLL.edge, () => this.#stream?.ready(flow));
+  }
+
+  get hasEnded(): boolean {
+    return this.#watch === undefined;
+  }
+
+  /** Passes on what is there now and nothing that comes later. */
+  limit(): void {
+    if (this.hasEnded || this.#remaining !== Number.POSITIVE_INFINITY) return;
+    this.#remaining = addon.available(this.#fd);
+    if (this.#remaining === 0) this.#end(true);
+    else this.#stream?.ready(this.#flow);
+  }
+
+  /** Nobody listens any more; who writes is not disturbed. */
+  detach(): void {
+    this.#stream = undefined;
+    if (!this.hasEnded) this.#end(true);
+  }
+
+  /** Closes the descriptor: who still writes gets SIGPIPE. */
+  close(): void {
+    this.#stream = undefined;
+    if (!this.hasEnded) this.#end(false);
+  }
+
+  #take(maxBytes: number): Uint8Array | null {
+    if (this.hasEnded) return null;
+    if (this.#remaining <= 0) {
+      this.#end(true);
+      return null;
+    }
+    const got = this.#read(Math.min(maxBytes, READ_BYTES, this.#remaining));
+    if (got === NOT_NOW) return null;
+    if (got === 0) {
+      this.#end(false);
+      return null;
+    }
+    this.#remaining -= got;
+    return got === READ_BYTES ? scratch : scratch.subarray(0, got);
+  }
+
+  #read(lengthBytes: number): number {
+    try {
+      return addon.read(this.#fd, scratch, 0, lengthBytes);
+    } catch (error) {
+      // A terminal's way of saying that every program has closed it.
+      if (errorCode(error) === 'EIO') return 0;
+      throw error;
+    }
+  }
+
+  #end(isStillWritten: boolean): void {
+    this.#watch?.close();
+    this.#watch = undefined;
+    if (isStillWritten) discardOutput(this.#poller, this.#fd);
+    else addon.close(this.#fd);
+    this.#stream?.end(this.#flow);
+    this.#onEnd();
+  }
+}

@@ -1,0 +1,201 @@
+// One command from its request to its result.
+import {
+  type Exec,
+  type ExecResultInput,
+  FLOW,
+  type Stream,
+  type StreamLoss,
+  type TtySize,
+} from '@sandboxd/proto';
+import { logError } from '../lib/log.ts';
+import { signalName, signalNumber } from '../lib/signals.ts';
+import { startTimer } from '../lib/timer.ts';
+import { addon } from '../native/addon.ts';
+import type { Poller } from '../native/poller.ts';
+import type { Exit, ProcessUsage, Reaper } from '../reap/reaper.ts';
+import { addUsage, type Cgroup, type ExecCgroups } from './cgroups.ts';
+import { InputPump } from './input-pump.ts';
+import { LaunchError, type Launched, launch } from './launch.ts';
+import { OutputPump } from './output-pump.ts';
+import { toResourceUsage, wasOomKilled } from './usage.ts';
+
+/** How long a background process that keeps the pipes open may delay the result. */
+const LINGER_MS = 2000;
+
+export type ExecContext = {
+  readonly poller: Poller;
+  readonly reaper: Reaper;
+  readonly cgroups: ExecCgroups;
+};
+
+/** Starts the command that `stream` asked for. Every outcome, also that it cannot start, is the stream's result. */
+export function startExec(context: ExecContext, stream: Stream, exec: Exec): void {
+  const startedUs = nowUs();
+  const cgroup = context.cgroups.acquire();
+  try {
+    const launched = launch(exec, cgroup);
+    stream.started(launched.pid);
+    new ExecSession(context, stream, exec, cgroup, launched, startedUs);
+  } catch (error) {
+    context.cgroups.release(cgroup);
+    if (!(error instanceof LaunchError)) logError('exec', error);
+    const durationUs = nowUs() - startedUs;
+    stream.finish({
+      exec: { exitCode: -1, durationUs, error: error instanceof Error ? error.message : String(error) },
+    });
+  }
+  context.cgroups.restock();
+}
+
+class ExecSession {
+  readonly #context: ExecContext;
+  readonly #stream: Stream;
+  readonly #cgroup: Cgroup;
+  readonly #pid: number;
+  readonly #terminal: number | undefined;
+  readonly #startedUs: number;
+  readonly #outputs: OutputPump[] = [];
+  readonly #input: InputPump | undefined;
+  #inputFd: number | undefined;
+  #stopTimeout: () => void = () => {};
+  #stopLinger: () => void = () => {};
+  #exit: { readonly exit: Exit; readonly durationUs: number } | undefined;
+  #isTimedOut = false;
+  #isFinished = false;
+
+  constructor(
+    context: ExecContext,
+    stream: Stream,
+    exec: Exec,
+    cgroup: Cgroup,
+    { pid, descriptors }: Launched,
+    startedUs: number,
+  ) {
+    this.#context = context;
+    this.#stream = stream;
+    this.#cgroup = cgroup;
+    this.#pid = pid;
+    this.#startedUs = startedUs;
+    const { input, output, error } = descriptors;
+    this.#terminal = error === undefined ? output : undefined;
+    context.reaper.expect(pid, (exit, usage) => this.#onExit(exit, usage));
+    stream.handlers = {
+      data: (_flow, chunk) =>
+        this.#input === undefined ? stream.consumed(chunk.length) : this.#input.push(chunk),
+      end: () => this.#input?.end(),
+      signal: (name) => this.#signal(name),
+      resize: (size) => this.#resize(size),
+      cancel: () => this.#abort(),
+      lost: (loss) => this.#onLost(loss),
+    };
+    if (input !== undefined) {
+      this.#inputFd = input;
+      this.#input = new InputPump({
+        poller: context.poller,
+        stream,
+        fd: input,
+        onEnd: () => this.#endInput(),
+      });
+    }
+    const pump = (flow: 1 | 2, fd: number): OutputPump =>
+      new OutputPump(context.poller, stream, flow, fd, () => this.#onProgress());
+    this.#outputs.push(pump(FLOW.out, output));
+    if (error !== undefined) this.#outputs.push(pump(FLOW.err, error));
+    if (exec.timeoutMs > 0) this.#stopTimeout = startTimer(exec.timeoutMs, () => this.#onTimeout());
+  }
+
+  #onExit(exit: Exit, usage: ProcessUsage): void {
+    this.#exit = { exit, durationUs: nowUs() - this.#startedUs };
+    this.#cgroup.processes = addUsage(this.#cgroup.processes, usage);
+    this.#stopTimeout();
+    this.#closeInput();
+    this.#stopLinger = startTimer(LINGER_MS, () => {
+      for (const output of this.#outputs) output.limit();
+    });
+    this.#onProgress();
+  }
+
+  /** Finishes when the command has exited and its output has been passed on. */
+  #onProgress(): void {
+    if (this.#isFinished || this.#exit === undefined) return;
+    if (this.#outputs.some((output) => !output.hasEnded)) return;
+    this.#isFinished = true;
+    this.#stopLinger();
+    const { exit, durationUs } = this.#exit;
+    const counted = this.#context.cgroups.readUsage(this.#cgroup);
+    const result: ExecResultInput = {
+      exitCode: exit.exitCode,
+      durationUs,
+      signal: exit.signal === 0 ? '' : signalName(exit.signal),
+      timedOut: this.#isTimedOut,
+      oomKilled: wasOomKilled(counted),
+      usage: toResourceUsage(counted),
+    };
+    this.#stream.finish({ exec: result });
+    this.#context.cgroups.release(this.#cgroup);
+  }
+
+  #onTimeout(): void {
+    this.#isTimedOut = true;
+    this.#kill();
+  }
+
+  /** The client is gone: ends everything, and waits for no reader. */
+  #abort(): void {
+    this.#stopTimeout();
+    this.#kill();
+    this.#closeInput();
+    for (const output of this.#outputs) output.close();
+  }
+
+  #onLost(loss: StreamLoss): void {
+    if (loss.kind !== 'detached') {
+      this.#abort();
+      return;
+    }
+    // A copy of the guest that this command ran in: it goes on, its time limit included, and nobody listens. Its
+    // input stays open, because an end of it would be an event that did not happen.
+    for (const output of this.#outputs) output.detach();
+  }
+
+  #kill(): void {
+    if (!this.#context.cgroups.kill(this.#cgroup) && this.#exit === undefined) addon.kill(-this.#pid, 9);
+  }
+
+  #signal(name: string): void {
+    const number = signalNumber(name);
+    // While the group's leader is not reaped, its number cannot belong to anyone else.
+    if (number !== undefined && this.#exit === undefined) addon.kill(-this.#pid, number);
+  }
+
+  #resize({ cols, rows }: TtySize): void {
+    if (this.#terminal !== undefined && this.#exit === undefined) {
+      addon.resizeTerminal(this.#terminal, clampSize(cols), clampSize(rows));
+    }
+  }
+
+  #endInput(): void {
+    if (this.#terminal === undefined) {
+      this.#closeInput();
+      return;
+    }
+    const character = addon.endCharacter(this.#terminal);
+    if (character >= 0) addon.write(this.#terminal, Buffer.of(character), 0, 1);
+  }
+
+  #closeInput(): void {
+    if (this.#inputFd === undefined) return;
+    this.#input?.stop();
+    // A terminal's descriptor belongs to its output.
+    if (this.#terminal === undefined) addon.close(this.#inputFd);
+    this.#inputFd = undefined;
+  }
+}
+
+function clampSize(value: number): number {
+  return Math.min(value, 0xffff);
+}
+
+function nowUs(): number {
+  return Math.round(performance.now() * 1000);
+}

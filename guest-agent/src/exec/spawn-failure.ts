@@ -1,0 +1,55 @@
+// Why a command did not start, in words.
+import { constants } from 'node:os';
+
+/** Steps of native/spawn.cc, in its numbering. */
+const STAGES = ['', 'process', 'session', 'stdio', 'terminal', 'user', 'directory', 'program'] as const;
+export type SpawnStage = (typeof STAGES)[number];
+
+/** Of two names for one number the first, EAGAIN and not EWOULDBLOCK. */
+const errorNames = new Map<number, string>(
+  Object.entries(constants.errno)
+    .reverse()
+    .map(([name, number]) => [number, name]),
+);
+
+export type SpawnFailure = { readonly stage: SpawnStage; readonly code: string };
+
+/** Reads the negative number that the addon's spawn returned. */
+export function parseSpawnFailure(result: number): SpawnFailure {
+  return {
+    stage: STAGES[Math.trunc(-result / 1000)] ?? '',
+    code: errorNames.get(-result % 1000) ?? `errno ${-result % 1000}`,
+  };
+}
+
+export type Attempt = { readonly program: string; readonly cwd: string; readonly path: string };
+
+/** A lower-case sentence for the exit frame. */
+export function describeSpawnFailure({ stage, code }: SpawnFailure, attempt: Attempt): string {
+  const program = JSON.stringify(attempt.program);
+  if (stage === 'directory') {
+    const cwd = JSON.stringify(attempt.cwd);
+    if (code === 'ENOENT') return `working directory ${cwd} does not exist`;
+    if (code === 'ENOTDIR') return `working directory ${cwd} is not a directory`;
+    if (code === 'EACCES') return `working directory ${cwd} is not accessible to the user`;
+    return `working directory ${cwd} cannot be used: ${code}`;
+  }
+  if (stage === 'program') {
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      return attempt.program.includes('/')
+        ? `${program} does not exist, or the interpreter that it names does not`
+        : `command not found: ${program} is not in PATH (${attempt.path})`;
+    }
+    if (code === 'EACCES') return `${program} is not executable: permission denied`;
+    if (code === 'ENOEXEC') return `${program} is not executable: unknown format, and no /bin/sh to run it`;
+    if (code === 'E2BIG')
+      return `argument list too long: arguments and environment of ${program} are over the kernel's limit`;
+    return `${program} cannot be executed: ${code}`;
+  }
+  if (stage === 'process' && code === 'EAGAIN')
+    return 'no more processes can be started in this guest: its limit is reached';
+  if (stage === 'process' && code === 'ENOMEM') return 'not enough memory in the guest to start a process';
+  if (stage === 'process' && code === 'ENOSYS')
+    return 'the kernel of this guest has no clone3: Linux 5.7 or later is needed';
+  return `the command could not be started (${stage}): ${code}`;
+}

@@ -1,0 +1,78 @@
+// Who a command runs as: `name|uid[:group|gid]`, looked up in the guest's own files.
+
+export type ResolvedUser = {
+  readonly uid: number;
+  readonly gid: number;
+  readonly groups: readonly number[];
+  readonly home: string;
+};
+
+export type UserFiles = { readonly passwd: string; readonly group: string };
+
+type PasswdEntry = {
+  readonly name: string;
+  readonly uid: number;
+  readonly gid: number;
+  readonly home: string;
+};
+type GroupEntry = { readonly name: string; readonly gid: number; readonly members: readonly string[] };
+
+/** The user, or a lower-case sentence saying why there is none. */
+export type UserLookup = { readonly user: ResolvedUser } | { readonly error: string };
+
+/** (uid_t)-1 means "unchanged" to the kernel. */
+const MAX_ID = 0xffff_fffe;
+
+export function parsePasswd(text: string): PasswdEntry[] {
+  return text.split('\n').flatMap((line) => {
+    const [name, , uid, gid, , home] = line.split(':');
+    const ids = [parseId(uid ?? ''), parseId(gid ?? '')] as const;
+    if (!name || ids[0] === undefined || ids[1] === undefined) return [];
+    return [{ name, uid: ids[0], gid: ids[1], home: home || '/' }];
+  });
+}
+
+export function parseGroup(text: string): GroupEntry[] {
+  return text.split('\n').flatMap((line) => {
+    const [name, , gid, members] = line.split(':');
+    const id = parseId(gid ?? '');
+    if (!name || id === undefined) return [];
+    return [{ name, gid: id, members: (members ?? '').split(',').filter((member) => member !== '') }];
+  });
+}
+
+/** Resolves `spec`; "" is root. A number need not be in the files; a name must be. */
+export function resolveUser(spec: string, files: UserFiles): UserLookup {
+  const [userPart = '', ...rest] = spec.split(':');
+  const groupPart = rest.join(':');
+  if (spec !== '' && (userPart === '' || (spec.includes(':') && groupPart === ''))) {
+    return { error: `user ${JSON.stringify(spec)} is not name|uid[:group|gid]` };
+  }
+  const wanted = userPart === '' ? 'root' : userPart;
+  const users = parsePasswd(files.passwd);
+  const number = userPart === '' ? 0 : parseId(userPart);
+  const entry =
+    users.find((user) => user.name === wanted) ??
+    (number === undefined ? undefined : users.find((user) => user.uid === number));
+  const uid = entry?.uid ?? number;
+  if (uid === undefined)
+    return { error: `there is no user ${JSON.stringify(userPart)} in the guest's /etc/passwd` };
+
+  const groups = parseGroup(files.group);
+  const home = entry?.home ?? (uid === 0 ? '/root' : '/');
+  if (groupPart !== '') {
+    const gid = groups.find((group) => group.name === groupPart)?.gid ?? parseId(groupPart);
+    if (gid === undefined)
+      return { error: `there is no group ${JSON.stringify(groupPart)} in the guest's /etc/group` };
+    return { user: { uid, gid, groups: [gid], home } };
+  }
+  const gid = entry?.gid ?? 0;
+  const others = groups.filter((group) => entry !== undefined && group.members.includes(entry.name));
+  return { user: { uid, gid, groups: [...new Set([gid, ...others.map((group) => group.gid)])], home } };
+}
+
+function parseId(text: string): number | undefined {
+  if (!/^[0-9]{1,10}$/.test(text)) return undefined;
+  const id = Number(text);
+  return id <= MAX_ID ? id : undefined;
+}

@@ -1,0 +1,59 @@
+// Who this guest is: everything that two copies of one memory must not share, set in one call.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { AgentError, type Identity } from '@sandboxd/proto';
+import { addon } from '../native/addon.ts';
+
+const MIN_ENTROPY_BYTES = 32;
+const MAX_ENTROPY_BYTES = 512;
+const HOSTS_MARK = '# sandbox host name';
+
+/** Throws AgentError for a field out of range. */
+export function checkIdentity(identity: Identity): void {
+  if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(identity.hostname)) {
+    throw new AgentError(
+      'invalid',
+      `host name ${JSON.stringify(identity.hostname)} is not a lower-case label`,
+    );
+  }
+  if (!/^[0-9a-f]{32}$/.test(identity.machineId)) {
+    throw new AgentError(
+      'invalid',
+      `machine id ${JSON.stringify(identity.machineId)} is not 32 hexadecimal digits`,
+    );
+  }
+  const entropyBytes = identity.entropy.length;
+  if (entropyBytes < MIN_ENTROPY_BYTES || entropyBytes > MAX_ENTROPY_BYTES) {
+    throw new AgentError('invalid', `${entropyBytes} bytes of entropy are not 32 to 512`);
+  }
+  if (identity.unixTimeUs <= 0) throw new AgentError('invalid', 'the time is missing');
+}
+
+/** Takes the identity on. Entropy and clock come first: what follows is already the new guest. */
+export function applyIdentity(identity: Identity): void {
+  checkIdentity(identity);
+  addon.addEntropy(identity.entropy);
+  addon.setClock(identity.unixTimeUs);
+  addon.setHostname(identity.hostname);
+  writeFileSync('/etc/hostname', `${identity.hostname}\n`);
+  writeFileSync('/etc/machine-id', `${identity.machineId}\n`);
+  writeFileSync('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
+  mkdirSync('/run/sandbox', { recursive: true });
+  writeFileSync('/run/sandbox/id', `${identity.sandboxId}\n`);
+}
+
+/** The text of /etc/hosts in which `hostname` is the guest's own name. Other lines stay as they are. */
+export function nameInHosts(text: string, hostname: string): string {
+  const others = text.split('\n').filter((line) => line !== '' && !line.endsWith(HOSTS_MARK));
+  const basics = others.some((line) => /^127\.0\.0\.1\s/.test(line))
+    ? []
+    : ['127.0.0.1 localhost', '::1 localhost'];
+  return [...basics, ...others, `127.0.1.1 ${hostname} ${HOSTS_MARK}`, ''].join('\n');
+}
+
+function readHosts(): string {
+  try {
+    return readFileSync('/etc/hosts', 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,49 @@
+// The guest agent: the first process of every sandbox.
+import process from 'node:process';
+import { GuestConnection } from '@sandboxd/proto';
+import { mountFileSystems } from './boot/mounts.ts';
+import { setUpSystem } from './boot/system.ts';
+import { serveRequest } from './calls.ts';
+import { serveChannels } from './channel/serve.ts';
+import { ExecCgroups } from './exec/cgroups.ts';
+import { logError } from './lib/log.ts';
+import { addon, NO_DIRECTORY } from './native/addon.ts';
+import { Poller } from './native/poller.ts';
+import { Reaper } from './reap/reaper.ts';
+
+const AGENT_VERSION = '0.1.0';
+
+/** Microseconds since the kernel started. */
+function bootClockUs(): number {
+  return Number(process.hrtime.bigint() / 1000n);
+}
+
+const agentStartUs = bootClockUs();
+let agentReadyUs = 0;
+
+// The first process must never end: whatever goes wrong, the others are served on.
+process.on('uncaughtException', (error) => logError('uncaught', error));
+process.on('unhandledRejection', (reason) => logError('unhandled', reason));
+
+mountFileSystems();
+setUpSystem();
+
+const poller = new Poller((error) => logError('event', error));
+poller.start();
+const cgroups = new ExecCgroups();
+cgroups.start();
+cgroups.restock();
+const reaper = new Reaper({ poller, onOrphan: (path, usage) => cgroups.credit(path, usage) });
+reaper.start();
+
+const bootId = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/boot_id').trim();
+const connection: GuestConnection = new GuestConnection({
+  describe: () => ({ agentVersion: AGENT_VERSION, bootId, agentStartUs, agentReadyUs, capabilities: [] }),
+  onRequest: (stream, request) => serveRequest(context, stream, request),
+  onMalformed: (cause) => logError('channel', cause),
+  onFault: (cause) => logError('stream', cause),
+});
+const context = { poller, reaper, cgroups, streamCount: () => connection.channel?.streamCount ?? 0 };
+serveChannels(poller, connection, () => {
+  agentReadyUs = bootClockUs();
+});

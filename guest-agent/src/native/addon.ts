@@ -1,0 +1,86 @@
+// The native addon as TypeScript sees it: what Node itself cannot do. Every method throws an Error with `code` and
+// `syscall` unless its comment says otherwise.
+import { constants } from 'node:os';
+import process from 'node:process';
+import { AGENT_DIR } from '@sandboxd/proto';
+
+/** What non-blocking calls return for "not now". */
+export const NOT_NOW: number = -constants.errno.EAGAIN;
+
+/** The directory argument of calls that take absolute paths (AT_FDCWD). */
+export const NO_DIRECTORY = -100;
+
+export type SpawnSpec = {
+  /** Lists are one string; each item ends in a zero byte. */
+  readonly candidates: string;
+  readonly argv: string;
+  readonly env: string;
+  readonly cwd: string;
+  readonly stdin: number;
+  readonly stdout: number;
+  readonly stderr: number;
+  /** 1: descriptor 0 is a terminal and becomes the controlling one. */
+  readonly terminal: 0 | 1;
+  /** Descriptor of the cgroup's directory, or -1 for the agent's own. */
+  readonly cgroup: number;
+  readonly uid: number;
+  readonly gid: number;
+  readonly groups: readonly number[];
+};
+
+export interface Addon {
+  // poll.cc
+  startPolling(events: Uint32Array, callback: (count: number) => void): void;
+  stopPolling(): void;
+  watch(fd: number, id: number, mask: number): void;
+  rewatch(fd: number, id: number, mask: number): void;
+  unwatch(fd: number): void;
+  // io.cc
+  read(fd: number, buffer: Uint8Array, offset: number, length: number): number;
+  write(fd: number, buffer: Uint8Array, offset: number, length: number): number;
+  writeGathered(fd: number, chunks: readonly Uint8Array[]): number;
+  pipe(ours: 0 | 1, sizeBytes: number): [number, number];
+  available(fd: number): number;
+  socketPair(): [number, number];
+  open(path: string, flags: number): number;
+  close(fd: number): void;
+  // files.cc
+  openDirectory(directory: number, name: string): number;
+  makeDirectory(directory: number, name: string, mode: number): void;
+  removeDirectory(directory: number, name: string): number;
+  readText(directory: number, name: string): string;
+  writeText(directory: number, name: string, text: string): number;
+  // spawn.cc
+  spawn(spec: SpawnSpec): number;
+  // children.cc
+  childEvents(): number;
+  peekEnded(): number;
+  reap(pid: number, out: Float64Array): boolean;
+  kill(pid: number, signal: number): number;
+  // system.cc
+  mount(source: string, target: string, type: string, flags: number, options: string): void;
+  unmount(target: string, flags: number): void;
+  setHostname(name: string): void;
+  setClock(unixTimeUs: number): void;
+  addEntropy(bytes: Uint8Array): void;
+  bringUp(interfaceName: string): void;
+  limitFiles(count: number): void;
+  syncDisks(): void;
+  powerOff(): void;
+  // tty.cc
+  openTerminal(columns: number, rows: number): [number, number];
+  resizeTerminal(master: number, columns: number, rows: number): number;
+  endCharacter(master: number): number;
+  // vsock.cc
+  listenVsock(port: number): number;
+  acceptVsock(listener: number): number;
+}
+
+function load(): Addon {
+  const module: { exports: unknown } = { exports: {} };
+  // Not require(): inside a single executable that finds only Node's own modules.
+  process.dlopen(module, `${process.env.SANDBOX_AGENT_DIR ?? AGENT_DIR}/agent.node`);
+  return module.exports as Addon;
+}
+
+export const addon: Addon = load();

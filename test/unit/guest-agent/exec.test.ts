@@ -1,0 +1,177 @@
+// The agent's exec, on real processes of this machine over a real socket.
+import { createHash, randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FLOW } from '@sandboxd/proto';
+import t from 'tap';
+import { run, sendInput, startLocalAgent } from './support/local-agent.ts';
+
+if (process.getuid?.() !== 0) t.bailout('the agent runs as root: run these tests as root');
+
+const openFds = (): number => readdirSync('/proc/self/fd').length;
+const isAlive = (pid: number): boolean => {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+};
+
+t.test('a command', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const sh = (script: string, options = {}) => run(channel, ['sh', '-c', script], options).done;
+
+  await t.test('has its output, exit code, usage and process id', async (t) => {
+    const { started, done } = run(channel, ['sh', '-c', 'echo out; echo err >&2; exit 7']);
+    const { exec, out, err } = await done;
+    t.match({ out, err }, { out: 'out\n', err: 'err\n' });
+    t.match(exec, { exitCode: 7, signal: '', timedOut: false, oomKilled: false, error: '' });
+    t.ok(exec.usage && exec.durationUs > 0 && (await started) > 1);
+  });
+
+  await t.test('leads a session and process group of its own, with default signals and few descriptors', async (t) => {
+    const { out } = await sh('ps -o pid=,pgid=,sid= -p $$; ls /proc/self/fd | wc -l; grep -E "SigIgn|SigBlk" /proc/self/status');
+    const [ids = '', descriptors, ...masks] = out.trim().split('\n');
+    t.equal(new Set(ids.trim().split(/\s+/)).size, 1);
+    t.equal(Number(descriptors), 4, 'three and the directory that ls reads');
+    for (const mask of masks) t.match(mask, /0000000000000000$/);
+  });
+
+  await t.test('finds its program, directory and environment, or says what is wrong', async (t) => {
+    t.equal((await run(channel, ['pwd'], { cwd: '/tmp' }).done).out, '/tmp\n');
+    t.match((await run(channel, ['env'], { env: ['A=1'] }).done).out, /^A=1\nPATH=\/usr\/local.*\nHOME=\/root\n$/);
+    const failures: [string[], object, RegExp][] = [
+      [['nope'], {}, /^command not found: "nope" is not in PATH/],
+      [['/nope'], {}, /^"\/nope" does not exist/],
+      [['/etc/passwd'], {}, /not executable: permission denied/],
+      [[], {}, /^cmd is empty/],
+      [['a\0b'], {}, /zero bytes/],
+      [['pwd'], { cwd: '/nope' }, /^working directory "\/nope" does not exist/],
+      [['pwd'], { cwd: '/etc/passwd' }, /is not a directory/],
+      [['pwd'], { user: 'nobody-here' }, /^there is no user "nobody-here"/],
+      [['true', 'x'.repeat(200_000)], {}, /^argument list too long/],
+    ];
+    for (const [cmd, options, error] of failures) {
+      const { exec } = await run(channel, cmd, options).done;
+      t.match(exec, { exitCode: -1, error }, JSON.stringify(cmd).slice(0, 60));
+      t.notOk(exec.usage);
+    }
+  });
+
+  await t.test('runs as another user, who may open its output again', async (t) => {
+    const { out } = await run(channel, ['sh', '-c', 'id -u; id -g; id -G; echo again > /dev/stdout'], { user: '1234:77' }).done;
+    t.equal(out, '1234\n77\n77\nagain\n');
+  });
+
+  await t.test('is signalled as a group; unknown signals are ignored', async (t) => {
+    const { stream, started, done } = run(channel, ['sh', '-c', 'sleep 60 & wait']);
+    await started;
+    stream.signal('SIGNOPE');
+    stream.signal('SIGTERM');
+    t.match((await done).exec, { exitCode: -1, signal: 'SIGTERM' });
+  });
+
+  await t.test('is killed at its time limit', async (t) => {
+    const { exec } = await sh('sleep 60 & sleep 60', { timeoutMs: 200 });
+    t.match(exec, { exitCode: -1, signal: 'SIGKILL', timedOut: true });
+    t.ok(exec.durationUs > 150_000 && exec.durationUs < 3_000_000);
+  });
+
+  await t.test('is killed when cancelled, whether or not anyone reads its output', async (t) => {
+    const { stream, started, done } = run(channel, ['cat', '/dev/zero'], { isReading: false });
+    await started;
+    await sleep(100);
+    stream.cancel();
+    t.match((await done).exec, { signal: 'SIGKILL' });
+  });
+
+  await t.test('gets its input whole, and the end of it', async (t) => {
+    const bytes = randomBytes(5_000_000);
+    const { stream, done } = run(channel, ['sha256sum'], { stdin: true });
+    sendInput(stream, bytes);
+    t.equal((await done).out.split(' ')[0], createHash('sha256').update(bytes).digest('hex'));
+    const early = run(channel, ['head', '-c', '3'], { stdin: true });
+    sendInput(early.stream, bytes);
+    t.equal((await early.done).out.length > 0, true, 'input that nobody reads is thrown away');
+  });
+
+  await t.test('stalls while nobody reads, and loses nothing', async (t) => {
+    const slow = run(channel, ['sh', '-c', 'seq 1 200000'], { isReading: false });
+    await slow.started;
+    t.equal((await sh('echo quick')).out, 'quick\n', 'others go on');
+    slow.stream.handlers.data = undefined as never;
+    slow.stream.cancel();
+    await slow.done;
+    const { out } = await sh('seq 1 200000');
+    t.equal(out.split('\n').length, 200_001);
+  });
+
+  await t.test('may leave a background process, which delays the result by two seconds and lives on', async (t) => {
+    const startedMs = performance.now();
+    const { exec, out } = await sh('sleep 30 & echo $!');
+    const elapsedMs = performance.now() - startedMs;
+    t.equal(exec.exitCode, 0);
+    t.ok(elapsedMs > 1900 && elapsedMs < 4000, `${elapsedMs} ms`);
+    t.ok(exec.durationUs < 1_000_000, 'the duration is the command’s own');
+    t.ok(isAlive(Number(out)));
+    process.kill(Number(out));
+  });
+
+  await t.test('has a terminal when asked for', async (t) => {
+    const tty = { cols: 91, rows: 31 };
+    const { stream, started, done } = run(channel, ['sh', '-c', 'stty size; tty; read line; echo "<$line>"; stty size; cat'], {
+      stdin: true,
+      tty,
+    });
+    await started;
+    await sleep(300);
+    stream.resize({ cols: 40, rows: 20 });
+    sendInput(stream, Buffer.from('word\n'));
+    const { exec, out, err } = await done;
+    t.match(out, /31 91\r\n\/dev\/pts\/\d+\r\n[^]*<word>\r\n20 40\r\n/);
+    t.equal(err, '');
+    t.equal(exec.exitCode, 0, 'the end of input ended cat');
+    const many = await run(channel, ['seq', '1', '20000'], { tty }).done;
+    t.ok(many.out.endsWith('\r\n20000\r\n'), 'output after the exit is drained');
+  });
+
+  await t.test('runs beside two hundred others', async (t) => {
+    const before = openFds();
+    const all = await Promise.all(Array.from({ length: 200 }, (_, i) => sh(`echo ${i}; sleep 0.2; echo end ${i}`)));
+    t.ok(all.every(({ out }, i) => out === `${i}\nend ${i}\n`));
+    t.equal(openFds(), before, 'no descriptor is left');
+  });
+
+  t.strictSame(agent.faults, []);
+});
+
+t.test('a host that comes back', async (t) => {
+  const agent = startLocalAgent(t);
+  const first = await agent.connect('one');
+  const lost = run(first, ['sleep', '60']);
+  lost.done.catch(() => {});
+  const lostPid = await lost.started;
+
+  const second = await agent.connect('one');
+  await sleep(200);
+  t.notOk(isAlive(lostPid), 'the same host again: what its clients ran is ended');
+
+  const kept = run(second, ['sh', '-c', 'while :; do echo x; sleep 0.01; done']);
+  kept.done.catch(() => {});
+  const keptPid = await kept.started;
+  const third = await agent.connect('two');
+  await sleep(500);
+  t.ok(isAlive(keptPid), 'a copy of the guest: what ran goes on, its output thrown away');
+  process.kill(keptPid, 'SIGKILL');
+  t.equal((await run(third, ['echo', 'hi']).done).out, 'hi\n');
+  t.strictSame(agent.faults, []);
+});
+
+t.test('a stream that ends input before the command exists', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const { stream, done } = run(channel, ['cat'], { stdin: true });
+  stream.end(FLOW.in);
+  t.match((await done).exec, { exitCode: 0 });
+});

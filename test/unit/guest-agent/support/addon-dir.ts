@@ -1,0 +1,10 @@
+// Lets the agent's modules find the built addon. To be imported before them.
+import { existsSync } from 'node:fs';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+const directory = fileURLToPath(new URL('../../../../dist/agent', import.meta.url));
+if (!existsSync(`${directory}/agent.node`)) {
+  throw new Error('dist/agent/agent.node is missing: run scripts/build-agent.sh first');
+}
+process.env.SANDBOX_AGENT_DIR = directory;

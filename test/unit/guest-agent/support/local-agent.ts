@@ -1,0 +1,105 @@
+// The agent's exec over a socket pair in this process, without a guest: no cgroups, so it ends process groups instead.
+import './addon-dir.ts';
+import { Socket } from 'node:net';
+import {
+  type Channel,
+  connectHost,
+  type ExecInput,
+  type ExecResult,
+  FLOW,
+  GuestConnection,
+  type Stream,
+  type StreamLoss,
+} from '@sandboxd/proto';
+import type { Test } from 'tap';
+import { serveRequest } from '../../../../guest-agent/src/calls.ts';
+import { FdLink } from '../../../../guest-agent/src/channel/fd-link.ts';
+import { ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
+import { addon } from '../../../../guest-agent/src/native/addon.ts';
+import { Poller } from '../../../../guest-agent/src/native/poller.ts';
+import { Reaper } from '../../../../guest-agent/src/reap/reaper.ts';
+import { SocketLink } from '../../../../host-agent/src/lib/socket-link.ts';
+
+const PATH = 'PATH=/usr/local/bin:/usr/bin:/bin';
+
+export type Running = {
+  readonly stream: Stream;
+  readonly started: Promise<number>;
+  readonly done: Promise<{ readonly exec: ExecResult; readonly out: string; readonly err: string }>;
+};
+
+export type LocalAgent = {
+  /** Faults that the agent would have logged. */
+  readonly faults: unknown[];
+  connect(incarnation?: string): Promise<Channel>;
+};
+
+export function startLocalAgent(t: Test): LocalAgent {
+  const faults: unknown[] = [];
+  const poller = new Poller((error) => faults.push(error));
+  poller.start();
+  const cgroups = new ExecCgroups();
+  const reaper = new Reaper({ poller, onOrphan: () => {} });
+  reaper.start();
+  const connection: GuestConnection = new GuestConnection({
+    describe: () => ({ agentVersion: 'test', capabilities: [] }),
+    onRequest: (stream, request) => serveRequest({ poller, reaper, cgroups, streamCount: () => 0 }, stream, request),
+    onMalformed: (cause) => faults.push(cause),
+    onFault: (cause) => faults.push(cause),
+  });
+  const sockets: Socket[] = [];
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    poller.stop();
+  });
+  return {
+    faults,
+    async connect(incarnation = 'one') {
+      const [ours, theirs] = addon.socketPair();
+      connection.attach(new FdLink(ours, { poller }));
+      const socket = new Socket({ fd: theirs, readable: true, writable: true });
+      sockets.push(socket);
+      const { channel } = await connectHost(new SocketLink(socket), { incarnation, needsResync: false });
+      return channel;
+    },
+  };
+}
+
+export type RunOptions = Omit<ExecInput, 'cmd'> & {
+  /** Whether output is taken (default), so that the command can go on. */
+  readonly isReading?: boolean;
+};
+
+export function run(channel: Channel, cmd: string[], { isReading = true, ...exec }: RunOptions = {}): Running {
+  const chunks: Record<number, Buffer[]> = { [FLOW.out]: [], [FLOW.err]: [] };
+  const started = Promise.withResolvers<number>();
+  const done = Promise.withResolvers<Awaited<Running['done']>>();
+  const text = (flow: number): string => Buffer.concat(chunks[flow] ?? []).toString();
+  const stream = channel.open(
+    { exec: { cmd, env: [PATH, 'HOME=/root'], ...exec } },
+    {
+      data: (flow, chunk) => {
+        chunks[flow]?.push(Buffer.from(chunk));
+        if (isReading) stream.consumed(chunk.length);
+      },
+      started: started.resolve,
+      result: (result) =>
+        done.resolve({ exec: result.exec as ExecResult, out: text(FLOW.out), err: text(FLOW.err) }),
+      lost: (loss: StreamLoss) => done.reject(new Error(`lost: ${loss.kind}`)),
+    },
+  );
+  return { stream, started: started.promise, done: done.promise };
+}
+
+/** Sends `bytes` as the command's input and then its end. */
+export function sendInput(stream: Stream, bytes: Buffer): void {
+  let at = 0;
+  stream.setSource(FLOW.in, (maxBytes) => {
+    const chunk = bytes.subarray(at, at + maxBytes);
+    at += chunk.length;
+    if (chunk.length > 0) return chunk;
+    stream.end(FLOW.in);
+    return null;
+  });
+  stream.ready(FLOW.in);
+}
