@@ -1,0 +1,128 @@
+// Joins the rooms of the daemon and gives them one life: started in order, stopped in the opposite one.
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { resolveKernel } from '@sandboxd/rootfs-builder';
+import type { Logger } from 'pino';
+import type { Config, ListenAddress } from './config/index.ts';
+import { makeEngines } from './engines/index.ts';
+import { type SelectedEngine, selectEngine } from './engines/select.ts';
+import { createHttpApp, HttpServer } from './http/index.ts';
+import { Profiles } from './images/profiles.ts';
+import { AppError, toError } from './lib/errors.ts';
+import { lockDirectory } from './lib/instance-lock.ts';
+import { SandboxManager } from './sandboxes/manager.ts';
+import type { SandboxRecord } from './sandboxes/record.ts';
+import { Store } from './store/store.ts';
+
+/** More at once would only make each slower. */
+const MAX_CONCURRENT_BOOTS = 4;
+
+export interface App {
+  /** Resolves with the address it serves on. Rejects with everything undone that was done. */
+  start(): Promise<ListenAddress>;
+  /** Lets running requests finish for the configured time, or until `hurry` fires; then ends everything. */
+  stop(hurry?: AbortSignal): Promise<void>;
+}
+
+export function createApp(config: Config, log: Logger): App {
+  const resources = new AsyncDisposableStack();
+  const starting = new AbortController();
+  let hurry: AbortSignal | undefined;
+
+  const open = async (): Promise<ListenAddress> => {
+    const directories = { dataDir: config.dataDir, runDir: config.runDir };
+    resources.use(await lockDirectory(config.dataDir));
+    resources.use(await lockDirectory(config.runDir));
+    const store = await Store.open(join(config.dataDir, 'state.lmdb'));
+    resources.defer(() => store.close());
+
+    const kernel = await resolveKernel(config.dataDir, {
+      KERNEL: config.kernelPath,
+      INITRD: config.initramfsPath,
+    });
+    const selected = await chooseEngine(config, kernel, log, starting.signal);
+    const profiles = new Profiles(config.dataDir);
+    const sandboxes = new SandboxManager({
+      engine: selected.engine,
+      kernel,
+      directories,
+      records: store.table<SandboxRecord>('sandboxes'),
+      bootTimeoutMs: config.bootTimeoutMs,
+      profiles,
+      defaults: config.defaults,
+      limits: config.limits,
+      maxConcurrentBoots: MAX_CONCURRENT_BOOTS,
+      log,
+    });
+    await sandboxes.start();
+
+    const app = createHttpApp({
+      log,
+      sandboxes,
+      limits: config.limits,
+      listProfiles: async () =>
+        (await profiles.list()).map((profile) => ({
+          ...profile,
+          isDefault: profile.name === config.defaults.profile,
+        })),
+      engine: () => ({
+        name: selected.engine.name,
+        version: selected.probe.version,
+        reason: selected.reason,
+      }),
+    });
+    const server = new HttpServer({ app, log });
+    // Undone from the last to the first: requests finish, then sandboxes end, then the connections.
+    resources.defer(() => server.close());
+    resources.defer(() => sandboxes.stop());
+    const address = await server.listen(config.listen);
+    resources.defer(() => server.drain(config.drainTimeoutMs, hurry));
+    return address;
+  };
+
+  return {
+    start: async () => {
+      try {
+        return await open();
+      } catch (error) {
+        await resources.disposeAsync().catch((err: unknown) => log.error({ err }, 'cannot undo the start'));
+        throw error;
+      }
+    },
+    stop: async (signal) => {
+      hurry = signal;
+      starting.abort(new AppError('cancelled', 'the daemon was told to stop while it started'));
+      // What is waited for then (children, idle sockets) may not keep the process alive by itself.
+      const alive = setInterval(() => {}, 60_000);
+      try {
+        await resources.disposeAsync();
+      } finally {
+        clearInterval(alive);
+      }
+    },
+  };
+}
+
+async function chooseEngine(
+  config: Config,
+  kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string },
+  log: Logger,
+  signal: AbortSignal,
+): Promise<SelectedEngine> {
+  const scratchDir = join(config.runDir, 'probe');
+  await mkdir(scratchDir, { recursive: true, mode: 0o700 });
+  const engines = makeEngines(config.engine, {
+    kernelPath: kernel.vmlinuxPath,
+    initramfsPath: kernel.initramfsPath,
+    scratchDir,
+    log,
+  });
+  try {
+    return await selectEngine(engines, log, signal);
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    throw toError(error);
+  } finally {
+    await rm(scratchDir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,58 @@
+// The daemon's configuration in the program's own terms, every value present and checked.
+import type { SettingValues } from './settings.ts';
+import type { ListenAddress } from './values.ts';
+
+export type SandboxLimits = {
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly diskBytes: number;
+  /** Sandboxes that may exist at once. */
+  readonly sandboxes: number;
+};
+
+export type Config = {
+  readonly listen: ListenAddress;
+  readonly dataDir: string;
+  readonly runDir: string;
+  /** `auto` or an engine's name. */
+  readonly engine: string;
+  /** Absent: the ones prepared by the rootfs builder. */
+  readonly kernelPath?: string;
+  readonly initramfsPath?: string;
+  readonly defaults: {
+    readonly profile: string;
+    readonly vcpus: number;
+    readonly memoryMib: number;
+    readonly diskBytes: number;
+  };
+  readonly limits: SandboxLimits;
+  readonly bootTimeoutMs: number;
+  readonly drainTimeoutMs: number;
+  readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
+};
+
+export function toConfig(values: SettingValues): Config {
+  return {
+    listen: values.listen,
+    dataDir: values.data_dir,
+    runDir: values.run_dir,
+    engine: values.engine,
+    ...(values.kernel === undefined ? {} : { kernelPath: values.kernel }),
+    ...(values.initrd === undefined ? {} : { initramfsPath: values.initrd }),
+    defaults: {
+      profile: values.default_profile,
+      vcpus: values.default_vcpus,
+      memoryMib: values.default_memory_mib,
+      diskBytes: values.default_disk_bytes,
+    },
+    limits: {
+      vcpus: values.max_vcpus,
+      memoryMib: values.max_memory_mib,
+      diskBytes: values.max_disk_bytes,
+      sandboxes: values.max_sandboxes,
+    },
+    bootTimeoutMs: values.boot_timeout_s * 1000,
+    drainTimeoutMs: values.drain_timeout_s * 1000,
+    log: { level: values.log_level, format: values.log_format },
+  };
+}

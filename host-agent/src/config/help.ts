@@ -1,0 +1,47 @@
+// Texts for people: `--help`, made from the table of settings, and `--print-config`.
+import { createSettings, type SettingValues, toFlag } from './settings.ts';
+import { formatBytes, formatListen, type Setting } from './values.ts';
+
+const FLAG_COLUMNS = 34;
+
+export function renderHelp(engineNames: readonly string[]): string {
+  const settings: Record<string, Setting<unknown>> = createSettings(engineNames);
+  const lines = Object.entries(settings).map(([key, setting]) =>
+    renderFlag(`${toFlag(key)} <${setting.placeholder}>`, `${setting.help}${renderFallback(key, setting)}`),
+  );
+  return [
+    'Usage: sandboxd [--flag value]…',
+    '',
+    'Runs the sandbox daemon in the foreground: a REST API that boots, runs and deletes microVM sandboxes.',
+    'A flag goes before its variable (--data-dir: SANDBOXD_DATA_DIR), that before the file (key data_dir), that before the default.',
+    '',
+    renderFlag('--config <path>', 'JSON file of settings'),
+    ...lines,
+    '',
+    renderFlag('--print-config', 'print the settings in force as such a file, and exit'),
+    renderFlag('--version', 'print the version, and exit'),
+    renderFlag('--help, -h', 'print this, and exit'),
+    '',
+  ].join('\n');
+}
+
+/** The settings in force as a configuration file. */
+export function renderConfig(values: SettingValues): string {
+  return `${JSON.stringify({ ...values, listen: formatListen(values.listen) }, null, 2)}\n`;
+}
+
+function renderFlag(flag: string, help: string): string {
+  const gap =
+    flag.length < FLAG_COLUMNS ? ' '.repeat(FLAG_COLUMNS - flag.length) : `\n${' '.repeat(FLAG_COLUMNS + 2)}`;
+  return `  ${flag}${gap}${help}`;
+}
+
+function renderFallback(key: string, setting: Setting<unknown>): string {
+  const { fallback } = setting;
+  if (fallback === undefined) return '';
+  if (typeof fallback === 'object' && fallback !== null && 'host' in fallback) {
+    return ` (${formatListen(fallback as { host: string; port: number })})`;
+  }
+  if (key.endsWith('_bytes')) return ` (${formatBytes(Number(fallback))})`;
+  return ` (${String(fallback)})`;
+}

@@ -1,0 +1,111 @@
+// Joins the sources by precedence (flags, environment, file, defaults), checks every value and gives the configuration.
+import { isIP } from 'node:net';
+import type { z } from 'zod';
+import { type Config, toConfig } from './config.ts';
+import { createSettings, type SettingKey, type SettingValues } from './settings.ts';
+import { ConfigError, type RawValue, readEnvironment, readFile, readFlags } from './sources.ts';
+import type { Setting } from './values.ts';
+
+/** Longest path that a Unix socket address holds, its final NUL apart. */
+const MAX_SOCKET_PATH_BYTES = 107;
+
+/** What the deepest socket adds to the run directory: `/<sandbox id>/<incarnation>/<name>.sock`. */
+const SOCKET_SUFFIX_BYTES = 1 + 17 + 1 + 8 + 1 + 16;
+
+export type LoadOptions = {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly engineNames: readonly string[];
+};
+
+/** What the command line asks for. */
+export type Loaded =
+  | { readonly command: 'help' }
+  | { readonly command: 'version' }
+  | ({ readonly command: 'print-config' } & LoadedConfig)
+  | ({ readonly command: 'serve' } & LoadedConfig);
+
+export type LoadedConfig = {
+  readonly config: Config;
+  readonly values: SettingValues;
+  readonly warnings: readonly string[];
+};
+
+/** Throws ConfigError with every problem found, each naming the source, the key, the value and what is allowed. */
+export function loadConfig({ argv, env, engineNames }: LoadOptions): Loaded {
+  const settings: Record<string, Setting<unknown>> = createSettings(engineNames);
+  const keys = Object.keys(settings);
+  const fromText = (key: string, text: string) => settings[key]?.fromText(text) ?? text;
+  const problems: string[] = [];
+  const warnings: string[] = [];
+  const flags = readFlags(argv, [...keys, 'config'], problems, fromText);
+  if (flags.isHelp) return { command: 'help' };
+  if (flags.isVersion) return { command: 'version' };
+  const variables = readEnvironment(env, [...keys, 'config'], warnings, fromText);
+  const file = flags.values.get('config') ?? variables.get('config');
+  const entries = file === undefined ? new Map() : readFile(String(file.value), keys, problems);
+
+  const values: Record<string, unknown> = {};
+  for (const [key, setting] of Object.entries(settings)) {
+    const raw = flags.values.get(key) ?? variables.get(key) ?? entries.get(key);
+    values[key] = raw === undefined ? setting.fallback : check(setting, raw, problems);
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+  const checked = values as SettingValues;
+  const placeOf = (key: SettingKey): string | undefined =>
+    (flags.values.get(key) ?? variables.get(key) ?? entries.get(key))?.place;
+  checkTogether(checked, placeOf, problems);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return {
+    command: flags.isPrintConfig ? 'print-config' : 'serve',
+    config: toConfig(checked),
+    values: checked,
+    warnings,
+  };
+}
+
+function check(setting: Setting<unknown>, raw: RawValue, problems: string[]): unknown {
+  const result: z.ZodSafeParseResult<unknown> = setting.schema.safeParse(raw.value);
+  if (result.success) return result.data;
+  problems.push(`${raw.place}: got ${JSON.stringify(raw.value)}, expected ${setting.expected}`);
+  return undefined;
+}
+
+/** Rules that take more than one value, or the meaning of one. */
+function checkTogether(
+  values: SettingValues,
+  placeOf: (key: SettingKey) => string | undefined,
+  problems: string[],
+): void {
+  if (!isLoopback(values.listen.host)) {
+    problems.push(
+      `${placeOf('listen') ?? 'default of listen'}: ${values.listen.host} can be reached from other machines, and this daemon has no keys ` +
+        'and no TLS to protect it; listen on 127.0.0.1 or [::1]',
+    );
+  }
+  const longest = Buffer.byteLength(values.run_dir) + SOCKET_SUFFIX_BYTES;
+  if (longest > MAX_SOCKET_PATH_BYTES) {
+    problems.push(
+      `${placeOf('run_dir') ?? 'default of run_dir'}: ${values.run_dir} is ${Buffer.byteLength(values.run_dir)} bytes long, so that sockets ` +
+        `beneath it would pass the ${MAX_SOCKET_PATH_BYTES} bytes of a Unix socket address; use at most ` +
+        `${MAX_SOCKET_PATH_BYTES - SOCKET_SUFFIX_BYTES}`,
+    );
+  }
+  for (const [standard, limit] of [
+    ['default_vcpus', 'max_vcpus'],
+    ['default_memory_mib', 'max_memory_mib'],
+    ['default_disk_bytes', 'max_disk_bytes'],
+  ] as const) {
+    // A default that nobody chose simply follows a lower limit.
+    if (placeOf(standard) !== undefined && values[standard] > values[limit]) {
+      problems.push(
+        `${placeOf(standard)}: ${values[standard]} is above ${limit}, which is ${values[limit]}; lower it or raise the limit`,
+      );
+    }
+  }
+}
+
+export function isLoopback(host: string): boolean {
+  if (host.toLowerCase() === 'localhost' || host === '::1') return true;
+  return isIP(host) === 4 && host.startsWith('127.');
+}

@@ -1,0 +1,90 @@
+// Every setting of the daemon, once: the file's keys, the flags, the variables and the help all come from this table.
+import { bytes, choice, integer, listenAddress, path, text } from './values.ts';
+
+const GIB = 2 ** 30;
+const MIB = 2 ** 20;
+
+/** `engineNames` are the engines this build has, best first. */
+export function createSettings(engineNames: readonly string[]) {
+  return {
+    listen: listenAddress({
+      fallback: { host: '127.0.0.1', port: 7878 },
+      help: 'address of the REST API',
+    }),
+    data_dir: path({
+      fallback: '/var/lib/sandboxd',
+      help: 'profiles, kernels, templates, logs and the registry',
+    }),
+    run_dir: path({
+      fallback: '/run/sandboxd',
+      help: 'sockets, console logs and writable layers of running sandboxes',
+    }),
+    engine: choice(['auto', ...engineNames], {
+      fallback: 'auto',
+      help: 'what runs the virtual machines; auto takes the first that boots a guest here',
+    }),
+    default_profile: text({
+      fallback: 'base',
+      pattern: /^[a-z0-9][a-z0-9._-]{0,62}$/,
+      expected: 'a profile name of lower-case letters, digits, dots, dashes and underscores',
+      placeholder: 'name',
+      help: 'profile of a sandbox that asks for none',
+    }),
+    kernel: path({ help: 'boot this uncompressed kernel instead of the prepared one' }),
+    initrd: path({ help: 'boot with this initramfs instead of the prepared one' }),
+    default_vcpus: integer(1, 32, { fallback: 1, help: 'vCPUs of a sandbox that asks for none' }),
+    default_memory_mib: integer(128, 65_536, {
+      fallback: 512,
+      help: 'memory of a sandbox that asks for none, MiB',
+    }),
+    default_disk_bytes: bytes(64 * MIB, 16_384 * GIB, {
+      fallback: 4 * GIB,
+      help: 'writable layer of a sandbox that asks for none',
+    }),
+    max_vcpus: integer(1, 32, { fallback: 32, help: 'most vCPUs of one sandbox' }),
+    max_memory_mib: integer(128, 65_536, { fallback: 65_536, help: 'most memory of one sandbox, MiB' }),
+    max_disk_bytes: bytes(64 * MIB, 16_384 * GIB, {
+      fallback: 1024 * GIB,
+      help: 'largest writable layer of one sandbox',
+    }),
+    max_sandboxes: integer(1, 100_000, { fallback: 1000, help: 'sandboxes that may exist at once' }),
+    boot_timeout_s: integer(1, 3600, {
+      fallback: 60,
+      help: 'a guest agent that has not answered after this many seconds fails the create',
+    }),
+    drain_timeout_s: integer(0, 3600, {
+      fallback: 30,
+      help: 'on SIGTERM, requests under way may take this many seconds to finish',
+    }),
+    log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
+      fallback: 'info',
+      help: 'least severe line to log',
+    }),
+    log_format: choice(['auto', 'json', 'pretty'], {
+      fallback: 'auto',
+      help: 'auto is pretty on a terminal and JSON elsewhere',
+    }),
+  };
+}
+
+export type Settings = ReturnType<typeof createSettings>;
+export type SettingKey = keyof Settings;
+
+/** Every setting's value, by the file's key. */
+export type SettingValues = {
+  [K in SettingKey]: Settings[K] extends { schema: { _output: infer T } }
+    ? K extends 'kernel' | 'initrd'
+      ? T | undefined
+      : T
+    : never;
+};
+
+/** `max_vcpus` → `--max-vcpus`. */
+export function toFlag(key: string): string {
+  return `--${key.replaceAll('_', '-')}`;
+}
+
+/** `max_vcpus` → `SANDBOXD_MAX_VCPUS`. */
+export function toVariable(key: string): string {
+  return `SANDBOXD_${key.toUpperCase()}`;
+}

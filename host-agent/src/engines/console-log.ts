@@ -1,0 +1,20 @@
+// Keeps a guest's console log small: a guest may print without end, the host's disk must not fill.
+import { stat, truncate, writeFile } from 'node:fs/promises';
+import { tailFile } from '../lib/tail.ts';
+
+const CHECK_MS = 2000;
+const LIMIT_BYTES = 1024 * 1024;
+const KEEP_BYTES = 64 * 1024;
+
+/** Cuts the log whenever it is over 1 MiB, keeping its last 64 KiB beside it as `<path>.1`. */
+export function limitConsoleLog(path: string): Disposable {
+  const check = async (): Promise<void> => {
+    const { size } = await stat(path);
+    if (size <= LIMIT_BYTES) return;
+    await writeFile(`${path}.1`, await tailFile(path, Number.POSITIVE_INFINITY, KEEP_BYTES));
+    await truncate(path);
+  };
+  const timer = setInterval(() => void check().catch(() => undefined), CHECK_MS);
+  timer.unref();
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+}

@@ -1,0 +1,103 @@
+// What a virtual machine monitor must be able to do for us. Implementations live in one folder each beside this file.
+
+import type { ByteLink } from '@sandboxd/proto';
+import type { Logger } from 'pino';
+
+export type Disk = {
+  readonly path: string;
+  readonly isReadOnly: boolean;
+};
+
+/** Everything that decides what the guest sees. Two VMs of equal spec have the same device layout. */
+export type VmSpec = {
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  /** Uncompressed kernel with a PVH entry, and its initramfs. */
+  readonly kernelPath: string;
+  readonly initramfsPath: string;
+  /** Appended to the engine's own kernel command line. */
+  readonly bootArgs: string;
+  /** Root filesystem first, writable layer second. */
+  readonly disks: readonly Disk[];
+};
+
+/** Where one incarnation of a VM keeps its files. Both are made and removed by the caller; JSON-safe. */
+export type VmPaths = {
+  /** Logs. */
+  readonly dir: string;
+  /** Sockets. Short: a socket path has at most 107 bytes. */
+  readonly socketDir: string;
+};
+
+/** What a later daemon needs to find a VMM again; JSON-safe. */
+export type VmmIdentity = {
+  readonly engine: string;
+  readonly pid: number;
+  /** Field 22 of /proc/<pid>/stat: the process is the same one only if this is equal. */
+  readonly startTicks: number;
+  readonly paths: VmPaths;
+};
+
+export type VmExit = {
+  /** What ended it, as a lower-case phrase: `the guest panicked`, `killed by SIGKILL`. */
+  readonly reason: string;
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+};
+
+/** One running virtual machine. */
+export interface Vm {
+  readonly identity: VmmIdentity;
+  /** Resolves when the VMM process is gone, however that came. Never rejects. */
+  readonly exited: Promise<VmExit>;
+  /** Undefined while it runs. */
+  readonly exit: VmExit | undefined;
+  /** A new connection to the guest's agent port; the one before it must be destroyed first. */
+  openChannel(signal?: AbortSignal): Promise<{ readonly link: ByteLink; readonly needsResync: boolean }>;
+  pause(): Promise<void>;
+  resume(): Promise<void>;
+  /** Asks the VMM to end; kills it after `graceMs`. Resolves when it is gone. */
+  stop(graceMs?: number): Promise<void>;
+  /** SIGKILL; resolves when it is gone. */
+  kill(): Promise<void>;
+  /** Last lines of the guest's console and of the VMM's own log, for error messages. */
+  diagnose(): Promise<string>;
+}
+
+export type EngineProbe =
+  /** `detail` says how guests run, e.g. which accelerator and why not a faster one. */
+  | {
+      readonly isUsable: true;
+      readonly version: string;
+      readonly detail: string;
+      readonly isIsolating: boolean;
+    }
+  | { readonly isUsable: false; readonly reason: string };
+
+/** What an engine needs to try itself out. */
+export type EngineContext = {
+  readonly kernelPath: string;
+  readonly initramfsPath: string;
+  /** An existing directory for short-lived probe files, short enough for sockets. */
+  readonly scratchDir: string;
+  readonly log: Logger;
+};
+
+export type BootOptions = {
+  readonly spec: VmSpec;
+  readonly paths: VmPaths;
+  readonly log: Logger;
+  /** Called with the identity before the guest runs, so that a record of it exists first. */
+  readonly onSpawn?: (identity: VmmIdentity) => void | Promise<void>;
+  readonly signal?: AbortSignal;
+};
+
+export interface Engine {
+  readonly name: string;
+  /** Whether guests really run here: boots a throw-away one to its first console line. Must precede `boot`. */
+  probe(signal?: AbortSignal): Promise<EngineProbe>;
+  /** Starts a VM from its kernel. Rejects with the stage and diagnosis; nothing is left running then. */
+  boot(options: BootOptions): Promise<Vm>;
+  /** Takes over a VM that an earlier daemon started; null when it is not there any more. */
+  adopt(identity: VmmIdentity, log: Logger): Promise<Vm | null>;
+}

@@ -1,0 +1,65 @@
+// Starting a guest: spawn, control connection, and the handle. Whatever fails, nothing is left running.
+import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { connectUnix } from '../../lib/socket-link.ts';
+import { deadline, poll } from '../../lib/wait.ts';
+import type { BootOptions, Vm, VmmIdentity } from '../engine.ts';
+import { type Accelerator, buildQemuArgs } from './args.ts';
+import { qemuFiles } from './files.ts';
+import { spawnVmm } from './process.ts';
+import { QmpClient } from './qmp.ts';
+import { QemuVm } from './vm.ts';
+
+export const QEMU_PROGRAM = 'qemu-system-x86_64';
+const CONTROL_TIMEOUT_MS = 20_000;
+/** QEMU listens some 30 ms after its start. */
+const CONNECT_POLL_MS = 3;
+
+export async function bootQemu(options: BootOptions, accelerator: Accelerator): Promise<Vm> {
+  options.signal?.throwIfAborted();
+  const files = qemuFiles(options.paths);
+  const args = buildQemuArgs({ spec: options.spec, accelerator, ...files });
+  const process = await spawnVmm(QEMU_PROGRAM, args, files.logPath);
+  const identity: VmmIdentity = {
+    engine: 'qemu',
+    pid: process.pid,
+    startTicks: process.startTicks,
+    paths: options.paths,
+  };
+  const vm = new QemuVm({ identity, process, files, log: options.log, hasHistory: false });
+  try {
+    await options.onSpawn?.(identity);
+    await connectControl(vm, files.qmpSocketPath, options.signal);
+    return vm;
+  } catch (error) {
+    await vm.kill();
+    if (options.signal?.aborted) throw error;
+    const cause = toError(error);
+    const what = vm.exit !== undefined && !isAppError(error) ? vm.exit.reason : cause.message;
+    throw new AppError('internal', `the VMM did not start: ${what}\n${await vm.diagnose()}`, {
+      stage: 'spawn',
+      cause,
+    });
+  }
+}
+
+/** Opens the control connection as soon as the VMM listens; gives up when it ends first. */
+export async function connectControl(vm: QemuVm, socketPath: string, outer?: AbortSignal): Promise<void> {
+  using limit = deadline(
+    CONTROL_TIMEOUT_MS,
+    () =>
+      new AppError(
+        'internal',
+        `the VMM did not answer on its control socket within ${CONTROL_TIMEOUT_MS} ms`,
+      ),
+    outer,
+  );
+  const socket = await poll(
+    async () => {
+      if (vm.exit !== undefined) throw new Error(vm.exit.reason);
+      return connectUnix(socketPath, limit.signal).catch(() => undefined);
+    },
+    CONNECT_POLL_MS,
+    limit.signal,
+  );
+  vm.attachQmp(await QmpClient.open(socket, (event) => vm.onQmpEvent(event), limit.signal));
+}

@@ -1,0 +1,128 @@
+// One guest on QEMU.
+import { rm } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import { AppError, toError } from '../../lib/errors.ts';
+import { connectUnix, SocketLink } from '../../lib/socket-link.ts';
+import { tailFile } from '../../lib/tail.ts';
+import { raceSignal } from '../../lib/wait.ts';
+import { limitConsoleLog } from '../console-log.ts';
+import type { Vm, VmExit, VmmIdentity } from '../engine.ts';
+import type { QemuFiles } from './files.ts';
+import type { ProcessEnd, VmmProcess } from './process.ts';
+import type { QmpClient, QmpEvent } from './qmp.ts';
+
+export type QemuVmOptions = {
+  readonly identity: VmmIdentity;
+  readonly process: VmmProcess;
+  readonly files: QemuFiles;
+  readonly log: Logger;
+  /** Whether somebody may have spoken on the agent port before us. */
+  readonly hasHistory: boolean;
+};
+
+export class QemuVm implements Vm {
+  readonly identity: VmmIdentity;
+  readonly exited: Promise<VmExit>;
+  readonly #options: QemuVmOptions;
+  #qmp: QmpClient | undefined;
+  #exit: VmExit | undefined;
+  #shutdownReason: string | undefined;
+  #hasSpoken: boolean;
+  #isKilledByUs = false;
+
+  constructor(options: QemuVmOptions) {
+    this.#options = options;
+    this.identity = options.identity;
+    this.#hasSpoken = options.hasHistory;
+    const consoleLimit = limitConsoleLog(options.files.consolePath);
+    this.exited = options.process.ended.then(async (end) => {
+      consoleLimit[Symbol.dispose]();
+      this.#qmp?.close();
+      this.#exit = { ...end, reason: await this.#exitReason(end) };
+      await Promise.all(
+        [options.files.qmpSocketPath, options.files.agentSocketPath].map((path) => rm(path, { force: true })),
+      ).catch(() => undefined);
+      return this.#exit;
+    });
+  }
+
+  get exit(): VmExit | undefined {
+    return this.#exit;
+  }
+
+  /** The control connection, once it stands. */
+  attachQmp(qmp: QmpClient): void {
+    this.#qmp = qmp;
+  }
+
+  onQmpEvent(event: QmpEvent): void {
+    if (event.event === 'SHUTDOWN') this.#shutdownReason = String(event.data.reason ?? 'unknown');
+    if (event.event === 'GUEST_PANICKED') this.#shutdownReason = 'guest-panic';
+  }
+
+  async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
+    const socket = await connectUnix(this.#options.files.agentSocketPath, signal);
+    const needsResync = this.#hasSpoken;
+    this.#hasSpoken = true;
+    return { link: new SocketLink(socket), needsResync };
+  }
+
+  async pause(): Promise<void> {
+    await this.#control().execute('stop');
+  }
+
+  async resume(): Promise<void> {
+    await this.#control().execute('cont');
+  }
+
+  async stop(graceMs = 2000): Promise<void> {
+    if (this.#exit !== undefined) return;
+    this.#isKilledByUs = true;
+    this.#qmp?.execute('quit', {}, graceMs).catch(() => undefined);
+    if (this.#qmp === undefined) this.#options.process.signal('SIGTERM');
+    const isGone = await raceSignal(this.exited, AbortSignal.timeout(graceMs)).then(
+      () => true,
+      () => false,
+    );
+    if (!isGone) await this.kill();
+  }
+
+  async kill(): Promise<void> {
+    if (this.#options.process.signal('SIGKILL')) this.#isKilledByUs = true;
+    await this.exited;
+  }
+
+  async diagnose(): Promise<string> {
+    const { consolePath, logPath } = this.#options.files;
+    const [console, log] = await Promise.all([tailFile(consolePath, 12), tailFile(logPath, 6)]);
+    const parts = [
+      console === '' ? 'console: (empty)' : `console:\n${console}`,
+      log === '' ? 'vmm log: (empty)' : `vmm log:\n${log}`,
+    ];
+    return parts.join('\n');
+  }
+
+  #control(): QmpClient {
+    if (this.#exit !== undefined) throw new AppError('internal', `the VM ended: ${this.#exit.reason}`);
+    if (this.#qmp === undefined) throw new AppError('internal', 'the VM has no control connection');
+    return this.#qmp;
+  }
+
+  async #exitReason(end: ProcessEnd): Promise<string> {
+    if (this.#isKilledByUs) return 'stopped';
+    if (end.signal !== null) return `the VMM was killed by ${end.signal}`;
+    const console = await tailFile(this.#options.files.consolePath, 60).catch(
+      (cause) => toError(cause).message,
+    );
+    if (this.#shutdownReason === 'guest-panic' || /Kernel panic - not syncing/.test(console)) {
+      const line = /Kernel panic - not syncing[^\n]*/.exec(console)?.[0];
+      return line === undefined ? 'the guest panicked' : `the guest panicked (${line.toLowerCase()})`;
+    }
+    const initFailure = /sandbox-init: [^\n]*/.exec(console)?.[0];
+    if (initFailure !== undefined) return `the guest could not start (${initFailure})`;
+    if (this.#shutdownReason === 'guest-shutdown') return 'the guest powered off';
+    if (this.#shutdownReason === 'guest-reset') return 'the guest reset itself';
+    if (end.exitCode === null) return 'the VMM ended';
+    return `the VMM exited with code ${end.exitCode}`;
+  }
+}

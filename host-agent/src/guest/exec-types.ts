@@ -1,0 +1,59 @@
+// What an exec is asked for and what comes of it, in the host agent's own terms.
+import type { TtySize } from '@sandboxd/proto';
+
+export type ExecSpec = {
+  readonly cmd: readonly string[];
+  /** The whole environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly user?: string;
+  /** 0 is none. */
+  readonly timeoutMs: number;
+  readonly hasStdin: boolean;
+  readonly tty?: TtySize;
+};
+
+export type ResourceUsage = {
+  readonly cpuUserMs: number;
+  readonly cpuSysMs: number;
+  readonly peakMemoryBytes: number;
+  readonly pageFaultsMajor: number;
+  readonly contextSwitchesInvoluntary: number;
+  readonly ioReadBytes: number;
+  readonly ioWriteBytes: number;
+};
+
+export type ExecOutcome = {
+  /** -1 when there is none. */
+  readonly exitCode: number;
+  readonly durationMs: number;
+  readonly signal?: string;
+  readonly timedOut?: boolean;
+  readonly oomKilled?: boolean;
+  readonly error?: string;
+  readonly usage?: ResourceUsage;
+};
+
+/** What an exec session tells its owner, in order; `exit` exactly once and last. */
+export interface ExecEvents {
+  started?(pid: number): void;
+  /** The session holds back the command until `consumed` was called for what it gave. */
+  output(stream: 'stdout' | 'stderr', chunk: Buffer): void;
+  exit(outcome: ExecOutcome): void;
+  /** Room for stdin again. */
+  drain?(): void;
+}
+
+/** One running command. */
+export interface ExecSession {
+  /** The output of this many bytes was passed on. */
+  consumed(bytes: number): void;
+  /** Queues stdin; false when it should wait for `drain`. */
+  write(chunk: Uint8Array): boolean;
+  /** No more stdin. */
+  closeStdin(): void;
+  signal(name: string): void;
+  resize(size: TtySize): void;
+  /** The client is gone: the command's process tree is killed. `exit` still comes, if the guest answers. */
+  cancel(): void;
+}

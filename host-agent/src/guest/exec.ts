@@ -1,0 +1,154 @@
+// One exec over a channel: the host's side of the agent's Exec call.
+import {
+  type Channel,
+  type ExecResult,
+  FLOW,
+  type Result,
+  type Stream,
+  type StreamLoss,
+  type TtySize,
+} from '@sandboxd/proto';
+import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
+import { failedOutcome, toExecOutcome } from './outcome.ts';
+
+/** Bytes of stdin that may wait here for credit. */
+const STDIN_QUEUE_BYTES = 256 * 1024;
+/** A guest agent that was told to end a command and says nothing for this long is given up. */
+const CANCEL_TIMEOUT_MS = 10_000;
+
+/** Opens the call. Throws when the channel is closed, RangeError when the request is too long to send. */
+export function startExec(
+  channel: Channel,
+  spec: ExecSpec,
+  events: ExecEvents,
+  explainLoss?: () => Promise<string | undefined>,
+): ExecSession {
+  const exec = new ChannelExec(events, explainLoss);
+  exec.open(channel, spec);
+  return exec;
+}
+
+class ChannelExec implements ExecSession {
+  readonly #events: ExecEvents;
+  readonly #explainLoss: (() => Promise<string | undefined>) | undefined;
+  readonly #startedAtMs = performance.now();
+  #stream: Stream | undefined;
+  #stdin: Uint8Array[] = [];
+  #stdinBytes = 0;
+  #isStdinClosed = false;
+  #isStdinEnded = false;
+  #isCancelled = false;
+  #isOver = false;
+  #cancelTimer: NodeJS.Timeout | undefined;
+
+  constructor(events: ExecEvents, explainLoss: (() => Promise<string | undefined>) | undefined) {
+    this.#events = events;
+    this.#explainLoss = explainLoss;
+  }
+
+  open(channel: Channel, spec: ExecSpec): void {
+    const exec = {
+      cmd: [...spec.cmd],
+      env: Object.entries(spec.env).map(([name, value]) => `${name}=${value}`),
+      cwd: spec.cwd ?? '',
+      user: spec.user ?? '',
+      timeoutMs: Math.max(0, Math.round(spec.timeoutMs)),
+      stdin: spec.hasStdin,
+      ...(spec.tty && { tty: spec.tty }),
+    };
+    const stream = channel.open(
+      { exec },
+      {
+        started: (pid) => this.#events.started?.(pid),
+        data: (flow, chunk) => this.#output(flow === FLOW.err ? 'stderr' : 'stdout', chunk),
+        result: (result) => this.#result(result),
+        lost: (loss) => void this.#lost(loss),
+      },
+    );
+    this.#stream = stream;
+    if (spec.hasStdin) stream.setSource(FLOW.in, (maxBytes) => this.#takeStdin(maxBytes));
+    else this.#isStdinEnded = true;
+  }
+
+  consumed(bytes: number): void {
+    if (!this.#isOver) this.#stream?.consumed(bytes);
+  }
+
+  write(chunk: Uint8Array): boolean {
+    if (this.#isStdinClosed || this.#isOver || chunk.length === 0) return true;
+    this.#stdin.push(chunk);
+    this.#stdinBytes += chunk.length;
+    this.#stream?.ready(FLOW.in);
+    return this.#stdinBytes < STDIN_QUEUE_BYTES;
+  }
+
+  closeStdin(): void {
+    this.#isStdinClosed = true;
+    this.#endStdinWhenSent();
+  }
+
+  signal(name: string): void {
+    if (!this.#isOver) this.#stream?.signal(name);
+  }
+
+  resize(size: TtySize): void {
+    if (!this.#isOver) this.#stream?.resize(size);
+  }
+
+  cancel(): void {
+    if (this.#isOver || this.#isCancelled) return;
+    this.#isCancelled = true;
+    this.#stdin = [];
+    this.#stdinBytes = 0;
+    this.#stream?.cancel();
+    this.#cancelTimer = setTimeout(() => {
+      this.#finish('the guest agent did not say how the cancelled command ended');
+    }, CANCEL_TIMEOUT_MS);
+    this.#cancelTimer.unref();
+  }
+
+  #output(stream: 'stdout' | 'stderr', chunk: Buffer): void {
+    if (this.#isCancelled || this.#isOver) this.#stream?.consumed(chunk.length);
+    else this.#events.output(stream, chunk);
+  }
+
+  #takeStdin(maxBytes: number): Uint8Array | null {
+    const first = this.#stdin[0];
+    if (first === undefined) return null;
+    const bytes = first.subarray(0, maxBytes);
+    if (bytes.length === first.length) this.#stdin.shift();
+    else this.#stdin[0] = first.subarray(maxBytes);
+    const wasFull = this.#stdinBytes >= STDIN_QUEUE_BYTES;
+    this.#stdinBytes -= bytes.length;
+    if (this.#stdinBytes === 0) queueMicrotask(() => this.#endStdinWhenSent());
+    if (wasFull && this.#stdinBytes < STDIN_QUEUE_BYTES) queueMicrotask(() => this.#events.drain?.());
+    return bytes;
+  }
+
+  #endStdinWhenSent(): void {
+    if (!this.#isStdinClosed || this.#isStdinEnded || this.#isOver || this.#stdinBytes > 0) return;
+    this.#isStdinEnded = true;
+    this.#stream?.end(FLOW.in);
+  }
+
+  #result(result: Result): void {
+    if (result.value === 'exec' && result.exec) this.#finish(undefined, result.exec as ExecResult);
+    else this.#finish(result.error?.message ?? 'the guest agent gave no exec result');
+  }
+
+  async #lost(loss: StreamLoss): Promise<void> {
+    const seen = loss.kind === 'lost' ? loss.cause.message : `its connection was ${loss.kind}`;
+    const reason = (await this.#explainLoss?.()) ?? seen;
+    this.#finish(`the guest agent was lost while the command ran: ${reason}`);
+  }
+
+  #finish(error: string | undefined, result?: ExecResult): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearTimeout(this.#cancelTimer);
+    this.#stdin = [];
+    this.#events.exit(
+      result === undefined ? failedOutcome(error ?? '', this.#startedAtMs) : toExecOutcome(result),
+    );
+  }
+}

@@ -1,0 +1,190 @@
+// The guest agent of one sandbox, as the host sees it: one connection, made again when it broke, and calls over it.
+import {
+  AgentError,
+  type Channel,
+  connectHost,
+  type HelloReply,
+  type IdentityInput,
+  type RequestInput,
+  type Result,
+  type StatsResult,
+  toAgentErrorCode,
+} from '@sandboxd/proto';
+import type { Logger } from 'pino';
+import { AppError, toError } from '../lib/errors.ts';
+import { deadline } from '../lib/wait.ts';
+import { startExec } from './exec.ts';
+import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
+
+/** Where connections come from; the engine's VM is one. */
+export interface ChannelSource {
+  openChannel(signal?: AbortSignal): Promise<{
+    readonly link: Parameters<typeof connectHost>[0];
+    readonly needsResync: boolean;
+  }>;
+}
+
+export type GuestOptions = {
+  readonly source: ChannelSource;
+  /** Identity of this life of the guest's memory; a fork has another. */
+  readonly incarnation: string;
+  readonly log: Logger;
+  /** Why the channel may have broken, when that is known a moment later: the VM's end. */
+  readonly explainLoss?: () => Promise<string | undefined>;
+};
+
+const RECONNECT_TIMEOUT_MS = 10_000;
+/** A guest that breaks the protocol again and again costs one attempt in this time. */
+const RECONNECT_PAUSE_MS = 1000;
+const CALL_TIMEOUT_MS = 30_000;
+
+export class Guest {
+  readonly #options: GuestOptions;
+  #channel: Channel | undefined;
+  #lastCause: Error = new Error('not connected yet');
+  #isClosed = false;
+  #reconnecting: Promise<void> | undefined;
+
+  constructor(options: GuestOptions) {
+    this.#options = options;
+  }
+
+  get isConnected(): boolean {
+    return this.#channel !== undefined;
+  }
+
+  /** Connects; resolves with what the agent says about itself. Rejects with the signal's reason or the link's error. */
+  async connect(signal?: AbortSignal): Promise<HelloReply> {
+    const { link, needsResync } = await this.#options.source.openChannel(signal);
+    const { channel, hello } = await connectHost(link, {
+      incarnation: this.#options.incarnation,
+      needsResync,
+      ...(signal && { signal }),
+      onClose: (cause) => this.#lost(cause),
+    });
+    this.#channel = channel;
+    return hello;
+  }
+
+  /** Gives up the connection for good. */
+  close(cause: Error): void {
+    this.#isClosed = true;
+    this.#lastCause = cause;
+    this.#channel?.close(cause);
+    this.#channel = undefined;
+  }
+
+  /** AppError guest_unreachable; the command's own failures are its exit event. */
+  exec(spec: ExecSpec, events: ExecEvents): ExecSession {
+    const channel = this.#usable();
+    try {
+      return startExec(channel, spec, events, this.#options.explainLoss);
+    } catch (error) {
+      if (error instanceof RangeError) {
+        throw new AppError('invalid_argument', `cmd and env are too long: ${error.message}`, {
+          cause: error,
+        });
+      }
+      throw this.#unreachable(toError(error));
+    }
+  }
+
+  async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<void> {
+    await this.#call({ identity }, signal);
+  }
+
+  async stats(signal?: AbortSignal): Promise<StatsResult> {
+    const result = await this.#call({ stats: {} }, signal);
+    if (!result.stats) throw new AppError('guest_unreachable', 'the guest agent gave no statistics');
+    return result.stats as StatsResult;
+  }
+
+  /** Asks the guest to sync and power off; resolves when it agreed. */
+  async powerOff(signal?: AbortSignal): Promise<void> {
+    await this.#call({ powerOff: {} }, signal);
+  }
+
+  /** Round trip to the agent, in milliseconds. */
+  async ping(payload?: Uint8Array): Promise<number> {
+    const startedAt = performance.now();
+    await this.#usable().ping(payload);
+    return performance.now() - startedAt;
+  }
+
+  /** A call without byte flows. Rejects with AgentError, or AppError guest_unreachable. */
+  #call(request: RequestInput, outer?: AbortSignal): Promise<Result> {
+    const channel = this.#usable();
+    return new Promise((resolve, reject) => {
+      const limit = deadline(
+        CALL_TIMEOUT_MS,
+        () =>
+          new AppError('guest_unreachable', `the guest agent did not answer within ${CALL_TIMEOUT_MS} ms`),
+        outer,
+      );
+      const settle = (): void => {
+        limit[Symbol.dispose]();
+        limit.signal.removeEventListener('abort', onAbort);
+      };
+      const stream = channel.open(request, {
+        result: (result) => {
+          settle();
+          if (!result.error) resolve(result);
+          else {
+            reject(
+              new AgentError(
+                toAgentErrorCode(result.error.code ?? ''),
+                result.error.message ?? 'no reason given',
+              ),
+            );
+          }
+        },
+        lost: (loss) => {
+          settle();
+          reject(this.#unreachable(loss.kind === 'lost' ? loss.cause : new Error(loss.kind)));
+        },
+      });
+      const onAbort = (): void => {
+        settle();
+        stream.handlers = {};
+        stream.cancel();
+        reject(limit.signal.reason);
+      };
+      limit.signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  #usable(): Channel {
+    if (this.#channel !== undefined) return this.#channel;
+    throw this.#unreachable(this.#lastCause);
+  }
+
+  #unreachable(cause: Error): AppError {
+    return new AppError('guest_unreachable', `the guest agent cannot be reached: ${cause.message}`, {
+      cause,
+    });
+  }
+
+  #lost(cause: Error): void {
+    this.#channel = undefined;
+    this.#lastCause = cause;
+    if (this.#isClosed) return;
+    this.#options.log.warn({ err: cause }, 'the connection to the guest agent broke');
+    this.#reconnecting ??= this.#reconnect().finally(() => {
+      this.#reconnecting = undefined;
+    });
+  }
+
+  /** Tries until it works or the guest is closed. Its failures are the next caller's message. */
+  async #reconnect(): Promise<void> {
+    while (!this.#isClosed && this.#channel === undefined) {
+      try {
+        using limit = deadline(RECONNECT_TIMEOUT_MS, () => new Error('the guest agent does not answer'));
+        await this.connect(limit.signal);
+        this.#options.log.info('connected to the guest agent again');
+      } catch (error) {
+        this.#lastCause = toError(error);
+      }
+      await new Promise((resolve) => setTimeout(resolve, RECONNECT_PAUSE_MS).unref());
+    }
+  }
+}

@@ -1,0 +1,38 @@
+// The agent's exec result in the host agent's terms. Numbers from a guest are clamped to what JSON can hold.
+import type { ExecResult, ResourceUsage as WireUsage } from '@sandboxd/proto';
+import type { ExecOutcome, ResourceUsage } from './exec-types.ts';
+
+const MAX_TEXT = 4096;
+
+export function toExecOutcome(result: ExecResult): ExecOutcome {
+  return {
+    exitCode: Math.max(-1, Math.min(255, result.exitCode)),
+    durationMs: Math.round(count(result.durationUs) / 1000),
+    ...(result.signal !== '' && { signal: result.signal.slice(0, 32) }),
+    ...(result.timedOut && { timedOut: true }),
+    ...(result.oomKilled && { oomKilled: true }),
+    ...(result.error !== '' && { error: result.error.slice(0, MAX_TEXT) }),
+    ...(result.usage && { usage: toUsage(result.usage as WireUsage) }),
+  };
+}
+
+/** An outcome for a command that never ran or whose end will never be known. */
+export function failedOutcome(error: string, startedAtMs: number): ExecOutcome {
+  return { exitCode: -1, durationMs: Math.round(performance.now() - startedAtMs), error };
+}
+
+function toUsage(usage: WireUsage): ResourceUsage {
+  return {
+    cpuUserMs: Math.round(count(usage.cpuUserUs) / 1000),
+    cpuSysMs: Math.round(count(usage.cpuSysUs) / 1000),
+    peakMemoryBytes: count(usage.peakMemoryBytes),
+    pageFaultsMajor: count(usage.pageFaultsMajor),
+    contextSwitchesInvoluntary: count(usage.contextSwitchesInvoluntary),
+    ioReadBytes: count(usage.ioReadBytes),
+    ioWriteBytes: count(usage.ioWriteBytes),
+  };
+}
+
+function count(value: number): number {
+  return Number.isFinite(value) ? Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER) : 0;
+}

@@ -1,0 +1,25 @@
+// The REST interface as one Hono app. It runs without a socket, too: `createHttpApp(services).request('/healthz')`.
+import { Hono } from 'hono';
+import { createNotFound } from './allowed-methods.ts';
+import type { HttpApp, HttpEnv } from './context.ts';
+import { toErrorAnswer } from './errors.ts';
+import { logging } from './middleware/logging.ts';
+import { requestId } from './middleware/request-id.ts';
+import { addExecRoutes } from './routes/exec.ts';
+import { addMetaRoutes } from './routes/meta.ts';
+import { addSandboxRoutes } from './routes/sandboxes.ts';
+import type { HttpServices } from './services.ts';
+
+export function createHttpApp(services: HttpServices): HttpApp {
+  const app: HttpApp = new Hono<HttpEnv>();
+  app.use(requestId, logging(services.log));
+  addMetaRoutes(app, services);
+  addSandboxRoutes(app, services);
+  addExecRoutes(app, services);
+  app.notFound(createNotFound(app));
+  app.onError((error, c) => {
+    const { status, headers, body } = toErrorAnswer(error, c.var.requestId);
+    return c.json(body, status, headers);
+  });
+  return app;
+}

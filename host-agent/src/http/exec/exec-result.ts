@@ -1,0 +1,35 @@
+// The ExecResult in the exit frame: exit code and duration always, the rest only when it says something.
+import { EXEC_FRAME, encodeExecFrame, MAX_DATA_BYTES } from '@sandboxd/proto';
+import type { ExecOutcome, ResourceUsage } from '../../guest/exec-types.ts';
+
+/** Longest `error` of a result; far below the limit of a frame. */
+const MAX_ERROR_CHARS = MAX_DATA_BYTES / 16;
+
+export function toExecResultBody(outcome: ExecOutcome) {
+  const { exitCode, durationMs, signal, timedOut, oomKilled, error, usage } = outcome;
+  return {
+    exit_code: exitCode,
+    duration_ms: Math.round(durationMs),
+    ...(signal ? { signal } : {}),
+    ...(timedOut ? { timed_out: true } : {}),
+    ...(oomKilled ? { oom_killed: true } : {}),
+    ...(error ? { error: error.slice(0, MAX_ERROR_CHARS) } : {}),
+    ...(usage ? { usage: toUsageBody(usage) } : {}),
+  };
+}
+
+export function encodeExitFrame(outcome: ExecOutcome): Buffer {
+  return encodeExecFrame(EXEC_FRAME.exit, Buffer.from(JSON.stringify(toExecResultBody(outcome))));
+}
+
+function toUsageBody(usage: ResourceUsage) {
+  return {
+    cpu_user_ms: Math.round(usage.cpuUserMs),
+    cpu_sys_ms: Math.round(usage.cpuSysMs),
+    peak_memory_bytes: usage.peakMemoryBytes,
+    page_faults_major: usage.pageFaultsMajor,
+    context_switches_involuntary: usage.contextSwitchesInvoluntary,
+    io_read_bytes: usage.ioReadBytes,
+    io_write_bytes: usage.ioWriteBytes,
+  };
+}

@@ -1,0 +1,160 @@
+// One exec between a client and the guest, whatever the transport: output and result become frames that the transport
+// pulls, frames of the client become stdin, signals and sizes.
+import {
+  EXEC_FRAME,
+  type ExecFrame,
+  ExecFrameDecoder,
+  ExecFrameError,
+  execFrameHeader,
+  MAX_DATA_BYTES,
+} from '@sandboxd/proto';
+import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
+import { encodeExitFrame } from './exec-result.ts';
+
+/** Bytes that one pull takes at most, a frame more or less. With the channel's window this bounds memory per exec. */
+const MAX_BATCH_BYTES = 128 * 1024;
+
+type QueuedOutput = { readonly type: number; readonly chunk: Buffer };
+
+export type ExecRunOptions = {
+  /** Starts the command; may throw. */
+  readonly start: (events: ExecEvents) => ExecSession;
+  /** Told once, when the command ended or was lost. */
+  readonly onExit?: (outcome: ExecOutcome) => void;
+  /** Room for input again, after `push` returned false. */
+  readonly onDrain?: () => void;
+};
+
+export class ExecRun {
+  /** Resolves at the command's first sign of life (or of its failure): from then on failures are exit frames. */
+  readonly opened: Promise<void>;
+  #open: () => void = () => {};
+  #wake: () => void = () => {};
+  readonly #session: ExecSession;
+  readonly #decoder = new ExecFrameDecoder();
+  #queue: QueuedOutput[] = [];
+  #exitFrame: Buffer | undefined;
+  #isOver = false;
+
+  constructor({ start, onExit, onDrain }: ExecRunOptions) {
+    this.opened = new Promise((resolve) => {
+      this.#open = resolve;
+    });
+    this.#session = start({
+      started: () => this.#open(),
+      output: (stream, chunk) => {
+        if (this.#isOver) return this.#session.consumed(chunk.length);
+        this.#queue.push({ type: EXEC_FRAME[stream], chunk });
+        this.#open();
+        this.#wake();
+      },
+      exit: (outcome) => {
+        onExit?.(outcome);
+        this.#exitFrame ??= encodeExitFrame(outcome);
+        this.#open();
+        this.#wake();
+      },
+      drain: () => onDrain?.(),
+    });
+  }
+
+  /** Encoded frames in order, the exit frame last; ends early only after `cancel`. */
+  async *frames(): AsyncGenerator<Buffer, void, undefined> {
+    while (!this.#isOver) {
+      const batch = this.#take();
+      if (batch !== undefined) yield batch;
+      else if (this.#exitFrame !== undefined) {
+        this.#isOver = true;
+        yield this.#exitFrame;
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+  }
+
+  /** Bytes from the client, split anyhow; false when no more should come until `onDrain`. */
+  push(bytes: Uint8Array): boolean {
+    let frames: ExecFrame[];
+    try {
+      frames = this.#decoder.push(bytes);
+    } catch (error) {
+      if (!(error instanceof ExecFrameError)) throw error;
+      this.#fail(`the client sent ${error.message}`);
+      return true;
+    }
+    let isFlowing = true;
+    for (const frame of frames) isFlowing = this.#accept(frame) && isFlowing;
+    return isFlowing;
+  }
+
+  /** Kills the command; its exit frame still comes. */
+  kill(): void {
+    if (!this.#isOver) this.#session.cancel();
+  }
+
+  /** The client is gone: kills the command and drops its output. */
+  cancel(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    if (this.#exitFrame === undefined) this.#session.cancel();
+    const heldBytes = this.#queue.reduce((sum, { chunk }) => sum + chunk.length, 0);
+    this.#queue = [];
+    if (heldBytes > 0) this.#session.consumed(heldBytes);
+    this.#wake();
+  }
+
+  #accept({ type, payload }: ExecFrame): boolean {
+    if (type === EXEC_FRAME.stdin) return payload.length === 0 || this.#session.write(payload);
+    if (type === EXEC_FRAME.stdinClose) this.#session.closeStdin();
+    else if (type === EXEC_FRAME.signal) {
+      const name = readJsonFields(payload).signal;
+      if (typeof name === 'string') this.#session.signal(name);
+    } else if (type === EXEC_FRAME.resize) {
+      const { cols, rows } = readJsonFields(payload);
+      if (isTtyExtent(cols) && isTtyExtent(rows)) this.#session.resize({ cols, rows });
+    }
+    return true;
+  }
+
+  #fail(error: string): void {
+    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs: 0, error });
+    this.kill();
+    this.#wake();
+  }
+
+  #take(): Buffer | undefined {
+    const parts: Buffer[] = [];
+    let sizeBytes = 0;
+    let count = 0;
+    for (const { type, chunk } of this.#queue) {
+      if (sizeBytes > 0 && sizeBytes + chunk.length > MAX_BATCH_BYTES) break;
+      for (let at = 0; at < chunk.length; at += MAX_DATA_BYTES) {
+        const payload = chunk.subarray(at, at + MAX_DATA_BYTES);
+        parts.push(execFrameHeader(type, payload.length), payload);
+      }
+      sizeBytes += chunk.length;
+      count++;
+    }
+    if (count === 0) return undefined;
+    this.#queue = this.#queue.slice(count);
+    // The copy is made before the bytes are given back to the session, which may reuse them then.
+    const batch = Buffer.concat(parts);
+    this.#session.consumed(sizeBytes);
+    return batch;
+  }
+}
+
+function readJsonFields(payload: Buffer): { readonly [name: string]: unknown } {
+  try {
+    const value: unknown = JSON.parse(payload.toString());
+    return typeof value === 'object' && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+function isTtyExtent(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= 65_535;
+}

@@ -1,0 +1,39 @@
+// Exec over a connection that was taken from HTTP: a fixed reply, then frames in both directions until its end.
+import type { Duplex } from 'node:stream';
+import type { ExecRun } from './exec-run.ts';
+
+const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
+
+/** Feeds the client's bytes to the run from now on, which may be before the reply is due. */
+export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void {
+  const onBytes = (bytes: Buffer) => {
+    if (!run.push(bytes)) socket.pause();
+  };
+  socket.on('data', onBytes);
+  socket.resume();
+  if (head.length > 0) onBytes(head);
+  // A client that no longer sends has left, as far as an interactive command can know.
+  socket.on('end', () => run.kill());
+  socket.on('error', () => run.cancel());
+  socket.on('close', () => run.cancel());
+}
+
+/** Sends the reply and every frame at the client's pace, then closes. */
+export async function sendToSocket(socket: Duplex, run: ExecRun): Promise<void> {
+  socket.write(REPLY);
+  for await (const batch of run.frames()) {
+    if (!socket.write(batch)) await drained(socket);
+  }
+  socket.end();
+}
+
+async function drained(socket: Duplex): Promise<void> {
+  if (socket.destroyed) return;
+  await new Promise<void>((resolve) => {
+    const done = () => {
+      socket.off('drain', done).off('close', done);
+      resolve();
+    };
+    socket.on('drain', done).on('close', done);
+  });
+}

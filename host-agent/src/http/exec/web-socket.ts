@@ -1,0 +1,96 @@
+// Exec over a WebSocket: the first message is the request, then binary messages carry the frame stream in both directions.
+import type { Logger } from 'pino';
+import type { RawData, WebSocket } from 'ws';
+import { isAppError, toError } from '../../lib/errors.ts';
+import { type ExecFields, parseExecFields } from '../input/exec-request.ts';
+import { parseJson } from '../input/json-body.ts';
+import type { ExecRun } from './exec-run.ts';
+
+/** Close codes, and what they mean here. */
+const CLOSE = { done: 1000, unexpectedText: 1003, badRequest: 1008, failed: 1011 } as const;
+
+const FIRST_MESSAGE_MS = 30_000;
+/** Unsent bytes above which frames wait. */
+const MAX_BUFFERED_BYTES = 256 * 1024;
+/** The protocol's bound for a close reason. */
+const MAX_REASON_BYTES = 123;
+
+export type WebSocketExec = {
+  /** Starts the command; `onDrain` is called when input may go on. May throw. */
+  readonly startRun: (fields: ExecFields, onDrain: () => void) => ExecRun;
+  readonly log: Logger;
+  readonly firstMessageMs?: number;
+};
+
+export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void {
+  let run: ExecRun | undefined;
+  const timer = setTimeout(
+    () => close(socket, CLOSE.badRequest, 'no exec request came; send it as the first message'),
+    options.firstMessageMs ?? FIRST_MESSAGE_MS,
+  );
+  const begin = (data: RawData) => {
+    clearTimeout(timer);
+    const fields = readFirstMessage(socket, data);
+    if (fields === undefined) return;
+    try {
+      run = options.startRun(fields, () => socket.resume());
+    } catch (error) {
+      return fail(socket, error, options.log);
+    }
+    sendFrames(socket, run).catch((error: unknown) => fail(socket, error, options.log));
+  };
+  socket.on('message', (data, isBinary) => {
+    if (socket.readyState !== socket.OPEN) return;
+    if (run === undefined) begin(data);
+    else if (!isBinary) {
+      close(socket, CLOSE.unexpectedText, 'only binary messages may follow the first one');
+      run.cancel();
+    } else if (!run.push(toBytes(data))) socket.pause();
+  });
+  socket.on('error', (error) => options.log.debug({ err: error }, 'websocket failed'));
+  socket.on('close', () => {
+    clearTimeout(timer);
+    run?.cancel();
+  });
+}
+
+function readFirstMessage(socket: WebSocket, data: RawData): ExecFields | undefined {
+  try {
+    return parseExecFields(parseJson(toBytes(data)));
+  } catch (error) {
+    close(socket, CLOSE.badRequest, toError(error).message);
+    return undefined;
+  }
+}
+
+async function sendFrames(socket: WebSocket, run: ExecRun): Promise<void> {
+  await run.opened;
+  for await (const batch of run.frames()) {
+    const sent = send(socket, batch);
+    if (socket.bufferedAmount > MAX_BUFFERED_BYTES) await sent;
+  }
+  close(socket, CLOSE.done, '');
+}
+
+/** Resolves when the bytes left this process, or never will. */
+function send(socket: WebSocket, bytes: Buffer): Promise<void> {
+  return new Promise((resolve) => socket.send(bytes, { binary: true }, () => resolve()));
+}
+
+function fail(socket: WebSocket, error: unknown, log: Logger): void {
+  if (!isAppError(error)) log.error({ err: error }, 'exec failed');
+  close(socket, CLOSE.failed, isAppError(error) ? error.message : 'internal error');
+}
+
+function close(socket: WebSocket, code: number, reason: string): void {
+  let text = reason;
+  while (Buffer.byteLength(text) > MAX_REASON_BYTES) text = text.slice(0, -1);
+  // A paused socket would never see the answer to the close.
+  socket.resume();
+  socket.close(code, text);
+}
+
+function toBytes(data: RawData): Buffer {
+  if (Buffer.isBuffer(data)) return data;
+  return Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data);
+}

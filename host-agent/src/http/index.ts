@@ -1,0 +1,5 @@
+// The REST interface: the app, and the server that carries it.
+export { createHttpApp } from './app.ts';
+export type { HttpApp } from './context.ts';
+export { HttpServer } from './server/server.ts';
+export type { CreateLimits, EngineInfo, HttpServices, ProfileInfo } from './services.ts';

@@ -1,0 +1,81 @@
+// The body of POST /sandboxes.
+import { z } from 'zod';
+import { AppError } from '../../lib/errors.ts';
+import type { CreateSandboxOptions } from '../../sandboxes/types.ts';
+import type { CreateLimits } from '../services.ts';
+import { integer, optional, text } from './read-fields.ts';
+
+const MIN_MEMORY_MIB = 128;
+const MIN_DISK_BYTES = 64 * 2 ** 20;
+const MAX_SECONDS = 2 ** 31 - 1;
+/** The kernel's own limit on x86 is 2048, of which the engine needs a part. */
+const MAX_BOOT_ARGS_CHARS = 1024;
+
+const object = (what: string) => `must be ${what}`;
+const record = z.record(z.string(), z.unknown(), { error: object('an object') });
+
+/** `limits` are the daemon's own, at most those of the interface. */
+export function createSchema(limits: CreateLimits) {
+  return z.object(
+    {
+      vcpus: optional(integer(1, limits.vcpus)),
+      memory_mib: optional(integer(MIN_MEMORY_MIB, limits.memoryMib)),
+      disk_bytes: optional(integer(MIN_DISK_BYTES, limits.diskBytes)),
+      timeout_s: optional(integer(0, MAX_SECONDS, ' seconds, 0 for none')),
+      boot_args: optional(
+        z
+          .string({ error: 'must be a string' })
+          .regex(/^[\x20-\x7e]*$/, { error: 'must be one line of printable ASCII characters' })
+          .max(MAX_BOOT_ARGS_CHARS, { error: `must be at most ${MAX_BOOT_ARGS_CHARS} characters` }),
+        '',
+      ),
+      profile: optional(text('must be a profile name'), ''),
+      image: optional(record),
+      pull: optional(
+        z.enum(['missing', 'always', 'never'], { error: 'must be one of missing, always, never' }),
+        '',
+      ),
+      network: optional(
+        z.object(
+          {
+            enabled: optional(z.boolean({ error: 'must be true or false' })),
+            allowlist: optional(z.array(text(), { error: 'must be an array of host name patterns' })),
+          },
+          { error: object('an object') },
+        ),
+      ),
+      publish: optional(z.array(record, { error: 'must be an array of port mappings' })),
+      service: optional(record),
+    },
+    { error: object('a JSON object') },
+  );
+}
+
+type CreateFields = z.infer<ReturnType<typeof createSchema>>;
+
+/** AppError unsupported for what this daemon cannot do; nothing asked for is silently left out. */
+export function toCreateOptions(fields: CreateFields): CreateSandboxOptions {
+  if (fields.image !== undefined && fields.profile !== undefined) {
+    throw new AppError('invalid_argument', 'profile and image exclude each other; send one of them');
+  }
+  if (fields.image !== undefined) {
+    throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
+  }
+  if (fields.network?.enabled === true || (fields.network?.allowlist?.length ?? 0) > 0) {
+    throw new AppError('unsupported', 'networks are not enabled on this daemon; leave network out');
+  }
+  if ((fields.publish?.length ?? 0) > 0) {
+    throw new AppError('unsupported', 'published ports are not enabled on this daemon; leave publish out');
+  }
+  if (fields.service !== undefined) {
+    throw new AppError('unsupported', 'services are not enabled on this daemon; leave service out');
+  }
+  return {
+    profile: fields.profile,
+    vcpus: fields.vcpus,
+    memoryMib: fields.memory_mib,
+    diskBytes: fields.disk_bytes,
+    timeoutS: fields.timeout_s,
+    bootArgs: fields.boot_args,
+  };
+}

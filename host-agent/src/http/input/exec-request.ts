@@ -1,0 +1,64 @@
+// The ExecReq: a body of POST exec, the first message of a WebSocket.
+import { z } from 'zod';
+import type { ExecRequest } from '../../sandboxes/sandboxes.ts';
+import { checkFields, integer, optional, text } from './read-fields.ts';
+
+const MAX_COLUMNS = 65_535;
+/** Longer time limits are none: the protocol's milliseconds stay exact below 2^53. */
+const MAX_TIMEOUT_S = 2 ** 40;
+
+const cmdError = 'must be a non-empty array of strings, the program first';
+
+export const execSchema = z.object(
+  {
+    cmd: z
+      .array(text('must be a string'), { error: cmdError })
+      .min(1, { error: cmdError })
+      .refine(([program]) => program !== '', { error: 'must name a program first' }),
+    cwd: optional(
+      text('must be an absolute path').refine((path) => path.startsWith('/'), {
+        error: 'must be an absolute path',
+      }),
+      '',
+    ),
+    env: optional(
+      z
+        .record(z.string(), text('must be a string'), { error: 'must be an object of strings' })
+        .refine((env) => Object.keys(env).every(isVariableName), {
+          error: 'must have names that are not empty and hold no = and no NUL',
+        }),
+    ),
+    timeout_s: optional(z.int({ error: 'must be an integer of seconds, 0 for none' })),
+    user: optional(text('must be name|uid[:group|gid]'), ''),
+    tty: optional(
+      z.object(
+        { cols: integer(1, MAX_COLUMNS), rows: integer(1, MAX_COLUMNS) },
+        { error: 'must be an object of cols and rows' },
+      ),
+    ),
+  },
+  { error: 'must be a JSON object' },
+);
+
+export type ExecFields = z.infer<typeof execSchema>;
+
+export function parseExecFields(body: unknown): ExecFields {
+  return checkFields(body, execSchema);
+}
+
+export function toExecRequest(fields: ExecFields, hasStdin: boolean): ExecRequest {
+  const { cmd, cwd, env = {}, timeout_s = 0, user, tty } = fields;
+  return {
+    cmd,
+    env,
+    timeoutMs: timeout_s > 0 && timeout_s <= MAX_TIMEOUT_S ? timeout_s * 1000 : 0,
+    hasStdin,
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(user === undefined ? {} : { user }),
+    ...(tty === undefined ? {} : { tty }),
+  };
+}
+
+function isVariableName(name: string): boolean {
+  return name !== '' && !/[=\0]/.test(name);
+}

@@ -1,0 +1,65 @@
+// Reads a JSON body of bounded size: at most the limit is ever held, and silence in its middle ends it.
+import { AppError } from '../../lib/errors.ts';
+import type { HttpContext } from '../context.ts';
+import { HttpError } from '../errors.ts';
+import { findJsonError } from './json-error.ts';
+
+export const MAX_JSON_BYTES = 1024 * 1024;
+const DEFAULT_IDLE_MS = 30_000;
+
+/** The parsed body; undefined when it is empty. */
+export async function readJson(c: HttpContext, idleMs = DEFAULT_IDLE_MS): Promise<unknown> {
+  if (Number(c.req.header('content-length')) > MAX_JSON_BYTES) throw tooLarge();
+  const { body } = c.req.raw;
+  return body === null ? undefined : parseJson(await readAll(body, idleMs));
+}
+
+/** UTF-8 JSON → value; undefined for nothing but white space. AppError invalid_argument says where it is wrong. */
+export function parseJson(bytes: Uint8Array): unknown {
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new AppError('invalid_argument', 'the body is not valid UTF-8; send JSON text');
+  }
+  if (text.trim() === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    const { line, column, reason } = findJsonError(text);
+    throw new AppError(
+      'invalid_argument',
+      `the body is not valid JSON: ${reason} at line ${line}, column ${column}`,
+    );
+  }
+}
+
+async function readAll(body: ReadableStream<Uint8Array>, idleMs: number): Promise<Buffer> {
+  // Not cancelled on failure: that would end the connection before the answer; the server drains what is left.
+  const reader = body.getReader();
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  let onIdle: (error: Error) => void = () => {};
+  const idle = new Promise<never>((_, reject) => {
+    onIdle = reject;
+  });
+  const timer = setTimeout(() => {
+    onIdle(new HttpError('timeout', `the body stopped for ${idleMs} ms; send it without pauses`));
+  }, idleMs);
+  try {
+    for (;;) {
+      const { done, value } = await Promise.race([reader.read(), idle]);
+      if (done) return Buffer.concat(chunks, sizeBytes);
+      timer.refresh();
+      sizeBytes += value.length;
+      if (sizeBytes > MAX_JSON_BYTES) throw tooLarge();
+      chunks.push(value);
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tooLarge(): AppError {
+  return new AppError('too_large', `the body is over ${MAX_JSON_BYTES} bytes; a JSON body may not be larger`);
+}

@@ -1,0 +1,27 @@
+// One line per answered request; a failure of ours with its error, a probe of liveness only when debugging.
+import { createMiddleware } from 'hono/factory';
+import type { Logger } from 'pino';
+import { AppError, type ErrorCode } from '../../lib/errors.ts';
+import type { HttpEnv } from '../context.ts';
+
+/** Answers of 500 and above that are no failure of the daemon. */
+const EXPECTED: ReadonlySet<ErrorCode> = new Set(['cancelled', 'exhausted', 'unsupported']);
+
+export function logging(log: Logger) {
+  return createMiddleware<HttpEnv>(async (c, next) => {
+    const startedAt = performance.now();
+    c.set('log', log.child({ requestId: c.var.requestId }));
+    await next();
+    const isOurs = c.res.status >= 500 && !(c.error instanceof AppError && EXPECTED.has(c.error.code));
+    const line = {
+      method: c.req.method,
+      path: c.req.path,
+      status: c.res.status,
+      ms: Math.round((performance.now() - startedAt) * 10) / 10,
+      ...(c.error === undefined ? {} : isOurs ? { err: c.error } : { reason: c.error.message }),
+    };
+    if (isOurs) c.var.log.error(line, 'request failed');
+    else if (c.req.path === '/healthz') c.var.log.debug(line, 'request');
+    else c.var.log.info(line, 'request');
+  });
+}

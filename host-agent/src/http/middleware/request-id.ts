@@ -1,0 +1,23 @@
+// Gives every request an id, the client's own when it is a sane one, and answers with it.
+import { randomBytes } from 'node:crypto';
+import { createMiddleware } from 'hono/factory';
+import { toBase32Hex } from '../../lib/ids.ts';
+import type { HttpEnv } from '../context.ts';
+
+export const REQUEST_ID_HEADER = 'X-Request-Id';
+
+export function newRequestId(): string {
+  return `req_${toBase32Hex(randomBytes(8))}`;
+}
+
+/** The offered id when it is short and harmless in a log line, a new one otherwise. */
+export function resolveRequestId(offered: string | undefined): string {
+  return offered !== undefined && /^[\w.:-]{1,128}$/.test(offered) ? offered : newRequestId();
+}
+
+export const requestId = createMiddleware<HttpEnv>(async (c, next) => {
+  const id = resolveRequestId(c.req.header(REQUEST_ID_HEADER));
+  c.set('requestId', id);
+  c.header(REQUEST_ID_HEADER, id);
+  await next();
+});

@@ -1,0 +1,120 @@
+// Exec in its three forms: streamed response, connection taken over, WebSocket. They differ in the transport only.
+import { type WebSocket, WebSocketServer } from 'ws';
+import { AppError } from '../../lib/errors.ts';
+import { clientSignal } from '../client-signal.ts';
+import { type HttpApp, type HttpContext, readSandboxId, show, type Takeover } from '../context.ts';
+import { HttpError } from '../errors.ts';
+import { ExecRun } from '../exec/exec-run.ts';
+import { toFrameStream } from '../exec/one-way.ts';
+import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
+import { serveWebSocket } from '../exec/web-socket.ts';
+import { type ExecFields, execSchema, toExecRequest } from '../input/exec-request.ts';
+import { MAX_JSON_BYTES } from '../input/json-body.ts';
+import { readFields } from '../input/read-fields.ts';
+import { refuse } from '../server/refusal.ts';
+import type { HttpServices } from '../services.ts';
+
+export function addExecRoutes(app: HttpApp, services: HttpServices): void {
+  const webSockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: MAX_JSON_BYTES,
+    perMessageDeflate: false,
+  });
+  webSockets.on('wsClientError', (error, socket) => {
+    refuse(socket, new HttpError('malformed', `malformed websocket request: ${error.message.toLowerCase()}`));
+  });
+
+  /** AppError when the sandbox is unknown or its guest cannot be reached. */
+  const startRun = (
+    c: HttpContext,
+    id: string,
+    fields: ExecFields,
+    input?: { onDrain: () => void },
+  ): ExecRun => {
+    const { log } = c.var;
+    return new ExecRun({
+      start: (events) => services.sandboxes.exec(id, toExecRequest(fields, input !== undefined), events),
+      onExit: (outcome) => log.info({ exec: outcome }, 'exec ended'),
+      ...input,
+    });
+  };
+
+  app.post('/sandboxes/:id/exec', async (c) => {
+    const id = readSandboxId(c);
+    const fields = await readFields(c, execSchema, services.bodyIdleMs);
+    if (c.req.query('stdin') === '1') return hijack(c, id, fields);
+    const signal = clientSignal(c);
+    const run = startRun(c, id, fields);
+    signal.addEventListener('abort', () => run.cancel(), { once: true });
+    if (signal.aborted) run.cancel();
+    await run.opened;
+    return c.body(toFrameStream(run), 200, { 'Content-Type': 'application/octet-stream' });
+  });
+
+  app.get('/sandboxes/:id/exec', (c) => {
+    const id = readSandboxId(c);
+    const takeover = requireWebSocket(c);
+    // An unknown sandbox is 404 while that can still be said.
+    services.sandboxes.get(id);
+    takeover.run = () => {
+      webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
+        serveWebSocket(socket, {
+          startRun: (fields, onDrain) => startRun(c, id, fields, { onDrain }),
+          log: c.var.log,
+        });
+      });
+    };
+    return c.body(null, 200);
+  });
+
+  const hijack = async (c: HttpContext, id: string, fields: ExecFields): Promise<Response> => {
+    const takeover = takeoverOf(c);
+    if (takeover === undefined) {
+      throw new HttpError(
+        'not_implemented',
+        'stdin=1 needs a connection of its own, which this transport is not',
+      );
+    }
+    const { socket, head } = takeover;
+    const run = startRun(c, id, fields, { onDrain: () => socket.resume() });
+    feedFromSocket(socket, head, run);
+    await run.opened;
+    takeover.run = () => {
+      sendToSocket(socket, run).catch((error: unknown) => {
+        c.var.log.error({ err: error }, 'exec connection failed');
+        socket.destroy();
+      });
+    };
+    return c.body(null, 200);
+  };
+}
+
+/** Absent without a socket, and for requests that need none of their own. */
+function takeoverOf(c: HttpContext): Takeover | undefined {
+  const env: HttpContext['env'] | undefined = c.env;
+  return env?.takeover;
+}
+
+/** 426 for what is no WebSocket request, 403 for a page of another origin. */
+function requireWebSocket(c: HttpContext): Takeover {
+  const takeover = takeoverOf(c);
+  if (takeover === undefined) {
+    throw new HttpError(
+      'upgrade_required',
+      'this path speaks WebSocket; send an upgrade request, or use POST',
+      {
+        Upgrade: 'websocket',
+        Connection: 'Upgrade',
+      },
+    );
+  }
+  const origin = c.req.header('origin');
+  if (origin !== undefined && !isSameOrigin(origin, c.req.header('host'))) {
+    throw new AppError('forbidden', `origin ${show(origin)} is foreign to this daemon; connect without one`);
+  }
+  return takeover;
+}
+
+function isSameOrigin(origin: string, host: string | undefined): boolean {
+  return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase();
+}

@@ -1,0 +1,205 @@
+// The listening side: connections, their time limits, malformed HTTP, and an orderly end.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { getRequestListener, RequestError } from '@hono/node-server';
+import type { Logger } from 'pino';
+import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import type { HttpApp } from '../context.ts';
+import { HttpError, toErrorAnswer } from '../errors.ts';
+import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
+import { refuse, toHttpError } from './refusal.ts';
+import { installTakeover, isWebSocketRequest } from './takeover.ts';
+
+/** Request line and headers must have come within this time. */
+const HEADERS_TIMEOUT_MS = 20_000;
+/** Idle connections are kept longer than the pools of usual clients and proxies (60 s), so that these close first. */
+const KEEP_ALIVE_TIMEOUT_MS = 75_000;
+/** First TCP probe of a silent connection: finds clients that vanished without a word. */
+const TCP_PROBE_MS = 30_000;
+
+export type HttpServerOptions = {
+  readonly app: HttpApp;
+  readonly log: Logger;
+  /** Longest silence in the middle of a request body. */
+  readonly bodyIdleMs?: number;
+  readonly headersTimeoutMs?: number;
+};
+
+export class HttpServer {
+  readonly #server: Server;
+  readonly #log: Logger;
+  readonly #active = new Set<ServerResponse>();
+  readonly #taken = new Set<Duplex>();
+  readonly #current = new WeakMap<Duplex, ServerResponse>();
+  readonly #refused = new WeakSet<Duplex>();
+  #isDraining = false;
+  #onIdle: () => void = () => {};
+
+  constructor({ app, log, bodyIdleMs = 30_000, headersTimeoutMs = HEADERS_TIMEOUT_MS }: HttpServerOptions) {
+    this.#log = log;
+    const listener = getRequestListener(app.fetch, { hostname: 'localhost', errorHandler: toResponse });
+    this.#server = createServer(
+      {
+        // No deadline for a whole request: uploads may be long. Bodies have an idle limit where they are read.
+        requestTimeout: 0,
+        headersTimeout: headersTimeoutMs,
+        keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+        connectionsCheckingInterval: Math.min(5000, headersTimeoutMs),
+        // Checked below, where the answer is JSON.
+        requireHostHeader: false,
+        keepAlive: true,
+        keepAliveInitialDelay: TCP_PROBE_MS,
+        noDelay: true,
+        shouldUpgradeCallback: isWebSocketRequest,
+      },
+      (request, response) => {
+        this.#track(request, response);
+        if (request.httpVersion === '1.1' && request.headers.host === undefined) {
+          respond(response, new HttpError('malformed', 'malformed http request: the host header is missing'));
+        } else void listener(request, response);
+      },
+    );
+    this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+      this.#track(request, response);
+      const message = `expectation ${JSON.stringify(request.headers.expect)} is not known; only 100-continue is`;
+      respond(response, new HttpError('expectation_failed', message));
+    });
+    this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+      refuse(
+        socket,
+        new HttpError('method_not_allowed', 'CONNECT is not allowed; this is no proxy', {
+          Allow: 'GET, HEAD, POST',
+        }),
+      );
+    });
+    this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
+    installTakeover(this.#server, {
+      app,
+      bodyIdleMs,
+      settled: (socket) => this.#settled(socket),
+      onOpen: (socket) => {
+        this.#taken.add(socket);
+        socket.once('close', () => {
+          this.#taken.delete(socket);
+          this.#checkIdle();
+        });
+      },
+    });
+  }
+
+  /** Resolves with the address in use. AppError conflict says why it cannot be had. */
+  async listen({ host, port }: { host: string; port: number }): Promise<{ host: string; port: number }> {
+    await new Promise<void>((resolve, reject) => {
+      const onError = (error: Error) => reject(explainListen(error, host, port));
+      this.#server.once('error', onError);
+      this.#server.listen({ host, port }, () => {
+        this.#server.off('error', onError);
+        this.#server.on('error', (err) => this.#log.error({ err }, 'http server failed'));
+        resolve();
+      });
+    });
+    const address = this.#server.address() as AddressInfo;
+    return { host: address.address, port: address.port };
+  }
+
+  /** Accepts nothing new; resolves when every running request is answered, the time is over or `signal` fires. */
+  async drain(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    this.#isDraining = true;
+    this.#server.close();
+    for (const response of this.#active) response.shouldKeepAlive = false;
+    const idle = new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+    });
+    this.#checkIdle();
+    const done = new AbortController();
+    const stop = signal === undefined ? done.signal : AbortSignal.any([signal, done.signal]);
+    const timer = sleep(timeoutMs, undefined, { signal: stop }).catch(() => {});
+    await Promise.race([idle, timer]);
+    done.abort();
+  }
+
+  /** Ends what is left. Requests that still run see their client leave. */
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+    });
+    this.#server.closeAllConnections();
+    for (const socket of this.#taken) socket.destroy();
+    await closed;
+  }
+
+  #track(request: IncomingMessage, response: ServerResponse): void {
+    this.#active.add(response);
+    this.#current.set(request.socket, response);
+    if (this.#isDraining) response.shouldKeepAlive = false;
+    response.once('close', () => {
+      this.#active.delete(response);
+      this.#checkIdle();
+    });
+  }
+
+  #checkIdle(): void {
+    if (this.#isDraining && this.#active.size === 0 && this.#taken.size === 0) this.#onIdle();
+  }
+
+  /** Pipelined requests come before their predecessors are answered. */
+  async #settled(socket: Duplex): Promise<void> {
+    const response = this.#current.get(socket);
+    if (response === undefined || response.closed) return;
+    await new Promise((resolve) => response.once('close', resolve));
+    if ('setTimeout' in socket && typeof socket.setTimeout === 'function') socket.setTimeout(0);
+  }
+
+  #onClientError(error: Error, socket: Duplex): void {
+    // What follows the bytes that were refused is refused too, silently.
+    if (this.#refused.has(socket)) return;
+    this.#refused.add(socket);
+    const response = this.#current.get(socket);
+    const isAnswering = response !== undefined && !response.closed && response.headersSent;
+    const failure = isAnswering ? undefined : toHttpError(error);
+    if (failure === undefined) socket.destroy();
+    else refuse(socket, failure);
+  }
+}
+
+/** Requests that never reach the app: a host header or target that makes no URL. */
+function toResponse(error: unknown): Response {
+  const isBadRequest = error instanceof RequestError;
+  const failure = isBadRequest
+    ? new HttpError('malformed', `malformed http request: ${error.message.toLowerCase()}`)
+    : error;
+  const requestId = newRequestId();
+  const { status, headers, body } = toErrorAnswer(failure, requestId);
+  return Response.json(body, { status, headers: { ...headers, [REQUEST_ID_HEADER]: requestId } });
+}
+
+function respond(response: ServerResponse, error: HttpError): void {
+  const requestId = newRequestId();
+  const { status, headers, body } = toErrorAnswer(error, requestId);
+  response.shouldKeepAlive = false;
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    ...headers,
+    [REQUEST_ID_HEADER]: requestId,
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(text),
+  });
+  response.end(text);
+}
+
+function explainListen(error: Error, host: string, port: number): AppError {
+  const known: Readonly<Record<string, string>> = {
+    EADDRINUSE: 'address in use; stop what uses it, or choose another with --listen',
+    EADDRNOTAVAIL: 'this machine has no such address; choose another with --listen',
+    EACCES: 'permission denied; choose a port above 1023 with --listen, or run as root',
+    ENOTFOUND: 'no such host name; choose an address with --listen',
+  };
+  const reason = known[errnoOf(error) ?? ''] ?? toError(error).message;
+  const address = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  return new AppError('conflict', `cannot listen on ${address}: ${reason}`, {
+    stage: 'listen',
+    cause: error,
+  });
+}

@@ -1,0 +1,155 @@
+// Requests that want the connection itself: WebSocket upgrades, and interactive exec with `stdin=1`.
+import type { IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { AppError, toError } from '../../lib/errors.ts';
+import type { HttpApp, Takeover } from '../context.ts';
+import { HttpError } from '../errors.ts';
+import { MAX_JSON_BYTES } from '../input/json-body.ts';
+import { resolveRequestId } from '../middleware/request-id.ts';
+import { BodyCollector } from './chunked-body.ts';
+import { refuse, sendLast } from './refusal.ts';
+
+const EXEC_PATH = /^\/sandboxes\/[^/?]*\/exec(?:\?|$)/;
+
+export type TakeoverOptions = {
+  readonly app: HttpApp;
+  readonly bodyIdleMs: number;
+  /** Resolves when the answers to earlier requests of this connection are sent. */
+  readonly settled: (socket: Duplex) => Promise<void>;
+  readonly onOpen: (socket: Duplex) => void;
+};
+
+/** For the server's `shouldUpgradeCallback`: other upgrades (h2c) are ordinary requests, as HTTP allows. */
+export function isWebSocketRequest(request: IncomingMessage): boolean {
+  return (
+    request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket' && isExecPath(request)
+  );
+}
+
+/**
+ * Clients send frames right behind the body of an interactive exec, in the same packet: bytes that must never reach
+ * the HTTP parser. So such a request is told to it as an upgrade the moment its headers are complete (2 from its
+ * callback, what Node itself uses for CONNECT); body and frames then come to us untouched.
+ */
+export function installTakeover(server: Server, options: TakeoverOptions): void {
+  server.on('connection', (socket) => {
+    const parser: unknown = Reflect.get(socket, 'parser');
+    if (!isParser(parser)) throw new Error('this Node has no parser on its HTTP connections');
+    const { onIncoming } = parser;
+    parser.onIncoming = (request, isKeptAlive) => {
+      if (!isInteractiveExec(request)) return onIncoming(request, isKeptAlive);
+      Object.assign(request, { upgrade: true });
+      socket.setTimeout(0);
+      return 2;
+    };
+  });
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    options.onOpen(socket);
+    socket.on('error', () => socket.destroy());
+    serve(request, socket, head, options).catch((error: unknown) => {
+      refuse(socket, error, resolveRequestId(readHeader(request, 'x-request-id')));
+    });
+  });
+}
+
+async function serve(
+  incoming: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  { app, bodyIdleMs, settled }: TakeoverOptions,
+): Promise<void> {
+  await settled(socket);
+  const isPost = incoming.method === 'POST';
+  const { body, rest } = isPost
+    ? await readBody(incoming, socket, head, bodyIdleMs)
+    : { body: null, rest: head };
+  const left = new AbortController();
+  socket.once('close', () => left.abort(new AppError('cancelled', 'the client left')));
+  const takeover: Takeover = { incoming, socket, head: rest };
+  const request = toRequest(incoming, body, left.signal);
+  const response = await app.fetch(request, { incoming, takeover });
+  if (takeover.run !== undefined) takeover.run();
+  else await sendLast(socket, response);
+}
+
+async function readBody(
+  { headers }: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  idleMs: number,
+): Promise<{ body: Buffer; rest: Buffer }> {
+  const collector = new BodyCollector(headers, MAX_JSON_BYTES);
+  let rest = collector.push(head);
+  if (!collector.isDone) {
+    if (headers.expect?.toLowerCase() === '100-continue') socket.write('HTTP/1.1 100 Continue\r\n\r\n');
+    rest = await new Promise<Buffer>((resolve, reject) => {
+      const finish = (settle: () => void) => {
+        clearTimeout(timer);
+        socket.off('data', onData).off('close', onClose).off('end', onClose);
+        socket.pause();
+        settle();
+      };
+      const onClose = () =>
+        finish(() => reject(new AppError('cancelled', 'the client left within its request')));
+      const onData = (bytes: Buffer) => {
+        timer.refresh();
+        try {
+          const behind = collector.push(bytes);
+          if (collector.isDone) finish(() => resolve(behind));
+        } catch (error) {
+          finish(() => reject(toError(error)));
+        }
+      };
+      const timer = setTimeout(() => {
+        const message = `the body stopped for ${idleMs} ms; send it without pauses`;
+        finish(() => reject(new HttpError('timeout', message)));
+      }, idleMs);
+      socket.on('data', onData).on('close', onClose).on('end', onClose);
+    });
+  }
+  return { body: collector.body, rest };
+}
+
+function toRequest(incoming: IncomingMessage, body: Buffer | null, signal: AbortSignal): Request {
+  const target = incoming.url ?? '/';
+  const url = target.startsWith('/') ? `http://localhost${target}` : target;
+  if (!URL.canParse(url))
+    throw new HttpError('malformed', 'malformed http request: the target is no valid URL');
+  const headers = new Headers();
+  for (let at = 0; at + 1 < incoming.rawHeaders.length; at += 2) {
+    headers.append(incoming.rawHeaders[at] ?? '', incoming.rawHeaders[at + 1] ?? '');
+  }
+  const method = incoming.method ?? 'GET';
+  return new Request(url, {
+    method,
+    headers,
+    signal,
+    ...(body === null ? {} : { body: new Uint8Array(body) }),
+  });
+}
+
+function isInteractiveExec(request: IncomingMessage): boolean {
+  if (request.method !== 'POST' || !isExecPath(request)) return false;
+  const query = request.url?.split('?', 2)[1];
+  return query !== undefined && new URLSearchParams(query).get('stdin') === '1';
+}
+
+function isExecPath({ url = '' }: IncomingMessage): boolean {
+  return EXEC_PATH.test(url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*/i, ''));
+}
+
+function readHeader(request: IncomingMessage, name: string): string | undefined {
+  const value = request.headers[name];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+type Parser = { onIncoming: (request: IncomingMessage, isKeptAlive: boolean) => number };
+
+function isParser(value: unknown): value is Parser {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'onIncoming' in value &&
+    typeof value.onIncoming === 'function'
+  );
+}

@@ -1,0 +1,35 @@
+// What the REST interface needs from the rest of the daemon.
+import type { Logger } from 'pino';
+import type { Sandboxes } from '../sandboxes/sandboxes.ts';
+
+/** A root filesystem that sandboxes can boot from. */
+export type ProfileInfo = {
+  readonly name: string;
+  readonly isDefault: boolean;
+  readonly digest: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly workdir: string;
+  readonly sizeBytes: number;
+  /** Version by package name. */
+  readonly packages: Readonly<Record<string, string>>;
+};
+
+/** Which engine runs the virtual machines, and why that one. */
+export type EngineInfo = { readonly name: string; readonly version: string; readonly reason: string };
+
+/** The daemon's own upper bounds for one sandbox. */
+export type CreateLimits = {
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly diskBytes: number;
+};
+
+export interface HttpServices {
+  readonly log: Logger;
+  readonly sandboxes: Sandboxes;
+  readonly limits: CreateLimits;
+  listProfiles(): Promise<readonly ProfileInfo[]>;
+  engine?(): EngineInfo | undefined;
+  /** Longest silence in the middle of a request body; 30 s when absent. */
+  readonly bodyIdleMs?: number;
+}

@@ -1,0 +1,65 @@
+// The one catalogue of errors. HTTP statuses for the codes are in http/errors.ts only.
+
+/** Every code that an operation of the host agent can fail with. */
+export type ErrorCode =
+  /** The request makes no sense as it is. */
+  | 'invalid_argument'
+  | 'not_found'
+  /** Refused by policy. */
+  | 'forbidden'
+  | 'unauthenticated'
+  /** The resource is in a state, or held by somebody, that forbids this. */
+  | 'conflict'
+  /** Larger than a limit of the interface. */
+  | 'too_large'
+  /** The host has no memory, disk or slot for it now; try later. */
+  | 'exhausted'
+  /** Not enabled on this daemon. */
+  | 'unsupported'
+  /** Something that we depend on outside this host failed. */
+  | 'upstream'
+  /** The guest does not answer. */
+  | 'guest_unreachable'
+  /** The client left, or the daemon stops. */
+  | 'cancelled'
+  | 'internal';
+
+export type ErrorDetails = {
+  /** Which step of a longer operation failed, e.g. `boot`. */
+  readonly stage?: string;
+  /** Seconds after which another try makes sense. */
+  readonly retryAfterS?: number;
+  /** JSON-safe facts for the log, never sent to a client. */
+  readonly facts?: Readonly<Record<string, unknown>>;
+};
+
+/**
+ * A failure with a message for the caller: a lower-case sentence that says what failed, the value seen and what to do.
+ * The message must not hold secrets; `cause` and `details.facts` are for the log.
+ */
+export class AppError extends Error {
+  override readonly name = 'AppError';
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails & { cause?: unknown } = {}) {
+    const { cause, ...rest } = details;
+    super(message, cause === undefined ? undefined : { cause });
+    this.code = code;
+    this.details = rest;
+  }
+}
+
+export function isAppError(value: unknown): value is AppError {
+  return value instanceof AppError;
+}
+
+/** The thrown value as an Error. */
+export function toError(value: unknown): Error {
+  return value instanceof Error ? value : new Error(String(value));
+}
+
+/** The `code` of a system error such as ENOENT, or undefined. */
+export function errnoOf(value: unknown): string | undefined {
+  return value instanceof Error && 'code' in value && typeof value.code === 'string' ? value.code : undefined;
+}

@@ -1,0 +1,34 @@
+// Facts about processes from /proc, safe against reuse of process ids.
+import { readFileSync } from 'node:fs';
+
+/** Start time in clock ticks since boot (field 22 of stat), or undefined when there is no such process (or a zombie). */
+export function readStartTicks(pid: number): number | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  } catch {
+    return undefined;
+  }
+  // The second field is the name in parentheses and may hold anything.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19]);
+}
+
+/** Whether exactly this process still runs. */
+export function isRunning(process: { readonly pid: number; readonly startTicks: number }): boolean {
+  return readStartTicks(process.pid) === process.startTicks;
+}
+
+/** Signals exactly this process; false when it is gone. */
+export function signalProcess(
+  target: { readonly pid: number; readonly startTicks: number },
+  signal: NodeJS.Signals,
+): boolean {
+  if (!isRunning(target)) return false;
+  try {
+    process.kill(target.pid, signal);
+    return true;
+  } catch {
+    return false;
+  }
+}

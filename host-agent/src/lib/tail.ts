@@ -1,0 +1,19 @@
+// The end of a text file, for error messages.
+import { open } from 'node:fs/promises';
+
+/** The last `maxLines` lines within the last `maxBytes`, control characters removed; '' when there is no file. */
+export async function tailFile(path: string, maxLines: number, maxBytes = 16_384): Promise<string> {
+  let text: string;
+  try {
+    await using file = await open(path, 'r');
+    const { size } = await file.stat();
+    const length = Math.min(size, maxBytes);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);
+    text = buffer.toString('utf8', 0, bytesRead);
+  } catch {
+    return '';
+  }
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a guest's console may hold any, and ends up on terminals
+  const clean = text.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, '').replace(/[\x00-\x08\x0b-\x1f\x7f]/g, '');
+  return clean.trimEnd().split('\n').slice(-maxLines).join('\n');
+}

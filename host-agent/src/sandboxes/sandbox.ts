@@ -1,0 +1,107 @@
+// One sandbox that exists: its state, its VM, its guest, its end.
+import type { Logger } from 'pino';
+import type { Vm } from '../engines/engine.ts';
+import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
+import type { Guest } from '../guest/guest.ts';
+import type { Profile } from '../images/profiles.ts';
+import { AppError } from '../lib/errors.ts';
+import { Lifetime } from './lifetime.ts';
+import type { SandboxPaths } from './paths.ts';
+import type { SandboxRecord } from './record.ts';
+import type { ExecRequest } from './sandboxes.ts';
+import { checkTransition, type SandboxState } from './states.ts';
+import type { SandboxInfo } from './types.ts';
+
+export type SandboxParts = {
+  readonly id: string;
+  readonly record: SandboxRecord;
+  readonly paths: SandboxPaths;
+  readonly profile: Pick<Profile, 'env' | 'workdir'>;
+  readonly vm: Vm;
+  readonly guest: Guest;
+  readonly log: Logger;
+};
+
+export class Sandbox {
+  readonly id: string;
+  readonly record: SandboxRecord;
+  readonly paths: SandboxPaths;
+  readonly vm: Vm;
+  readonly guest: Guest;
+  readonly #parts: SandboxParts;
+  #state: SandboxState = 'running';
+  #deletion: Promise<void> | undefined;
+  #lifetime: Lifetime | undefined;
+
+  constructor(parts: SandboxParts) {
+    this.#parts = parts;
+    this.id = parts.id;
+    this.record = parts.record;
+    this.paths = parts.paths;
+    this.vm = parts.vm;
+    this.guest = parts.guest;
+    void this.vm.exited.then((exit) => {
+      this.guest.close(new Error(exit.reason));
+      if (this.#state !== 'running') return;
+      this.#state = checkTransition(this.#state, 'failed');
+      parts.log.warn({ exit }, 'the VM of a sandbox ended by itself');
+    });
+  }
+
+  get state(): SandboxState {
+    return this.#state;
+  }
+
+  get info(): SandboxInfo {
+    const { options, createdAtMs } = this.record;
+    return {
+      id: this.id,
+      createdAt: new Date(createdAtMs),
+      memoryMib: options.memoryMib,
+      vcpus: options.vcpus,
+      profile: options.profile,
+      workdir: this.paths.dir,
+    };
+  }
+
+  /** Calls `onExpiry` when the sandbox's time is over. */
+  startLifetime(onExpiry: () => void): void {
+    const { options, createdAtMs } = this.record;
+    if (options.timeoutS > 0) this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, onExpiry);
+  }
+
+  exec(request: ExecRequest, events: ExecEvents): ExecSession {
+    this.assertAlive();
+    return this.guest.exec({ ...request, env: { ...this.#parts.profile.env, ...request.env } }, events);
+  }
+
+  /** AppError not_found when it is being deleted, internal naming the cause when its VM died. */
+  assertAlive(): void {
+    if (this.#state === 'deleting' || this.#state === 'deleted') {
+      throw new AppError('not_found', `sandbox ${this.id} does not exist; it was deleted`);
+    }
+    const reason = this.vm.exit?.reason;
+    if (reason !== undefined) {
+      throw new AppError('internal', `sandbox ${this.id} is dead: ${reason}; delete it and create another`);
+    }
+  }
+
+  /** Ends everything it has with `removeRest` last; the same promise for every caller. A failed deletion can be tried again. */
+  delete(removeRest: () => Promise<void>): Promise<void> {
+    this.#deletion ??= this.#delete(removeRest).catch((error) => {
+      this.#deletion = undefined;
+      throw error;
+    });
+    return this.#deletion;
+  }
+
+  async #delete(removeRest: () => Promise<void>): Promise<void> {
+    if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
+    this.#lifetime?.end();
+    this.guest.close(new Error(`sandbox ${this.id} was deleted`));
+    // Nothing in it is worth a grace: its disk and memory go with it.
+    await this.vm.kill();
+    await removeRest();
+    this.#state = checkTransition(this.#state, 'deleted');
+  }
+}

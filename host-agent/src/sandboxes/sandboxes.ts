@@ -1,0 +1,25 @@
+// The face of this room: everything a caller can do with sandboxes.
+import type { ExecEvents, ExecSession, ExecSpec } from '../guest/exec-types.ts';
+import type { CreateSandboxOptions, SandboxInfo } from './types.ts';
+
+/** An exec as a client asks for it; the sandbox's environment is joined with `env`. */
+export type ExecRequest = Omit<ExecSpec, 'env'> & { readonly env: Readonly<Record<string, string>> };
+
+export interface Sandboxes {
+  /**
+   * Boots a sandbox; resolves once its guest agent answered. Cancelled by `signal`, with everything rolled back.
+   * AppError: invalid_argument (unknown profile, bounds), exhausted, internal with the stage and the last log lines.
+   */
+  create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo>;
+  /** Oldest first. */
+  list(): SandboxInfo[];
+  /** AppError not_found. */
+  get(id: string): SandboxInfo;
+  /** Resolves when nothing of it is left. AppError not_found. */
+  delete(id: string): Promise<void>;
+  /**
+   * Starts a command. AppError not_found, guest_unreachable (also for a VM that died, naming the cause). Failures of
+   * the command itself are its exit event.
+   */
+  exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession;
+}

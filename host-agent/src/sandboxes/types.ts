@@ -1,0 +1,50 @@
+// What a sandbox is to the rest of the host agent.
+
+export type CreateSandboxOptions = {
+  readonly profile?: string | undefined;
+  readonly vcpus?: number | undefined;
+  readonly memoryMib?: number | undefined;
+  /** Size of the writable layer. */
+  readonly diskBytes?: number | undefined;
+  /** Seconds of life; 0 or absent is no limit. */
+  readonly timeoutS?: number | undefined;
+  readonly bootArgs?: string | undefined;
+};
+
+/** Every default filled in and every bound checked. */
+export type ResolvedSandboxOptions = {
+  readonly profile: string;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly diskBytes: number;
+  readonly timeoutS: number;
+  readonly bootArgs: string;
+};
+
+/** What a create request gets that leaves a field out. */
+export type SandboxDefaults = {
+  readonly profile: string;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly diskBytes: number;
+};
+
+/** The daemon's own bounds, within those of the interface. */
+export type SandboxLimits = {
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly diskBytes: number;
+  /** Sandboxes that may exist at once. */
+  readonly sandboxes: number;
+};
+
+/** The public picture of a sandbox. */
+export type SandboxInfo = {
+  readonly id: string;
+  readonly createdAt: Date;
+  readonly memoryMib: number;
+  readonly vcpus: number;
+  readonly profile: string;
+  /** The sandbox's directory on the host. */
+  readonly workdir: string;
+};

@@ -1,0 +1,128 @@
+// Sandboxes without virtual machines: what each test makes of create and exec, and a record of what was asked.
+import { EventEmitter } from 'node:events';
+import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
+import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { newId } from '../../host-agent/src/lib/ids.ts';
+import type { ExecRequest, Sandboxes } from '../../host-agent/src/sandboxes/sandboxes.ts';
+import type { CreateSandboxOptions, SandboxInfo } from '../../host-agent/src/sandboxes/types.ts';
+
+export type Script = (exec: FakeExec) => void;
+
+/** One exec as a test sees it from the guest's side. */
+export class FakeExec extends EventEmitter implements ExecSession {
+  readonly request: ExecRequest;
+  readonly events: ExecEvents;
+  readonly calls: string[] = [];
+  readonly stdin: Buffer[] = [];
+  consumedBytes = 0;
+  sentBytes = 0;
+  isStdinFull = false;
+  isCancelled = false;
+
+  constructor(request: ExecRequest, events: ExecEvents) {
+    super();
+    this.request = request;
+    this.events = events;
+  }
+
+  output(stream: 'stdout' | 'stderr', data: string | Buffer): void {
+    const chunk = Buffer.from(data);
+    this.sentBytes += chunk.length;
+    this.events.output(stream, chunk);
+  }
+
+  exit(outcome: Partial<ExecOutcome> = {}): void {
+    this.events.exit({ exitCode: 0, durationMs: 1, ...outcome });
+  }
+
+  get stdinText(): string {
+    return Buffer.concat(this.stdin).toString();
+  }
+
+  consumed(bytes: number): void {
+    this.consumedBytes += bytes;
+    this.emit('consumed', bytes);
+  }
+
+  write(chunk: Uint8Array): boolean {
+    this.stdin.push(Buffer.from(chunk));
+    this.emit('stdin');
+    return !this.isStdinFull;
+  }
+
+  closeStdin(): void {
+    this.calls.push('closeStdin');
+    this.emit('closeStdin');
+  }
+
+  signal(name: string): void {
+    this.calls.push(`signal ${name}`);
+  }
+
+  resize(size: { cols: number; rows: number }): void {
+    this.calls.push(`resize ${size.cols}x${size.rows}`);
+  }
+
+  cancel(): void {
+    this.isCancelled = true;
+    this.calls.push('cancel');
+    this.emit('cancel');
+  }
+}
+
+export class FakeSandboxes implements Sandboxes {
+  readonly created: CreateSandboxOptions[] = [];
+  readonly execs: FakeExec[] = [];
+  readonly #infos = new Map<string, SandboxInfo>();
+  onCreate: (options: CreateSandboxOptions, signal?: AbortSignal) => Promise<void> = async () => {};
+  onDelete: (id: string) => Promise<void> = async () => {};
+  script: Script = (exec) => {
+    exec.events.started?.(7);
+    exec.exit();
+  };
+
+  add(): SandboxInfo {
+    const id = newId('sbx');
+    const info = {
+      id,
+      createdAt: new Date('2024-05-06T07:08:09.010Z'),
+      memoryMib: 512,
+      vcpus: 1,
+      profile: 'base',
+      workdir: `/data/sandboxes/${id}`,
+    };
+    this.#infos.set(id, info);
+    return info;
+  }
+
+  async create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
+    this.created.push(options);
+    await this.onCreate(options, signal);
+    return this.add();
+  }
+
+  list(): SandboxInfo[] {
+    return [...this.#infos.values()];
+  }
+
+  get(id: string): SandboxInfo {
+    const info = this.#infos.get(id);
+    if (info === undefined) throw new AppError('not_found', `sandbox ${id} does not exist`);
+    return info;
+  }
+
+  async delete(id: string): Promise<void> {
+    this.get(id);
+    await this.onDelete(id);
+    this.#infos.delete(id);
+  }
+
+  exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession {
+    this.get(id);
+    const exec = new FakeExec(request, events);
+    this.execs.push(exec);
+    // As on the real channel, nothing happens before the caller has the session.
+    queueMicrotask(() => this.script(exec));
+    return exec;
+  }
+}

@@ -1,0 +1,318 @@
+// Interactive exec: the connection taken over from HTTP, byte by byte, and the WebSocket.
+import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/proto';
+import t, { type Test } from 'tap';
+import { WebSocket } from 'ws';
+import type { FakeExec } from './fake-sandboxes.ts';
+import { decodeFrames, RawClient, type Served, serve, summarize, until } from './support.ts';
+
+const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
+const BODY = '{"cmd":["cat"]}';
+
+/** A guest's `cat`: echoes stdin, exits when that is closed. */
+function cat(exec: FakeExec): void {
+  exec.events.started?.(1);
+  let echoed = 0;
+  const echo = () => {
+    for (; echoed < exec.stdin.length; echoed++) exec.output('stdout', exec.stdin[echoed]!);
+  };
+  exec.on('stdin', echo);
+  echo();
+  exec.on('closeStdin', () => exec.exit({ exitCode: 4 }));
+  if (exec.calls.includes('closeStdin')) exec.exit({ exitCode: 4 });
+  exec.on('cancel', () => exec.exit({ exitCode: -1, signal: 'SIGKILL' }));
+}
+
+async function serveCat(t: Test, changes = {}): Promise<Served & { id: string }> {
+  const served = await serve(t, changes);
+  served.sandboxes.script = cat;
+  return { ...served, id: served.sandboxes.add().id };
+}
+
+const stdin = (text: string) => encodeExecFrame(EXEC_FRAME.stdin, Buffer.from(text));
+const stdinClose = encodeExecFrame(EXEC_FRAME.stdinClose, Buffer.alloc(0));
+const json = (type: number, value: unknown) => encodeExecFrame(type, Buffer.from(JSON.stringify(value)));
+
+function head(id: string, more = `Content-Length: ${BODY.length}\r\n`): string {
+  return `POST /sandboxes/${id}/exec?stdin=1 HTTP/1.1\r\nHost: x\r\n${more}\r\n`;
+}
+
+function readReply(t: Test, client: RawClient) {
+  t.equal(client.text.slice(0, REPLY.length), REPLY, 'the reply is exact');
+  return summarize(decodeFrames(client.received.subarray(REPLY.length)));
+}
+
+t.test('everything in one packet', async (t) => {
+  const { port, id, sandboxes } = await serveCat(t);
+  const client = new RawClient(t, port);
+  client.write(Buffer.concat([Buffer.from(head(id) + BODY), stdin('hello '), stdin('there'), stdinClose]));
+  await client.ended();
+  t.match(readReply(t, client), { stdout: 'hello there', stderr: '', result: { exit_code: 4 } });
+  t.equal(sandboxes.execs[0]!.request.hasStdin, true);
+  t.same(sandboxes.execs[0]!.calls, ['closeStdin']);
+});
+
+t.test('byte by byte, and cut at every place', async (t) => {
+  const { port, id } = await serveCat(t);
+  const bytes = Buffer.concat([Buffer.from(head(id) + BODY), stdin('abc'), stdinClose]);
+  const slow = new RawClient(t, port);
+  for (const byte of bytes) {
+    slow.write(Uint8Array.of(byte));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await slow.ended();
+  t.match(readReply(t, slow), { stdout: 'abc', result: { exit_code: 4 } });
+  for (let cut = 1; cut < bytes.length; cut += 3) {
+    const client = new RawClient(t, port);
+    client.write(bytes.subarray(0, cut));
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    client.write(bytes.subarray(cut));
+    await client.ended();
+    t.match(readReply(t, client), { stdout: 'abc', result: { exit_code: 4 } }, `cut at ${cut}`);
+  }
+});
+
+t.test('chunked bodies, trailers and 100-continue', async (t) => {
+  const { port, id } = await serveCat(t);
+  const chunked = `5;x=y\r\n${BODY.slice(0, 5)}\r\nA\r\n${BODY.slice(5)}\r\n0\r\nTrailer: 1\r\n\r\n`;
+  const bytes = Buffer.concat([
+    Buffer.from(head(id, 'Transfer-Encoding: chunked\r\n') + chunked),
+    stdin('x'),
+    stdinClose,
+  ]);
+  for (let cut = 1; cut < bytes.length; cut += 5) {
+    const client = new RawClient(t, port);
+    client.write(bytes.subarray(0, cut));
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    client.write(bytes.subarray(cut));
+    await client.ended();
+    t.match(readReply(t, client), { stdout: 'x', result: { exit_code: 4 } }, `cut at ${cut}`);
+  }
+  const polite = new RawClient(t, port);
+  polite.write(head(id, `Content-Length: ${BODY.length}\r\nExpect: 100-continue\r\n`));
+  await until(() => polite.text === 'HTTP/1.1 100 Continue\r\n\r\n', 'the interim answer');
+  polite.write(Buffer.concat([Buffer.from(BODY), stdinClose]));
+  await polite.ended();
+  t.match(polite.text.slice(25), REPLY);
+});
+
+t.test('connections that were used before, and upgrade headers', async (t) => {
+  const { port, id } = await serveCat(t);
+  const client = new RawClient(t, port);
+  client.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+  await until(() => client.text.endsWith('{"status":"ok"}'), 'the first answer');
+  const first = client.received.length;
+  client.write(Buffer.concat([Buffer.from(head(id) + BODY), stdin('again'), stdinClose]));
+  await client.ended();
+  client.received = client.received.subarray(first);
+  t.match(readReply(t, client), { stdout: 'again', result: { exit_code: 4 } });
+
+  const pipelined = new RawClient(t, port);
+  const healthz = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
+  pipelined.write(Buffer.concat([Buffer.from(healthz + head(id) + BODY), stdin('p'), stdinClose]));
+  await pipelined.ended();
+  t.match(
+    pipelined.text,
+    /^HTTP\/1.1 200 OK\r\n.*"ok"\}HTTP\/1.1 200 OK\r\nContent-Type: application\/octet/s,
+  );
+
+  const upgrade = new RawClient(t, port);
+  const headers = `Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: ${BODY.length}\r\n`;
+  upgrade.write(Buffer.concat([Buffer.from(head(id, headers) + BODY), stdinClose]));
+  await upgrade.ended();
+  t.match(readReply(t, upgrade), { result: { exit_code: 4 } });
+});
+
+t.test('signals and sizes arrive, unknown and broken frames are ignored', async (t) => {
+  const { port, id, sandboxes } = await serveCat(t);
+  const client = new RawClient(t, port);
+  client.write(
+    Buffer.concat([
+      Buffer.from(head(id) + BODY),
+      json(EXEC_FRAME.signal, { signal: 'SIGINT' }),
+      json(EXEC_FRAME.resize, { cols: 100, rows: 30 }),
+      json(EXEC_FRAME.resize, { cols: 0, rows: 'x' }),
+      json(EXEC_FRAME.signal, 7),
+      encodeExecFrame(EXEC_FRAME.resize, Buffer.from('{')),
+      encodeExecFrame(200, Buffer.from('what')),
+      encodeExecFrame(EXEC_FRAME.stdout, Buffer.from('not yours')),
+      stdinClose,
+    ]),
+  );
+  await client.ended();
+  t.same(sandboxes.execs[0]!.calls, ['signal SIGINT', 'resize 100x30', 'closeStdin']);
+  t.match(readReply(t, client), { stdout: '', result: { exit_code: 4 } });
+});
+
+t.test('a client that half-closes, leaves or breaks the framing ends its command', async (t) => {
+  const { port, id, sandboxes } = await serveCat(t);
+  const half = new RawClient(t, port);
+  half.write(Buffer.concat([Buffer.from(head(id) + BODY), stdin('a')]));
+  await until(() => half.text.endsWith('a'), 'the echo');
+  half.socket.end();
+  await half.ended();
+  t.match(readReply(t, half), { stdout: 'a', result: { exit_code: -1, signal: 'SIGKILL' } });
+
+  const gone = new RawClient(t, port);
+  gone.write(Buffer.concat([Buffer.from(head(id) + BODY), stdin('a')]));
+  await until(() => gone.text.endsWith('a'), 'the echo');
+  gone.socket.resetAndDestroy();
+  await until(() => sandboxes.execs[1]?.isCancelled === true, 'the end of the command');
+
+  const broken = new RawClient(t, port);
+  broken.write(Buffer.concat([Buffer.from(head(id) + BODY), Buffer.from([4, 0, 0, 0, 0, 1, 0, 1])]));
+  await broken.ended();
+  t.match(readReply(t, broken), { result: { exit_code: -1, error: /frame of 65537 bytes is over 65536/ } });
+  t.equal(sandboxes.execs[2]!.isCancelled, true);
+});
+
+t.test('a full stdin holds the client back', async (t) => {
+  const { port, id, sandboxes } = await serve(t).then((served) => ({
+    ...served,
+    id: served.sandboxes.add().id,
+  }));
+  sandboxes.script = (exec) => {
+    exec.isStdinFull = true;
+    exec.events.started?.(1);
+  };
+  const client = new RawClient(t, port);
+  client.write(head(id) + BODY);
+  const block = stdin('x'.repeat(65_536));
+  let isFull = false;
+  for (let i = 0; i < 1000 && !isFull; i++) {
+    isFull = !client.socket.write(block);
+    if (isFull)
+      await Promise.race([new Promise((resolve) => client.socket.once('drain', resolve)), sleep(200)]);
+    isFull = client.socket.writableNeedDrain;
+  }
+  t.ok(isFull, 'the client is held back');
+  const exec = sandboxes.execs[0]!;
+  const heldAt = exec.stdin.length;
+  exec.isStdinFull = false;
+  exec.events.drain?.();
+  await until(() => exec.stdin.length > heldAt, 'more stdin');
+});
+
+t.test('what cannot start is an ordinary answer', async (t) => {
+  const { port, id } = await serveCat(t, { bodyIdleMs: 50 });
+  const cases: [string, number, RegExp][] = [
+    [head('sbx_bad') + BODY, 400, /^sandbox id "sbx_bad" is malformed/],
+    [head('sbx_0123456789abc') + BODY, 404, /does not exist/],
+    [`${head(id, 'Content-Length: 2\r\n')}{}`, 400, /^cmd must be/],
+    [head(id, ''), 400, /^cmd must be/],
+    [head(id, 'Content-Length: 1048577\r\n'), 413, /over 1048576/],
+    [`${head(id, 'Transfer-Encoding: chunked\r\n')}100001\r\n`, 413, /over 1048576/],
+    [`${head(id, 'Transfer-Encoding: chunked\r\n')}zz\r\n`, 400, /chunk size is not hexadecimal/],
+    [head(id), 408, /stopped for 50 ms/],
+  ];
+  for (const [bytes, status, pattern] of cases) {
+    const client = new RawClient(t, port);
+    client.write(bytes);
+    await client.ended();
+    const [start = '', body = ''] = client.text.split('\r\n\r\n');
+    t.match(start, `HTTP/1.1 ${status} `, bytes.slice(-40));
+    t.match(start, /connection: close/i);
+    t.match(start, /x-request-id: req_/i);
+    t.match(JSON.parse(body).error, pattern);
+  }
+});
+
+/** A WebSocket client that collects what it gets. */
+function openSocket(t: Test, port: number, path: string, options = {}) {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, options);
+  const received: Buffer[] = [];
+  socket.on('message', (data: Buffer) => void received.push(data));
+  const closed = new Promise<{ code: number; reason: string }>((resolve) => {
+    socket.on('close', (code, reason) => resolve({ code, reason: reason.toString() }));
+  });
+  const refused = new Promise<{ status: number | undefined; headers: object }>((resolve) => {
+    socket.on('unexpected-response', (_request, response) => {
+      resolve({ status: response.statusCode, headers: response.headers });
+      socket.terminate();
+    });
+  });
+  socket.on('error', () => {});
+  t.teardown(() => socket.terminate());
+  const opened = new Promise((resolve) => socket.on('open', resolve));
+  return { socket, opened, closed, refused, frames: () => decodeFrames(Buffer.concat(received)) };
+}
+
+t.test('a WebSocket carries the same frames, split and packed anyhow', async (t) => {
+  const { port, id } = await serveCat(t);
+  for (const first of [BODY, Buffer.from(BODY)]) {
+    const client = openSocket(t, port, `/sandboxes/${id}/exec`);
+    await client.opened;
+    client.socket.send(first);
+    const bytes = Buffer.concat([stdin('ab'), stdin('cd'), stdinClose]);
+    for (const byte of bytes.subarray(0, 11)) client.socket.send(Uint8Array.of(byte));
+    client.socket.send(bytes.subarray(11));
+    t.same(await client.closed, { code: 1000, reason: '' });
+    t.match(summarize(client.frames()), { stdout: 'abcd', result: { exit_code: 4 } });
+  }
+});
+
+t.test('WebSockets that go wrong are closed with the code that says how', async (t) => {
+  const { port, id, sandboxes } = await serveCat(t);
+  const path = `/sandboxes/${id}/exec`;
+  const closeOf = async (...messages: (string | Buffer)[]) => {
+    const client = openSocket(t, port, path);
+    await client.opened;
+    for (const message of messages) client.socket.send(message);
+    return client.closed;
+  };
+  t.match(await closeOf('{"cmd":[]}'), { code: 1008, reason: /^cmd must be/ });
+  t.match(await closeOf('{'), { code: 1008, reason: /not valid JSON/ });
+  t.match(await closeOf(''), { code: 1008, reason: /^cmd must be/ });
+  t.match(await closeOf(BODY, 'text'), { code: 1003, reason: /only binary/ });
+  t.match(await closeOf(Buffer.alloc(2 ** 20 + 1)), { code: 1009 });
+  t.match(await closeOf(BODY, Buffer.alloc(2 ** 20 + 1)), { code: 1009 });
+  await until(() => sandboxes.execs.every(({ isCancelled }) => isCancelled), 'the end of every command');
+  const leaver = openSocket(t, port, path);
+  await leaver.opened;
+  leaver.socket.send(BODY);
+  await until(() => sandboxes.execs.length === 3, 'the command');
+  leaver.socket.terminate();
+  await until(() => sandboxes.execs[2]!.isCancelled, 'its end');
+  sandboxes.exec = () => {
+    throw new Error('internal detail');
+  };
+  t.match(await closeOf(BODY), { code: 1011, reason: 'internal error' });
+});
+
+t.test('WebSocket requests that cannot be served get an ordinary answer', async (t) => {
+  const { port, id } = await serveCat(t);
+  const refusal = (path: string, options = {}) => openSocket(t, port, path, options).refused;
+  t.match(await refusal('/sandboxes/sbx_bad/exec'), { status: 400 });
+  t.match(await refusal('/sandboxes/sbx_0123456789abc/exec'), { status: 404 });
+  t.match(await refusal('/healthz'), { status: 200 });
+  t.match(await refusal(`/sandboxes/${id}/exec`, { origin: 'http://evil.example' }), { status: 403 });
+  const same = openSocket(t, port, `/sandboxes/${id}/exec`, { origin: `http://127.0.0.1:${port}` });
+  await same.opened;
+  const bad = new RawClient(t, port);
+  const upgrade =
+    'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n';
+  bad.write(`GET /sandboxes/${id}/exec HTTP/1.1\r\nHost: x\r\n${upgrade}\r\n`);
+  await bad.ended();
+  t.match(bad.text, /^HTTP\/1.1 400 .*\{"error":"/s);
+});
+
+t.test('draining waits for interactive commands, closing ends them', async (t) => {
+  const { server, port, id, sandboxes } = await serveCat(t);
+  const client = openSocket(t, port, `/sandboxes/${id}/exec`);
+  await client.opened;
+  client.socket.send(BODY);
+  await until(() => sandboxes.execs.length === 1, 'the command');
+  let isDrained = false;
+  const drained = server.drain(60).then(() => {
+    isDrained = true;
+  });
+  await sleep(20);
+  t.equal(isDrained, false);
+  await drained;
+  await server.close();
+  t.equal((await client.closed).code, 1006);
+  await until(() => sandboxes.execs[0]!.isCancelled, 'the end of the command');
+});
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

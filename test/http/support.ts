@@ -1,0 +1,134 @@
+// The app over fake sandboxes, with and without a socket.
+import { connect, type Socket } from 'node:net';
+import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder } from '@sandboxd/proto';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
+import type { HttpServices } from '../../host-agent/src/http/services.ts';
+import { FakeSandboxes } from './fake-sandboxes.ts';
+
+export const UNKNOWN_ID = 'sbx_0123456789abc';
+export const LIMITS = { vcpus: 32, memoryMib: 65_536, diskBytes: 2 ** 40 };
+
+export type LogLine = { readonly [key: string]: unknown };
+export type Fixture = { app: HttpApp; sandboxes: FakeSandboxes; lines: LogLine[] };
+
+export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
+  const lines: LogLine[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const sandboxes = new FakeSandboxes();
+  const app = createHttpApp({
+    log,
+    sandboxes,
+    limits: LIMITS,
+    listProfiles: async () => [
+      {
+        name: 'base',
+        isDefault: true,
+        digest: 'ab12',
+        env: { LANG: 'C.UTF-8' },
+        workdir: '/',
+        sizeBytes: 1024,
+        packages: { bash: '5.2' },
+      },
+    ],
+    ...changes,
+  });
+  return { app, sandboxes, lines };
+}
+
+export type Answer = { status: number; body: unknown; error: string; headers: Headers };
+
+/** One request without a socket. `error` is the body's, or empty. */
+export async function ask(
+  app: HttpApp,
+  method: string,
+  path: string,
+  body?: RequestInit['body'],
+): Promise<Answer> {
+  const response = await app.request(path, {
+    method,
+    ...(body === undefined ? {} : { body, duplex: 'half' }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.startsWith('application/json');
+  const value = isJson && text !== '' ? JSON.parse(text) : text;
+  return { status: response.status, body: value, error: value?.error ?? '', headers: response.headers };
+}
+
+export function decodeFrames(bytes: Uint8Array): ExecFrame[] {
+  const decoder = new ExecFrameDecoder();
+  const frames = decoder.push(bytes);
+  if (!decoder.isAtBoundary) throw new Error('a frame is truncated');
+  return frames;
+}
+
+/** Output joined by stream, and the parsed result. */
+export function summarize(frames: readonly ExecFrame[]) {
+  const textOf = (type: number) =>
+    Buffer.concat(frames.filter((frame) => frame.type === type).map(({ payload }) => payload)).toString();
+  const last = frames.at(-1);
+  const result = last?.type === EXEC_FRAME.exit ? JSON.parse(last.payload.toString()) : undefined;
+  return { stdout: textOf(EXEC_FRAME.stdout), stderr: textOf(EXEC_FRAME.stderr), result };
+}
+
+export type Served = Fixture & { server: HttpServer; port: number; url: string };
+
+/** The app on a free loopback port; closed at the test's end. */
+export async function serve(
+  t: Test,
+  changes: Partial<HttpServices> & { headersTimeoutMs?: number } = {},
+): Promise<Served> {
+  const fixture = makeApp(changes);
+  const log = pino({ level: 'silent' });
+  const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000 } = changes;
+  const server = new HttpServer({ app: fixture.app, log, bodyIdleMs, headersTimeoutMs });
+  const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
+  t.teardown(() => server.close());
+  return { ...fixture, server, port, url: `http://127.0.0.1:${port}` };
+}
+
+/** A raw connection that collects what it gets. */
+export class RawClient {
+  readonly socket: Socket;
+  received: Buffer = Buffer.alloc(0);
+  isEnded = false;
+
+  constructor(t: Test, port: number) {
+    this.socket = connect({ host: '127.0.0.1', port, noDelay: true, allowHalfOpen: true });
+    this.socket.on('data', (bytes: Buffer) => {
+      this.received = Buffer.concat([this.received, bytes]);
+    });
+    this.socket.on('end', () => {
+      this.isEnded = true;
+    });
+    this.socket.on('error', () => {
+      this.isEnded = true;
+    });
+    this.socket.on('close', () => {
+      this.isEnded = true;
+    });
+    t.teardown(() => this.socket.destroy());
+  }
+
+  get text(): string {
+    return this.received.toString('latin1');
+  }
+
+  write(data: string | Uint8Array): void {
+    this.socket.write(data);
+  }
+
+  ended(): Promise<void> {
+    return until(() => this.isEnded, 'the end of the connection');
+  }
+}
+
+/** Resolves once `isTrue`; rejects after 5 s naming what was waited for. */
+export async function until(isTrue: () => boolean, what: string): Promise<void> {
+  const deadline = Date.now() + 5000;
+  while (!isTrue()) {
+    if (Date.now() > deadline) throw new Error(`timed out waiting for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}

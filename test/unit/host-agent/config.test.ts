@@ -1,0 +1,172 @@
+// Configuration: sources and their precedence, what is refused and how, help and printing.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  ConfigError,
+  type LoadedConfig,
+  loadConfig,
+  renderConfig,
+  renderHelp,
+} from '../../../host-agent/src/config/index.ts';
+import { formatListen, parseBytes, parseListen } from '../../../host-agent/src/config/values.ts';
+
+const ENGINES = ['first', 'second'];
+const dir = mkdtempSync(join(tmpdir(), 'config-test-'));
+t.teardown(() => rmSync(dir, { recursive: true }));
+
+function load(argv: string[], env: Record<string, string> = {}): LoadedConfig {
+  const loaded = loadConfig({ argv, env, engineNames: ENGINES });
+  if (!('config' in loaded)) throw new Error(`asked for ${loaded.command}`);
+  return loaded;
+}
+
+function problems(argv: string[], env: Record<string, string> = {}): readonly string[] {
+  try {
+    load(argv, env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+function file(content: unknown): string {
+  const path = join(dir, 'config.json');
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+  return path;
+}
+
+t.test('defaults are the documented ones', async (t) => {
+  t.match(load([]).config, {
+    listen: { host: '127.0.0.1', port: 7878 },
+    dataDir: '/var/lib/sandboxd',
+    runDir: '/run/sandboxd',
+    engine: 'auto',
+    defaults: { profile: 'base', vcpus: 1, memoryMib: 512, diskBytes: 4 * 2 ** 30 },
+    limits: { vcpus: 32, memoryMib: 65_536 },
+    drainTimeoutMs: 30_000,
+    log: { level: 'info', format: 'auto' },
+  });
+});
+
+t.test('flags go before the environment, that before the file, that before defaults', async (t) => {
+  const path = file({ max_vcpus: 4, max_memory_mib: 1024, default_memory_mib: 256, listen: '[::1]:1' });
+  const env = { SANDBOXD_MAX_VCPUS: '8', SANDBOXD_MAX_MEMORY_MIB: '2048', HOME: '/root' };
+  const { config } = load(['--config', path, '--max-vcpus=16', '--log-level', 'debug'], env);
+  t.match(config.limits, { vcpus: 16, memoryMib: 2048 });
+  t.match(config.defaults, { memoryMib: 256, vcpus: 1 });
+  t.same(config.listen, { host: '::1', port: 1 });
+  t.equal(config.log.level, 'debug');
+  t.equal(
+    load([], { SANDBOXD_CONFIG: path }).config.limits.vcpus,
+    4,
+    'the file may come from the environment',
+  );
+  t.equal(load(['--max-vcpus', '2', '--max-vcpus', '3']).config.limits.vcpus, 3, 'the last flag wins');
+});
+
+t.test('every problem names its place, the value and what is allowed', async (t) => {
+  const path = file({ max_vcpus: '4', log_format: 'xml', nope: 1, max_disk_bytes: true });
+  t.same(problems(['--config', path, '--drain-timeout-s=soon'], { SANDBOXD_ENGINE: 'third' }), [
+    `config file ${path}, key "nope": no such setting; known are ${Object.keys(load([]).values).join(', ')}`,
+    'environment variable SANDBOXD_ENGINE: got "third", expected one of auto, first, second',
+    `config file ${path}, key "max_vcpus": got "4", expected an integer from 1 to 32`,
+    `config file ${path}, key "max_disk_bytes": got true, expected bytes from 64 MiB to 16 TiB, as a number or such as 4GiB`,
+    'flag --drain-timeout-s: got "soon", expected an integer from 0 to 3600',
+    `config file ${path}, key "log_format": got "xml", expected one of auto, json, pretty`,
+  ]);
+  const cases: [string[], RegExp][] = [
+    [['--max-vcpus', '33'], /^flag --max-vcpus: got 33, expected an integer from 1 to 32$/],
+    [['--max-vcpus', '1.5'], /got "1.5"/],
+    [['--max-vcpus='], /got ""/],
+    [['--max-vcpus'], /^flag --max-vcpus: a value is missing/],
+    [['--nope', '1'], /^flag --nope: no such flag; `sandboxd --help`/],
+    [['serve'], /^argument "serve": nothing is expected here/],
+    [['--data-dir='], /^flag --data-dir: got "", expected an absolute path$/],
+    [['--default-profile', '../x'], /^flag --default-profile: got "..\/x", expected a profile name/],
+    [['--listen', '7878'], /^flag --listen: got "7878", expected host:port/],
+    [['--listen', '127.0.0.1:65536'], /expected host:port/],
+    [['--config', '/nonexistent'], /^config file \/nonexistent: cannot be read as JSON: no such file$/],
+    [['--config', file('{,}')], /cannot be read as JSON: /],
+    [['--config', file('[]')], /must hold one JSON object/],
+  ];
+  for (const [argv, pattern] of cases) t.match(problems(argv)[0], pattern, argv.join(' '));
+});
+
+t.test('rules that take more than one value', async (t) => {
+  for (const host of ['0.0.0.0', '[::]', '10.0.0.1', 'example.org', '128.0.0.1']) {
+    t.match(
+      problems(['--listen', `${host}:80`])[0],
+      /can be reached from other machines.*no keys.*listen on 127/,
+    );
+  }
+  for (const host of ['127.0.0.1', '127.8.9.1', '[::1]', 'localhost']) {
+    t.same(problems(['--listen', `${host}:0`]), [], host);
+  }
+  t.match(problems(['--run-dir', `/${'x'.repeat(63)}`])[0], /run_dir|--run-dir.*64 bytes long.*at most 63/);
+  t.same(problems(['--run-dir', `/${'x'.repeat(62)}`]), []);
+  t.match(
+    problems(['--default-vcpus', '8'], { SANDBOXD_MAX_VCPUS: '4' })[0],
+    /^flag --default-vcpus: 8 is above max_vcpus, which is 4/,
+  );
+  t.same(problems(['--max-memory-mib', '256']), [], 'a default nobody chose follows the limit');
+});
+
+t.test('values have the forms that people write', async (t) => {
+  t.equal(
+    load(['--max-disk-bytes', '128MiB', '--default-disk-bytes=67108864']).config.limits.diskBytes,
+    2 ** 27,
+  );
+  t.same(['4GiB', '4g', '4 GB', '1024', '512M', '1t', '', '4X', '-1', '1.5G'].map(parseBytes), [
+    2 ** 32,
+    2 ** 32,
+    2 ** 32,
+    1024,
+    2 ** 29,
+    2 ** 40,
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  t.equal(load(['--data-dir', 'here']).config.dataDir, `${process.cwd()}/here`);
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.ipV4(),
+        fc.ipV6().filter((ip) => !ip.includes('%')),
+      ),
+      fc.nat(65_535),
+      (host, port) => {
+        const parsed = parseListen(formatListen({ host, port }));
+        return parsed?.host === host && parsed.port === port;
+      },
+    ),
+  );
+});
+
+t.test('unknown variables of our prefix are only warned of', async (t) => {
+  const { warnings } = load([], { SANDBOXD_SERVICE_HOST: '10.0.0.1', SANDBOXDX: '1' });
+  t.same(warnings, ['environment variable SANDBOXD_SERVICE_HOST is no setting and is ignored']);
+});
+
+t.test('help, version and the printed configuration', async (t) => {
+  t.equal(
+    loadConfig({ argv: ['--max-vcpus', 'x', '--help'], env: {}, engineNames: ENGINES }).command,
+    'help',
+  );
+  t.equal(loadConfig({ argv: ['--version'], env: {}, engineNames: ENGINES }).command, 'version');
+  const help = renderHelp(ENGINES);
+  for (const key of Object.keys(load([]).values)) t.match(help, `--${key.replaceAll('_', '-')} <`);
+  t.match(help, /--engine <auto\|first\|second> .*\(auto\)/);
+  t.match(help, /--default-disk-bytes <bytes> .*\(4 GiB\)/);
+  const argv = ['--print-config', '--listen', '[::1]:9', '--kernel', '/k', '--max-disk-bytes', '1TiB'];
+  const printed = loadConfig({ argv, env: {}, engineNames: ENGINES });
+  t.equal(printed.command, 'print-config');
+  if (!('values' in printed)) return;
+  const again = load(['--config', file(renderConfig(printed.values))]);
+  t.same(again.config, printed.config, 'what is printed can be read again');
+});

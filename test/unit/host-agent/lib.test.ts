@@ -1,0 +1,126 @@
+// Small parts of the host agent: the log, the directory lock, the finder of JSON errors, the collector of bodies.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import { findJsonError } from '../../../host-agent/src/http/input/json-error.ts';
+import { BodyCollector } from '../../../host-agent/src/http/server/chunked-body.ts';
+import { lockDirectory } from '../../../host-agent/src/lib/instance-lock.ts';
+import { createLogger } from '../../../host-agent/src/lib/logger.ts';
+
+t.test('log lines are JSON, or readable when asked for', async (t) => {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const json = createLogger({ level: 'info', format: 'json', destination });
+  json.debug('not shown');
+  json
+    .child({ requestId: 'r1', sandbox: 's1' })
+    .error({ err: new Error('outer', { cause: new Error('inner') }) }, 'bad');
+  t.equal(lines.length, 1);
+  const line = JSON.parse(lines[0]!);
+  t.match(line, { level: 'error', requestId: 'r1', sandbox: 's1', msg: 'bad', time: /^\d{4}-.*Z$/ });
+  t.match(line.err.message, 'outer: inner');
+});
+
+t.test('a directory is held by one at a time', async (t) => {
+  const dir = join(mkdtempSync(join(tmpdir(), 'lock-test-')), 'made/on/demand');
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const first = await lockDirectory(dir);
+  await t.rejects(lockDirectory(`${dir}/../demand`), {
+    code: 'conflict',
+    message: /is in use by another sandboxd/,
+  });
+  await first[Symbol.asyncDispose]();
+  await (await lockDirectory(dir))[Symbol.asyncDispose]();
+  await t.rejects(lockDirectory('/proc/nope'), {
+    code: 'internal',
+    message: /^cannot make directory \/proc\/nope: /,
+  });
+});
+
+t.test('the place of a JSON error is where the text stops being a beginning of JSON', async (t) => {
+  const starts = (text: string) => {
+    try {
+      JSON.parse(text);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  fc.assert(
+    fc.property(
+      fc.json(),
+      fc.nat(),
+      fc.constantFrom(';', '}', ']', ',', ':', '"', 'x', '1', ''),
+      (json, at, char) => {
+        const place = at % (json.length + 1);
+        const broken = json.slice(0, place) + char + json.slice(place + 1);
+        if (starts(broken)) return true;
+        const { line, column } = findJsonError(broken);
+        const lines = broken.split('\n');
+        return line >= 1 && line <= lines.length && column >= 1 && column <= lines[line - 1]!.length + 1;
+      },
+    ),
+    { numRuns: 2000 },
+  );
+  const cases: [string, number, number][] = [
+    ['', 1, 1],
+    ['{"a":1,\n\n "b" 2}', 3, 6],
+    ['[1,2', 1, 5],
+    ['[1 2]', 1, 4],
+    ['nul', 1, 1],
+    ['{"a":"\\x"}', 1, 6],
+    ['-', 1, 1],
+    ['[]]', 1, 3],
+  ];
+  for (const [text, line, column] of cases)
+    t.match(findJsonError(text), { line, column }, JSON.stringify(text));
+});
+
+t.test('a body is collected whatever its cuts, and what is behind it is left alone', async (t) => {
+  const anyBody = fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes));
+  const chunk = (bytes: Buffer) =>
+    Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
+  fc.assert(
+    fc.property(
+      fc.array(anyBody),
+      anyBody,
+      fc.boolean(),
+      fc.array(fc.nat()),
+      (parts, behind, isChunked, cuts) => {
+        const body = Buffer.concat(parts);
+        const encoded = isChunked
+          ? Buffer.concat([...parts.filter(({ length }) => length > 0).map(chunk), Buffer.from('0\r\n\r\n')])
+          : body;
+        const headers = isChunked
+          ? { 'transfer-encoding': 'chunked' }
+          : { 'content-length': String(body.length) };
+        const bytes = Buffer.concat([encoded, behind]);
+        const collector = new BodyCollector(headers, 2 ** 20);
+        const left: Buffer[] = [];
+        const places = [
+          0,
+          ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b),
+          bytes.length,
+        ];
+        for (let i = 1; i < places.length; i++)
+          left.push(collector.push(bytes.subarray(places[i - 1], places[i])));
+        return collector.isDone && collector.body.equals(body) && Buffer.concat(left).equals(behind);
+      },
+    ),
+  );
+  const refused: [object, string, RegExp][] = [
+    [{ 'content-length': '11' }, '', /over 10 bytes/],
+    [{ 'transfer-encoding': 'chunked' }, 'b\r\n', /over 10 bytes/],
+    [{ 'transfer-encoding': 'chunked' }, '6\r\nabcdef\r\n6\r\n', /over 10 bytes/],
+    [{ 'transfer-encoding': 'chunked' }, '1\r\nab\r\n', /longer than its size/],
+    [{ 'transfer-encoding': 'chunked' }, '1\n', /CR LF/],
+    [{ 'transfer-encoding': 'chunked' }, 'x'.repeat(5000), /too long/],
+    [{ 'transfer-encoding': 'chunked' }, `0\r\n${'a: b\r\n'.repeat(70)}`, /too many trailers/],
+    [{ 'transfer-encoding': 'gzip, chunked' }, '', /use chunked/],
+  ];
+  for (const [headers, bytes, pattern] of refused) {
+    t.throws(() => new BodyCollector(headers, 10).push(Buffer.from(bytes)), { message: pattern });
+  }
+});
