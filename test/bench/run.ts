@@ -1,0 +1,61 @@
+// `make bench`: measures, prints the tables and writes docs/benchmarks.md.
+import { execFileSync } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { cpus, release, totalmem } from 'node:os';
+import { resolve } from 'node:path';
+import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
+import { benchBoot } from './boot.ts';
+import { benchExec } from './exec.ts';
+import { benchMemory } from './memory.ts';
+import { RawChannel } from './raw-channel.ts';
+import { markdownTable, plainTable, type Section } from './stats.ts';
+import { benchThroughput } from './throughput.ts';
+
+const OUTPUT = resolve(import.meta.dirname, '../../docs/benchmarks.md');
+const isQuick = process.argv.includes('--quick');
+
+const sections: Section[] = [];
+async function measure(name: string, work: () => Promise<Section>): Promise<void> {
+  process.stderr.write(`${name} …\n`);
+  const section = await work();
+  sections.push(section);
+  console.log(`\n${section.title}\n${plainTable(section.head, section.rows)}`);
+}
+
+const directories = await makeDirectories();
+const daemon = await spawnDaemon(directories, { flags: ['--log-level', 'debug'] });
+try {
+  await measure('cold boot', () => benchBoot(daemon, isQuick ? 2 : 7));
+  const { id } = await daemon.api.create();
+  await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 200));
+  {
+    await using raw = await RawChannel.open();
+    await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 5));
+  }
+  await measure('memory', () => benchMemory(daemon, id));
+  await daemon.api.delete(id);
+} finally {
+  await daemon.end();
+  await removeDirectories(directories);
+}
+
+const vmm = execFileSync('qemu-system-x86_64', ['--version']).toString().split('\n')[0];
+const engine = String(daemon.log.find(({ msg }) => msg === 'engine chosen')?.reason ?? '').split('\n')[0];
+const text = `# How fast is it, and compared with what?
+
+Measured by \`make bench\`, which writes this page. Everything is compared with a baseline of the same run: the VMM
+started bare with the same kernel, disks and devices, and a bare program at the guest's end of the same channel.
+The machine is shared and noisy: medians and ratios count, single times do not.
+
+- Date: ${new Date().toISOString().slice(0, 10)}
+- Machine: ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, kernel ${release().split('-')[0]}
+- ${vmm}
+- Engine: ${engine}
+
+${sections.map(({ title, note, head, rows }) => `## ${title}\n\n${note}\n\n${markdownTable(head, rows)}`).join('\n\n')}
+`;
+if (!isQuick) {
+  await writeFile(OUTPUT, text);
+  console.log(`\nwritten: ${OUTPUT}`);
+}
+process.exit(0);

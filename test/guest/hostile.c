@@ -1,0 +1,72 @@
+/*
+ * A guest that means harm: run instead of the agent, it misbehaves as `hostile=<mode>` of the kernel command line says.
+ *   silent   never says a word            garbage  random bytes without end
+ *   zeros    zero bytes without end       lengths  frame lengths far over the limit, after a proper hello
+ *   pongs    valid frames nobody asked for, without end, after a proper hello
+ *   mute     a proper hello, then nothing is answered
+ *   console  prints to the console without end, and never answers
+ */
+#include "port.h"
+
+static unsigned char nonce[16];
+
+/* A hello holds its nonce as field 2, 16 bytes. Good enough for a test: no other two bytes before it look so. */
+static void read_hello(void) {
+  static unsigned char seen[1 << 20];
+  size_t have = 0;
+  for (;;) {
+    have += read_some((char *)seen + have, sizeof seen - have);
+    for (size_t i = 0; i + 18 <= have; i++) {
+      if (seen[i] != 0x12 || seen[i + 1] != 0x10) continue;
+      memcpy(nonce, seen + i + 2, sizeof nonce);
+      return;
+    }
+  }
+}
+
+static void say_hello(void) {
+  unsigned char reply[9 + 16 + 27] = "\nSBXSYNC1";
+  unsigned char *at = reply + 9;
+  memcpy(at, nonce, 16);
+  at += 16;
+  static const unsigned char head[] = {26, 0x62, 24, 0x08, 1, 0x12, 16};
+  memcpy(at, head, sizeof head);
+  at += sizeof head;
+  memcpy(at, nonce, 16);
+  at += 16;
+  static const unsigned char window[] = {0x20, 0x80, 0x80, 0x20};
+  memcpy(at, window, sizeof window);
+  write_all((char *)reply, sizeof reply);
+}
+
+int main(void) {
+  char line[4096] = "", mode[32] = "silent";
+  FILE *command_line = fopen("/proc/cmdline", "r");
+  if (command_line && fgets(line, sizeof line, command_line)) {
+    char *word = strstr(line, "hostile=");
+    if (word) sscanf(word, "hostile=%31s", mode);
+  }
+  if (!strcmp(mode, "console"))
+    for (;;) puts("a line that nobody wants to read, again and again, until the disk of the host is full");
+  open_port();
+  if (!strcmp(mode, "silent")) pause();
+  static char block[65536];
+  if (!strcmp(mode, "garbage")) {
+    for (size_t i = 0; i < sizeof block; i++) block[i] = rand();
+    for (;;) write_all(block, sizeof block);
+  }
+  if (!strcmp(mode, "zeros"))
+    for (;;) write_all(block, sizeof block);
+  read_hello();
+  say_hello();
+  if (!strcmp(mode, "lengths")) {
+    memset(block, 0xff, sizeof block);
+    for (;;) write_all(block, sizeof block);
+  }
+  if (!strcmp(mode, "pongs")) {
+    /* length 2, field 15 (pong), empty */
+    for (size_t i = 0; i + 3 <= sizeof block; i += 3) memcpy(block + i, "\x02\x7a\x00", 3);
+    for (;;) write_all(block, sizeof block / 3 * 3);
+  }
+  for (;;) read_some(block, sizeof block);
+}

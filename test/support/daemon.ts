@@ -1,0 +1,188 @@
+// A real daemon process for tests, with its own data and run directory, and a check that it leaves nothing behind.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Test } from 'tap';
+import { Api } from './api.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const DAEMON = join(ROOT, 'dist/sandboxd');
+/** Where `make setup` puts kernels and baked profiles. */
+export const BAKED_DATA_DIR = resolve(process.env.DATA_DIR ?? join(ROOT, '.data'));
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 60_000;
+
+export type DaemonOptions = {
+  readonly flags?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Directories of an earlier daemon, for restarts; they are then not removed by this one. */
+  readonly directories?: Directories;
+};
+
+export type Directories = { readonly dataDir: string; readonly runDir: string };
+
+export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
+
+export class Daemon {
+  readonly url: string;
+  readonly api: Api;
+  readonly directories: Directories;
+  readonly #child: ChildProcess;
+  readonly #lines: string[];
+  readonly #exited: Promise<number | null>;
+
+  constructor(
+    child: ChildProcess,
+    url: string,
+    directories: Directories,
+    lines: string[],
+    exited: Promise<number | null>,
+  ) {
+    this.#child = child;
+    this.url = url;
+    this.api = new Api(url);
+    this.directories = directories;
+    this.#lines = lines;
+    this.#exited = exited;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Every log line so far. */
+  get log(): LogLine[] {
+    return parseLines(this.#lines);
+  }
+
+  /** Sends a signal and resolves with the exit code. */
+  async end(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+    this.#child.kill(signal);
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+    const code = await this.#exited;
+    clearTimeout(timer);
+    return code;
+  }
+
+  get exited(): Promise<number | null> {
+    return this.#exited;
+  }
+}
+
+export async function makeDirectories(): Promise<Directories> {
+  await mkdir(join(BAKED_DATA_DIR, 'test'), { recursive: true });
+  const dataDir = await mkdtemp(join(BAKED_DATA_DIR, 'test', 'd-'));
+  for (const name of ['profiles', 'kernels', 'layers']) {
+    await mkdir(join(BAKED_DATA_DIR, name), { recursive: true });
+    await symlink(join(BAKED_DATA_DIR, name), join(dataDir, name));
+  }
+  return { dataDir, runDir: await mkdtemp(join(tmpdir(), 'sbxd-')) };
+}
+
+export async function removeDirectories(directories: Directories): Promise<void> {
+  await rm(directories.runDir, { recursive: true, force: true });
+  await rm(directories.dataDir, { recursive: true, force: true });
+}
+
+/** Starts the built daemon on a free loopback port. Its end, and that nothing is left of it, is checked at teardown. */
+export async function startDaemon(t: Test, options: DaemonOptions = {}): Promise<Daemon> {
+  const directories = options.directories ?? (await makeDirectories());
+  const daemon = await spawnDaemon(directories, options);
+  t.teardown(async () => {
+    const code = await daemon.end();
+    if (options.directories !== undefined) return;
+    const left = await leftovers(directories);
+    await removeDirectories(directories);
+    if (code !== 0 || left.length > 0) {
+      throw new Error(
+        `the daemon ended with ${code} and left: ${left.join(', ') || 'nothing'}\n${tail(daemon.log)}`,
+      );
+    }
+  });
+  return daemon;
+}
+
+export async function spawnDaemon(directories: Directories, options: DaemonOptions = {}): Promise<Daemon> {
+  const flags = [
+    '--listen',
+    '127.0.0.1:0',
+    '--data-dir',
+    directories.dataDir,
+    '--run-dir',
+    directories.runDir,
+  ];
+  const child = spawn(DAEMON, [...flags, '--log-format', 'json', ...(options.flags ?? [])], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...options.env },
+  });
+  const lines: string[] = [];
+  const exited = new Promise<number | null>((done) => {
+    child.once('exit', done);
+    child.once('error', () => done(null));
+  });
+  const url = await new Promise<string>((done, fail) => {
+    const timer = setTimeout(
+      () => fail(new Error(`no address after ${START_TIMEOUT_MS} ms:\n${lines.join('\n')}`)),
+      START_TIMEOUT_MS,
+    );
+    let pending = '';
+    const take = (chunk: Buffer): void => {
+      pending += chunk.toString();
+      const parts = pending.split('\n');
+      pending = parts.pop() ?? '';
+      lines.push(...parts);
+      for (const line of parseLines(parts)) {
+        const url = /^listening on (http:\S+)/.exec(line.msg ?? '')?.[1];
+        if (url !== undefined) done(url);
+      }
+    };
+    child.stdout?.on('data', take);
+    child.stderr?.on('data', take);
+    void exited.then((code) => {
+      clearTimeout(timer);
+      fail(new Error(`the daemon ended with ${code}:\n${[...lines, pending].join('\n')}`));
+    });
+    child.once('error', fail);
+  });
+  return new Daemon(child, url, directories, lines, exited);
+}
+
+/**
+ * Processes and files that name a daemon's directories: what a daemon that stopped cleanly has none of. While it runs,
+ * `isRunning` leaves the daemon itself out, and `ignore` what belongs to one sandbox.
+ */
+export async function leftovers(
+  directories: Directories,
+  { isRunning = false, ignore }: { readonly isRunning?: boolean; readonly ignore?: string } = {},
+): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    if (args.includes(directories.runDir) || args.includes(`${directories.dataDir}/sandboxes`)) {
+      if (!isRunning || !args.startsWith(DAEMON)) found.push(`process ${pid} ${args.replaceAll('\0', ' ')}`);
+    }
+  }
+  for (const dir of [directories.runDir, join(directories.dataDir, 'sandboxes')]) {
+    found.push(...(await readdir(dir).catch(() => [])).map((name) => join(dir, name)));
+  }
+  return ignore === undefined ? found : found.filter((line) => !line.includes(ignore));
+}
+
+function parseLines(lines: readonly string[]): LogLine[] {
+  return lines.flatMap((line) => {
+    try {
+      return [JSON.parse(line) as LogLine];
+    } catch {
+      return [];
+    }
+  });
+}
+
+function tail(log: readonly LogLine[]): string {
+  return log
+    .slice(-20)
+    .map((line) => JSON.stringify(line))
+    .join('\n');
+}

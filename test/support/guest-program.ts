@@ -1,0 +1,43 @@
+// Runs a C program in a guest instead of the agent: compiled statically and put behind the real initramfs.
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { resolveKernel } from '@sandboxd/rootfs-builder';
+import { FILE_TYPE, writeCpio } from '../../rootfs-builder/src/kernel/cpio.ts';
+import { BAKED_DATA_DIR } from './daemon.ts';
+
+const SOURCES = resolve(import.meta.dirname, '../guest');
+
+export type GuestProgram = {
+  /** The initramfs with the program in it; a kernel unpacks archives that follow each other. */
+  readonly initramfsPath: string;
+  /** What `boot_args` must hold. */
+  readonly bootArgs: string;
+};
+
+/** Builds test/guest/<name>.c. The file is removed by `dispose`. */
+export async function buildGuestProgram(name: string): Promise<GuestProgram & AsyncDisposable> {
+  const dir = join(BAKED_DATA_DIR, 'test', `program-${name}-${process.pid}`);
+  await mkdir(dir, { recursive: true });
+  const program = join(dir, name);
+  await promisify(execFile)('gcc', [
+    '-static',
+    '-Os',
+    '-Wall',
+    '-Werror',
+    '-o',
+    program,
+    join(SOURCES, `${name}.c`),
+  ]);
+  const { initramfsPath } = await resolveKernel(BAKED_DATA_DIR, {});
+  const content = await readFile(program);
+  const archive = writeCpio([{ path: `test-${name}`, mode: FILE_TYPE.file | 0o755, content }]);
+  const combined = join(dir, 'initramfs');
+  await writeFile(combined, Buffer.concat([await readFile(initramfsPath), archive]));
+  return {
+    initramfsPath: combined,
+    bootArgs: `sandbox.init=/test-${name}`,
+    [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }),
+  };
+}

@@ -1,0 +1,183 @@
+// What goes wrong in guests, VMMs and on the host: clear errors, nothing left, the daemon and its other sandboxes fine.
+import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { ApiError } from '../support/api.ts';
+import {
+  leftovers,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+  startDaemon,
+} from '../support/daemon.ts';
+
+t.setTimeout(300_000);
+const run = promisify(execFile);
+const daemon = await startDaemon(t);
+const { api, directories } = daemon;
+const bystander = await api.create();
+
+/** The VMM processes of one sandbox. */
+async function vmmPids(id: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    if (args.includes(`/${id}/`)) found.push(Number(pid));
+  }
+  return found;
+}
+
+async function onlyBystanderIsLeft(t: Test): Promise<void> {
+  t.same(
+    (await api.list()).map(({ id }) => id),
+    [bystander.id],
+  );
+  const left = await leftovers(directories, { isRunning: true, ignore: bystander.id });
+  t.same(left, [], 'no process, socket or directory of another sandbox');
+}
+
+t.test('a guest that cannot start fails the create with its stage and last console lines', async (t) => {
+  await t.rejects(api.create({ boot_args: 'sandbox.init=/no/such/init' }), {
+    status: 500,
+    message: /stage agent\).*\/no\/such\/init[\s\S]*console:[\s\S]*vmm log:/,
+  });
+  await onlyBystanderIsLeft(t);
+});
+
+t.test('a kernel that panics at boot is named', async (t) => {
+  await t.rejects(api.create({ boot_args: 'rdinit=/nothing root=/dev/nothing' }), {
+    status: 500,
+    message: /panic/i,
+  });
+  await onlyBystanderIsLeft(t);
+});
+
+t.test('a guest that panics later stays listed, and every operation says why it is dead', async (t) => {
+  const sandbox = await api.create();
+  const { result } = await api.exec(sandbox.id, [
+    'sh',
+    '-c',
+    'echo 1 > /proc/sys/kernel/sysrq; echo c > /proc/sysrq-trigger; sleep 60',
+  ]);
+  t.match(result, { exit_code: -1, error: /panic/ });
+  t.same(
+    (await api.list()).map(({ id }) => id),
+    [bystander.id, sandbox.id],
+  );
+  await t.rejects(api.exec(sandbox.id, ['true']), {
+    status: 500,
+    message: /is dead: the guest panicked.*delete it/,
+  });
+  await api.delete(sandbox.id);
+  await onlyBystanderIsLeft(t);
+});
+
+t.test('a guest that powers off is dead, too', async (t) => {
+  const sandbox = await api.create();
+  await api.exec(sandbox.id, [
+    'sh',
+    '-c',
+    'echo 1 > /proc/sys/kernel/sysrq; echo o > /proc/sysrq-trigger; sleep 60',
+  ]);
+  await t.rejects(api.exec(sandbox.id, ['true']), { status: 500, message: /is dead: the guest powered off/ });
+  await api.delete(sandbox.id);
+  await onlyBystanderIsLeft(t);
+});
+
+t.test('a VMM that is killed ends a running command with an exit frame, not with a hang', async (t) => {
+  const sandbox = await api.create();
+  const running = api.exec(sandbox.id, ['sh', '-c', 'echo up; sleep 60']);
+  for (const pid of await vmmPids(sandbox.id)) process.kill(pid, 'SIGKILL');
+  const ended = await running.catch((error) => error);
+  if (!(ended instanceof ApiError)) t.match(ended.result, { exit_code: -1, error: /SIGKILL/ });
+  await t.rejects(api.exec(sandbox.id, ['true']), {
+    status: 500,
+    message: /is dead: the VMM was killed by SIGKILL/,
+  });
+  await api.delete(sandbox.id);
+  await onlyBystanderIsLeft(t);
+});
+
+t.test('the bystander noticed nothing', async (t) => {
+  t.equal(await api.sh(bystander.id, 'echo fine'), 'fine');
+});
+
+t.test('an agent that does not answer in time fails the create', async (t) => {
+  const impatient = await startDaemon(t, { flags: ['--boot-timeout-s', '1'] });
+  await t.rejects(impatient.api.create(), { status: 500, message: /stage .*did not answer within 1000 ms/ });
+  t.same(await leftovers(impatient.directories, { isRunning: true }), []);
+});
+
+t.test('a full disk fails the create and nothing else', async (t) => {
+  const roomy = await makeDirectories();
+  const dataDir = await mkdtemp(join(tmpdir(), 'sbxd-full-'));
+  await run('mount', ['-t', 'tmpfs', '-o', 'size=300m', 'tmpfs', dataDir]);
+  t.teardown(async () => {
+    await run('umount', [dataDir]);
+    await rm(dataDir, { recursive: true });
+    await removeDirectories(roomy);
+  });
+  for (const name of ['profiles', 'kernels', 'layers'])
+    await symlink(join(roomy.dataDir, name), join(dataDir, name));
+  const small = await spawnDaemon({ dataDir, runDir: roomy.runDir });
+  const sandbox = await small.api.create();
+  t.equal(await small.api.sh(sandbox.id, 'head -c 80000000 /dev/zero > /root/big; sync; echo ok'), 'ok');
+  await t.rejects(small.api.create(), { status: 503, message: /disk space/ });
+  t.equal(await small.api.sh(sandbox.id, 'echo still here'), 'still here');
+  await small.api.delete(sandbox.id);
+  t.same(await leftovers({ dataDir, runDir: roomy.runDir }, { isRunning: true }), []);
+  t.equal((await small.api.create()).profile, 'base', 'room again');
+  t.equal(await small.end(), 0);
+});
+
+t.test('without a VMM the daemon says what to install', async (t) => {
+  const own = await makeDirectories();
+  const bin = await mkdtemp(join(tmpdir(), 'sbxd-bin-'));
+  t.teardown(async () => {
+    await removeDirectories(own);
+    await rm(bin, { recursive: true });
+  });
+  await t.rejects(spawnDaemon(own, { env: { PATH: bin } }), {
+    message: /no engine can run guests.*not installed/,
+  });
+});
+
+t.test('a taken port is named', async (t) => {
+  const own = await makeDirectories();
+  t.teardown(() => removeDirectories(own));
+  const address = daemon.url.replace('http://', '');
+  await t.rejects(spawnDaemon(own, { flags: ['--listen', address] }), { message: /listen.*in use/i });
+});
+
+t.test('SIGTERM lets a running command finish, then leaves nothing', async (t) => {
+  const own = await makeDirectories();
+  t.teardown(() => removeDirectories(own));
+  const other = await spawnDaemon(own);
+  const sandbox = await other.api.create();
+  const running = other.api.exec(sandbox.id, ['sh', '-c', 'sleep 2; echo finished']);
+  await new Promise((resolve) => setTimeout(resolve, 700));
+  const ended = other.end('SIGTERM');
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  await t.rejects(other.api.fetch('/healthz'), 'it accepts nothing new');
+  t.equal((await running).stdout, 'finished\n');
+  t.equal(await ended, 0);
+  t.same(await leftovers(own), []);
+});
+
+t.test('what a killed daemon leaves is removed by the next one', async (t) => {
+  const own = await makeDirectories();
+  t.teardown(() => removeDirectories(own));
+  const killed = await spawnDaemon(own);
+  const sandbox = await killed.api.create();
+  await killed.end('SIGKILL');
+  t.equal((await vmmPids(sandbox.id)).length, 1, 'the VMM outlives its daemon');
+  const next = await spawnDaemon(own);
+  t.same(await vmmPids(sandbox.id), []);
+  t.same(await next.api.list(), []);
+  t.equal(await next.end(), 0);
+  t.same(await leftovers(own), []);
+});
