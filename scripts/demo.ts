@@ -79,6 +79,8 @@ function startDaemon(): Promise<string> {
     runDir,
     '--log-format',
     'json',
+    '--on-exit',
+    'destroy',
   ];
   const child = spawn(join(checkout, 'dist/sandboxd'), args, { stdio: ['ignore', 'ignore', 'pipe'] });
   daemon = child;

@@ -13,6 +13,7 @@ import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity } from './machine/identity.ts';
 import { powerOff } from './machine/power.ts';
 import { readStats } from './machine/stats.ts';
+import { addon } from './native/addon.ts';
 
 export type CallContext = ExecContext & { readonly streamCount: () => number };
 
@@ -37,6 +38,9 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     });
   } else if (request.growDisk) {
     stream.finish({ growDisk: { sizeBytes: growDisk() } });
+  } else if (request.setClock) {
+    addon.setClock(request.setClock.unixTimeUs ?? 0);
+    stream.finish({ setClock: {} });
   } else if (request.powerOff) {
     powerOff(() => stream.finish({ powerOff: {} })).catch((error) => logError('power off', error));
   } else {

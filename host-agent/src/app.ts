@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { resolveKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import type { Config, ListenAddress } from './config/index.ts';
+import type { EngineContext } from './engines/engine.ts';
 import { makeEngines } from './engines/index.ts';
 import { type SelectedEngine, selectEngine } from './engines/select.ts';
 import { createHttpApp, HttpServer } from './http/index.ts';
 import { Profiles } from './images/profiles.ts';
 import { AppError, toError } from './lib/errors.ts';
+import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
@@ -25,7 +27,8 @@ export interface App {
   stop(hurry?: AbortSignal): Promise<void>;
 }
 
-export function createApp(config: Config, log: Logger): App {
+/** `faults` are for tests. */
+export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULTS): App {
   const resources = new AsyncDisposableStack();
   const starting = new AbortController();
   let hurry: AbortSignal | undefined;
@@ -41,10 +44,18 @@ export function createApp(config: Config, log: Logger): App {
       KERNEL: config.kernelPath,
       INITRD: config.initramfsPath,
     });
-    const selected = await chooseEngine(config, kernel, log, starting.signal);
+    const engineContext = {
+      kernelPath: kernel.vmlinuxPath,
+      initramfsPath: kernel.initramfsPath,
+      scratchDir: join(config.runDir, 'probe'),
+      log,
+    };
+    const selected = await chooseEngine(config.engine, engineContext, starting.signal);
     const profiles = new Profiles(config.dataDir);
     const sandboxes = new SandboxManager({
       engine: selected.engine,
+      adopters: makeEngines('auto', engineContext),
+      faults,
       kernel,
       directories,
       records: store.table<SandboxRecord>('sandboxes'),
@@ -75,10 +86,13 @@ export function createApp(config: Config, log: Logger): App {
       }),
     });
     const server = new HttpServer({ app, log });
-    // Undone from the last to the first: requests finish, then sandboxes end, then the connections.
+    // Undone from the last to the first: requests finish, then sandboxes end or are let go of, then the connections.
     resources.defer(() => server.close());
-    resources.defer(() => sandboxes.stop());
+    let isServing = false;
+    // A start that fails, for a taken port say, is no reason to end what runs.
+    resources.defer(() => sandboxes.stop(isServing ? config.onExit : 'keep'));
     const address = await server.listen(config.listen);
+    isServing = true;
     resources.defer(() => server.drain(config.drainTimeoutMs, hurry));
     return address;
   };
@@ -107,21 +121,14 @@ export function createApp(config: Config, log: Logger): App {
 }
 
 async function chooseEngine(
-  config: Config,
-  kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string },
-  log: Logger,
+  choice: string,
+  context: EngineContext,
   signal: AbortSignal,
 ): Promise<SelectedEngine> {
-  const scratchDir = join(config.runDir, 'probe');
+  const { scratchDir, log } = context;
   await mkdir(scratchDir, { recursive: true, mode: 0o700 });
-  const engines = makeEngines(config.engine, {
-    kernelPath: kernel.vmlinuxPath,
-    initramfsPath: kernel.initramfsPath,
-    scratchDir,
-    log,
-  });
   try {
-    return await selectEngine(engines, log, signal);
+    return await selectEngine(makeEngines(choice, context), log, signal);
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     throw toError(error);

@@ -13,6 +13,7 @@ import {
 } from './config/index.ts';
 import { ENGINE_NAMES } from './engines/index.ts';
 import { toError } from './lib/errors.ts';
+import { type Faults, FileFaults, NO_FAULTS } from './lib/faults.ts';
 import { createLogger } from './lib/logger.ts';
 
 const EXIT = { failed: 1, usage: 2 } as const;
@@ -45,7 +46,7 @@ async function serve({ config, warnings }: LoadedConfig): Promise<void> {
   });
   // A forgotten rejection concerns one operation; the others go on.
   process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
-  const app = createApp(config, log);
+  const app = createApp(config, log, testFaults());
   obeySignals(app, log);
   try {
     const address = await app.start();
@@ -55,6 +56,12 @@ async function serve({ config, warnings }: LoadedConfig): Promise<void> {
     log.debug({ err: error }, 'start failed');
     process.exit(EXIT.failed);
   }
+}
+
+/** Only tests set this. */
+function testFaults(): Faults {
+  const path = process.env.SANDBOXD_TEST_FAULTS;
+  return path === undefined ? NO_FAULTS : new FileFaults(path);
 }
 
 /** The first signal stops in order, the second without waiting for requests, the third at once. */

@@ -16,6 +16,8 @@ const STOP_TIMEOUT_MS = 60_000;
 export type DaemonOptions = {
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** What SIGTERM does to sandboxes; most tests want them gone. */
+  readonly onExit?: 'keep' | 'destroy';
   /** Directories of an earlier daemon, for restarts; they are then not removed by this one. */
   readonly directories?: Directories;
 };
@@ -111,6 +113,8 @@ export async function spawnDaemon(directories: Directories, options: DaemonOptio
     directories.dataDir,
     '--run-dir',
     directories.runDir,
+    '--on-exit',
+    options.onExit ?? 'destroy',
   ];
   const child = spawn(DAEMON, [...flags, '--log-format', 'json', ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,6 +1,6 @@
 // What goes wrong in guests, VMMs and on the host: clear errors, nothing left, the daemon and its other sandboxes fine.
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -13,23 +13,13 @@ import {
   spawnDaemon,
   startDaemon,
 } from '../support/daemon.ts';
+import { vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(300_000);
 const run = promisify(execFile);
 const daemon = await startDaemon(t);
 const { api, directories } = daemon;
 const bystander = await api.create();
-
-/** The VMM processes of one sandbox. */
-async function vmmPids(id: string): Promise<number[]> {
-  const found: number[] = [];
-  for (const pid of await readdir('/proc')) {
-    if (!/^\d+$/.test(pid)) continue;
-    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-    if (args.includes(`/${id}/`)) found.push(Number(pid));
-  }
-  return found;
-}
 
 async function onlyBystanderIsLeft(t: Test): Promise<void> {
   t.same(
@@ -165,19 +155,5 @@ t.test('SIGTERM lets a running command finish, then leaves nothing', async (t) =
   await t.rejects(other.api.fetch('/healthz'), 'it accepts nothing new');
   t.equal((await running).stdout, 'finished\n');
   t.equal(await ended, 0);
-  t.same(await leftovers(own), []);
-});
-
-t.test('what a killed daemon leaves is removed by the next one', async (t) => {
-  const own = await makeDirectories();
-  t.teardown(() => removeDirectories(own));
-  const killed = await spawnDaemon(own);
-  const sandbox = await killed.api.create();
-  await killed.end('SIGKILL');
-  t.equal((await vmmPids(sandbox.id)).length, 1, 'the VMM outlives its daemon');
-  const next = await spawnDaemon(own);
-  t.same(await vmmPids(sandbox.id), []);
-  t.same(await next.api.list(), []);
-  t.equal(await next.end(), 0);
   t.same(await leftovers(own), []);
 });

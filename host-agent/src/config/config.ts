@@ -30,6 +30,8 @@ export type Config = {
   readonly limits: SandboxLimits;
   /** Disk for templates; 0 turns them off. */
   readonly templateBudgetBytes: number;
+  /** What becomes of sandboxes when the daemon is told to stop. */
+  readonly onExit: 'keep' | 'destroy';
   readonly bootTimeoutMs: number;
   readonly drainTimeoutMs: number;
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
@@ -57,6 +59,7 @@ export function toConfig(values: SettingValues): Config {
       fork: values.max_fork,
     },
     templateBudgetBytes: values.template_disk_bytes,
+    onExit: values.on_exit,
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
     log: { level: values.log_level, format: values.log_format },

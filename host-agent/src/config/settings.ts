@@ -57,6 +57,10 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 60,
       help: 'a guest agent that has not answered after this many seconds fails the create',
     }),
+    on_exit: choice(['keep', 'destroy'], {
+      fallback: 'keep',
+      help: 'on SIGTERM: sandboxes run on and the next daemon adopts them, or they are deleted',
+    }),
     drain_timeout_s: integer(0, 3600, {
       fallback: 30,
       help: 'on SIGTERM, requests under way may take this many seconds to finish',

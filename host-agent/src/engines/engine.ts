@@ -35,9 +35,14 @@ export type VmmIdentity = {
   readonly pid: number;
   /** Field 22 of /proc/<pid>/stat: the process is the same one only if this is equal. */
   readonly startTicks: number;
+  /** The host's boot in which that is so. */
+  readonly bootId: string;
   readonly paths: VmPaths;
   readonly memory: GuestMemory;
 };
+
+/** A VMM process that was found, with the socket directory that its arguments name. */
+export type FoundVmm = { readonly pid: number; readonly startTicks: number; readonly socketDir: string };
 
 /** How the host holds a guest's memory. */
 export type GuestMemory =
@@ -90,6 +95,10 @@ export interface Vm {
   stop(graceMs?: number): Promise<void>;
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
+  /** Whether the VMM answers on its control socket within `timeoutMs`. */
+  responds(timeoutMs: number): Promise<boolean>;
+  /** Lets go of it: it runs on, and this object must not be used any more. */
+  detach(): void;
   /** Last lines of the guest's console and of the VMM's own log, for error messages. */
   diagnose(): Promise<string>;
 }
@@ -129,6 +138,8 @@ export type ColdBootOptions = BootOptions & {
 
 export type RestoreOptions = BootOptions & { readonly saved: SavedVm };
 
+export type AdoptOptions = { readonly log: Logger; readonly onResumed?: () => void };
+
 export interface Engine {
   readonly name: string;
   /** Whether guests really run here: boots a throw-away one to its first console line. Must precede `boot`. */
@@ -139,6 +150,13 @@ export interface Engine {
   restore(options: RestoreOptions): Promise<Vm>;
   /** What a saved VM depends on beside its spec: only an engine with equal values can restore it. JSON-safe. */
   compatibility(): Readonly<Record<string, string>>;
-  /** Takes over a VM that an earlier daemon started; null when it is not there any more. */
-  adopt(identity: VmmIdentity, log: Logger): Promise<Vm | null>;
+  /**
+   * Takes over a VM that an earlier daemon started; null when exactly that VMM does not run any more. Does not wait for
+   * its control socket. A guest that was left paused goes on; `onResumed` is called then, as its clock stood still.
+   */
+  adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null;
+  /** Why a VM that `adopt` did not find any more may have ended; a guess from what it left behind. */
+  explainEnd(identity: VmmIdentity): Promise<string>;
+  /** Running VMMs of this engine whose socket directory is in `runDir`. No probe is needed. */
+  findVmms(runDir: string): FoundVmm[];
 }

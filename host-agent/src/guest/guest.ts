@@ -47,6 +47,11 @@ type ConnectOptions = {
   readonly incarnation?: string;
 };
 
+/** Microseconds since 1970. */
+export function nowUs(): number {
+  return Math.round((performance.timeOrigin + performance.now()) * 1000);
+}
+
 const WARM_COMMAND = [`${AGENT_DIR}/lib/ld-linux-x86-64.so.2`, '--help'];
 
 export class Guest {
@@ -54,6 +59,7 @@ export class Guest {
   #channel: Channel | undefined;
   #lastCause: Error = new Error('not connected yet');
   #isClosed = false;
+  #isClockOff = false;
   #reconnecting: Promise<void> | undefined;
 
   constructor(options: GuestOptions) {
@@ -78,7 +84,29 @@ export class Guest {
     });
     const { hello } = connection;
     this.#channel = connection.channel;
+    void this.#correctClock();
     return hello;
+  }
+
+  /**
+   * Connects to a guest that another daemon spoke to; false when it did not answer within `waitMs`, and then it is tried
+   * on.
+   */
+  async adopt(waitMs: number): Promise<boolean> {
+    try {
+      using limit = deadline(waitMs, () => new Error(`the guest agent did not answer within ${waitMs} ms`));
+      await this.connect(limit.signal);
+      return true;
+    } catch (error) {
+      this.#lost(toError(error));
+      return false;
+    }
+  }
+
+  /** Steps the guest's clock to now, at once or as soon as the guest can be reached. */
+  stepClock(): void {
+    this.#isClockOff = true;
+    void this.#correctClock();
   }
 
   /** Gives up the connection and makes another, as the host of another life of this guest's memory. */
@@ -208,6 +236,16 @@ export class Guest {
       };
       limit.signal.addEventListener('abort', onAbort, { once: true });
     });
+  }
+
+  async #correctClock(): Promise<void> {
+    if (!this.#isClockOff || this.#channel === undefined) return;
+    this.#isClockOff = false;
+    try {
+      await this.#call({ setClock: { unixTimeUs: nowUs() } });
+    } catch (err) {
+      this.#options.log.warn({ err: toError(err) }, 'cannot step the clock of a guest that stood still');
+    }
   }
 
   #usable(): Channel {

@@ -1,5 +1,5 @@
 // Facts about processes from /proc, safe against reuse of process ids.
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 /** Start time in clock ticks since boot (field 22 of stat), or undefined when there is no such process (or a zombie). */
 export function readStartTicks(pid: number): number | undefined {
@@ -12,6 +12,26 @@ export function readStartTicks(pid: number): number | undefined {
   // The second field is the name in parentheses and may hold anything.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19]);
+}
+
+/** Its arguments; empty for kernel threads, zombies and processes that are gone. */
+export function readArguments(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+  } catch {
+    return [];
+  }
+}
+
+export function listPids(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+}
+
+/** Different after every boot of the host: process ids of another boot mean nothing. */
+export function readBootId(): string {
+  return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
 }
 
 /** Whether exactly this process still runs. */

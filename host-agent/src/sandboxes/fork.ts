@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
-import { Semaphore } from '../lib/serial-queue.ts';
+import type { Semaphore } from '../lib/serial-queue.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import { type StartContext, startSandbox } from './start.ts';
@@ -11,8 +11,8 @@ export type ForkInput = {
   readonly snapshotId: string;
   readonly saved: SavedGuest;
   readonly count: number;
-  /** Copies being started at the same time; more would only make each slower. */
-  readonly parallel: number;
+  /** Starts at the same time, of everybody's. */
+  readonly slots: Semaphore;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
@@ -23,7 +23,6 @@ export async function forkGuest(context: StartContext, input: ForkInput): Promis
   const { manifest } = saved;
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
-  const slots = new Semaphore(input.parallel);
   const options = {
     profile: manifest.profile.name,
     vcpus: manifest.vcpus,
@@ -36,7 +35,7 @@ export async function forkGuest(context: StartContext, input: ForkInput): Promis
   const startOne = async (): Promise<Sandbox> => {
     const id = newId('sbx');
     try {
-      return await slots.run(
+      return await input.slots.run(
         () =>
           startSandbox(context, {
             id,
@@ -58,7 +57,7 @@ export async function forkGuest(context: StartContext, input: ForkInput): Promis
   const results = await saved.use(() => Promise.allSettled(Array.from({ length: count }, startOne)));
   const started = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   if (started.length === count) return started;
-  await Promise.all(started.map((sandbox) => sandbox.remove(context)));
+  await Promise.all(started.map((sandbox) => sandbox.remove()));
   input.signal.throwIfAborted();
   throw firstFailure;
 }

@@ -1,6 +1,7 @@
 // What makes a guest this sandbox and no other: sent to its agent before anyone can reach it.
 import { randomBytes } from 'node:crypto';
 import type { IdentityInput } from '@sandboxd/proto';
+import { nowUs } from '../guest/guest.ts';
 
 const ENTROPY_BYTES = 64;
 
@@ -10,6 +11,6 @@ export function makeIdentity(sandboxId: string): IdentityInput {
     hostname: sandboxId.replaceAll('_', '-'),
     machineId: randomBytes(16).toString('hex'),
     entropy: randomBytes(ENTROPY_BYTES),
-    unixTimeUs: Math.round((performance.timeOrigin + performance.now()) * 1000),
+    unixTimeUs: nowUs(),
   };
 }

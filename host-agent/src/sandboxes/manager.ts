@@ -1,5 +1,6 @@
 // All sandboxes and snapshots of this daemon.
 import type { Logger } from 'pino';
+import type { Engine } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Profiles } from '../images/profiles.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
@@ -8,13 +9,13 @@ import { Semaphore } from '../lib/serial-queue.ts';
 import type { Table } from '../store/store.ts';
 import { assertDiskSpace, assertSlot } from './capacity.ts';
 import { forkGuest } from './fork.ts';
+import { reconcile } from './reconcile.ts';
 import type { SandboxProfile } from './record.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ExecRequest, Sandboxes } from './sandboxes.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { type StartContext, startSandbox } from './start.ts';
-import { sweepLeftovers } from './sweep.ts';
 import { Templates } from './templates.ts';
 import type {
   CreateSandboxOptions,
@@ -26,6 +27,8 @@ import type {
 } from './types.ts';
 
 export type SandboxManagerOptions = StartContext & {
+  /** Every engine there is, for sandboxes of earlier daemons. */
+  readonly adopters: readonly Engine[];
   readonly profiles: Profiles;
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
@@ -54,7 +57,7 @@ export class SandboxManager implements Sandboxes {
     this.#snapshots = new Snapshots({
       dataDir: options.directories.dataDir,
       engine: options.engine,
-      kernelDigest: options.kernel.digest,
+      faults: options.faults,
       records: options.snapshotRecords,
       log: options.log,
     });
@@ -68,10 +71,10 @@ export class SandboxManager implements Sandboxes {
 
   /** Brings directories and registry in line with what runs. Must be called once, before anything else. */
   async start(): Promise<void> {
-    const { directories, records, log } = this.#options;
-    await sweepLeftovers(directories, records, log);
+    const adopted = await reconcile(this.#options);
     await this.#snapshots.start();
     await this.#templates.start();
+    for (const sandbox of adopted) this.#keep(sandbox);
   }
 
   async create(options: CreateSandboxOptions, outer?: AbortSignal): Promise<SandboxInfo> {
@@ -79,7 +82,9 @@ export class SandboxManager implements Sandboxes {
     const { profiles, defaults, limits } = this.#options;
     const resolved = resolveSandboxOptions(options, defaults, limits);
     const profile = await profiles.get(resolved.profile);
-    const [sandbox] = await this.#add(1, async () => [await this.#createOne(resolved, profile, signal)]);
+    const [sandbox] = await this.#add(1, signal, async () => [
+      await this.#createOne(resolved, profile, signal),
+    ]);
     if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
     return sandbox.info;
   }
@@ -95,7 +100,7 @@ export class SandboxManager implements Sandboxes {
   }
 
   async delete(id: string): Promise<void> {
-    await this.find(id).remove(this.#options);
+    await this.find(id).remove();
     if (this.#sandboxes.delete(id)) this.#options.log.info({ sandbox: id }, 'sandbox deleted');
   }
 
@@ -141,9 +146,10 @@ export class SandboxManager implements Sandboxes {
   async fork(snapshotId: string, count: number, outer?: AbortSignal): Promise<SandboxInfo[]> {
     const signal = this.#signal(outer);
     const saved = this.#snapshots.open(snapshotId);
-    const { log, maxConcurrentStarts: parallel } = this.#options;
-    const sandboxes = await this.#add(count, () =>
-      forkGuest(this.#options, { snapshotId, saved, count, parallel, log, signal }),
+    const { log } = this.#options;
+    const slots = this.#slots;
+    const sandboxes = await this.#add(count, signal, () =>
+      forkGuest(this.#options, { snapshotId, saved, count, slots, log, signal }),
     );
     return sandboxes.map(({ info }) => info);
   }
@@ -155,11 +161,22 @@ export class SandboxManager implements Sandboxes {
     throw new AppError('not_found', `sandbox ${id} does not exist`);
   }
 
-  /** Refuses new work, cancels what is being made, deletes the sandboxes. Rejects when one could not be deleted. */
-  async stop(): Promise<void> {
-    this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
+  /**
+   * Refuses new work and cancels what is being made. Sandboxes are let go of, for the next daemon to adopt, or deleted;
+   * rejects when one could not be.
+   */
+  async stop(onExit: 'keep' | 'destroy'): Promise<void> {
+    const cause = new AppError('cancelled', 'the daemon is stopping');
+    this.#stopping.abort(cause);
     await this.#templates.stop();
     await Promise.allSettled([...this.#starting.keys(), ...this.#saving]);
+    if (onExit === 'keep') {
+      const { size } = this.#sandboxes;
+      for (const sandbox of this.#sandboxes.values()) if (sandbox.state !== 'deleted') sandbox.detach(cause);
+      if (size > 0)
+        this.#options.log.info({ sandboxes: size }, 'sandboxes stay; the next daemon adopts them');
+      return;
+    }
     const ends = await Promise.allSettled([...this.#sandboxes.keys()].map((id) => this.delete(id)));
     const failure = ends.find((end) => end.status === 'rejected');
     if (failure !== undefined) throw toError(failure.reason);
@@ -172,23 +189,46 @@ export class SandboxManager implements Sandboxes {
     return signal;
   }
 
-  /** Runs `make` within the limits; what it makes becomes visible together. */
-  async #add(count: number, make: () => Promise<Sandbox[]>): Promise<Sandbox[]> {
+  /** Runs `make` within the limits; what it makes becomes visible together, or nothing of it stays. */
+  async #add(
+    count: number,
+    signal: AbortSignal,
+    make: () => Promise<Sandbox[]>,
+  ): Promise<readonly Sandbox[]> {
     const { limits, directories } = this.#options;
     const underWay = [...this.#starting.values()].reduce((sum, n) => sum + n, 0);
     assertSlot(this.#sandboxes.size + underWay + count, limits.sandboxes);
-    const work = assertDiskSpace(directories.dataDir).then(make);
+    const work = assertDiskSpace(directories.dataDir)
+      .then(make)
+      .then((sandboxes) => this.#commit(sandboxes, signal));
     this.#starting.set(work, count);
     try {
       const sandboxes = await work;
-      for (const sandbox of sandboxes) {
-        this.#sandboxes.set(sandbox.id, sandbox);
-        sandbox.startLifetime(() => this.#expire(sandbox));
-      }
+      for (const sandbox of sandboxes) this.#keep(sandbox);
       return sandboxes;
     } finally {
       this.#starting.delete(work);
     }
+  }
+
+  /** From here on they survive a crash. */
+  async #commit(sandboxes: readonly Sandbox[], signal: AbortSignal): Promise<readonly Sandbox[]> {
+    const { records, faults } = this.#options;
+    try {
+      signal.throwIfAborted();
+      await records.putAll(sandboxes.map((sandbox) => ({ id: sandbox.id, record: sandbox.becomeReady() })));
+      faults.reach('start.committed');
+      signal.throwIfAborted();
+      return sandboxes;
+    } catch (error) {
+      await Promise.allSettled(sandboxes.map((sandbox) => sandbox.remove()));
+      throw error;
+    }
+  }
+
+  #keep(sandbox: Sandbox): void {
+    this.#sandboxes.set(sandbox.id, sandbox);
+    sandbox.startLifetime(() => this.#expire(sandbox));
   }
 
   async #createOne(

@@ -1,5 +1,5 @@
 // What the registry keeps of a sandbox: enough to find, adopt or remove everything it has.
-import type { VmmIdentity } from '../engines/engine.ts';
+import type { VmExit, VmmIdentity } from '../engines/engine.ts';
 import type { Profile } from '../images/profiles.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
@@ -12,8 +12,16 @@ export type SandboxRecord = {
   readonly profile: SandboxProfile;
   readonly sourceSnapshotId?: string;
   readonly incarnation: string;
-  /** False until the agent answered. */
+  /**
+   * Whether a user may know of it. False while it is made and again while it is deleted: what a crash leaves then is
+   * removed by the next start.
+   */
   readonly isReady: boolean;
   /** Null until the VMM was started. */
   readonly vmm: VmmIdentity | null;
+  /** What its guest runs on, which a later daemon may not have any more: its snapshots need the same. */
+  readonly compatibility: Readonly<Record<string, string>>;
+  readonly kernelDigest: string;
+  /** How its VM ended by itself. */
+  readonly exit?: VmExit;
 };

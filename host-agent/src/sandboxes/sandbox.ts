@@ -1,9 +1,10 @@
 // One sandbox that exists: its state, its VM, its guest, its end.
 import type { Logger } from 'pino';
-import type { Vm } from '../engines/engine.ts';
+import type { Vm, VmExit } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
+import type { Faults } from '../lib/faults.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
 import type { Table } from '../store/store.ts';
 import { Lifetime } from './lifetime.ts';
@@ -19,15 +20,18 @@ export type SandboxParts = {
   readonly paths: SandboxPaths;
   readonly vm: Vm;
   readonly guest: Guest;
+  readonly records: Table<SandboxRecord>;
+  readonly faults: Faults;
   readonly log: Logger;
 };
 
 export class Sandbox {
   readonly id: string;
-  readonly record: SandboxRecord;
   readonly paths: SandboxPaths;
   readonly vm: Vm;
   readonly guest: Guest;
+  readonly #parts: SandboxParts;
+  #record: SandboxRecord;
   /** Snapshots of one sandbox are taken one after another. */
   readonly snapshotQueue = new SerialQueue();
   #state: SandboxState = 'running';
@@ -36,7 +40,8 @@ export class Sandbox {
 
   constructor(parts: SandboxParts) {
     this.id = parts.id;
-    this.record = parts.record;
+    this.#parts = parts;
+    this.#record = parts.record;
     this.paths = parts.paths;
     this.vm = parts.vm;
     this.guest = parts.guest;
@@ -44,8 +49,15 @@ export class Sandbox {
       this.guest.close(new Error(exit.reason));
       if (this.#state !== 'running') return;
       this.#state = checkTransition(this.#state, 'failed');
+      // One that an earlier daemon saw ending is known already.
+      if (this.#record.exit !== undefined) return;
       parts.log.warn({ exit }, 'the VM of a sandbox ended by itself');
+      this.#keepExit(exit).catch((err) => parts.log.error({ err }, 'cannot record the end of a VM'));
     });
+  }
+
+  get record(): SandboxRecord {
+    return this.#record;
   }
 
   get state(): SandboxState {
@@ -63,6 +75,19 @@ export class Sandbox {
       workdir: this.paths.dir,
       ...(this.record.sourceSnapshotId !== undefined && { sourceSnapshotId: this.record.sourceSnapshotId }),
     };
+  }
+
+  /** Its record once users may know of it; the caller puts it into the registry. */
+  becomeReady(): SandboxRecord {
+    this.#record = { ...this.#record, isReady: true };
+    return this.#record;
+  }
+
+  /** Lets go of it: its guest runs on, for a later daemon to adopt. */
+  detach(cause: Error): void {
+    this.#lifetime?.end();
+    this.guest.close(cause);
+    this.vm.detach();
   }
 
   /** Calls `onExpiry` when the sandbox's time is over. */
@@ -90,22 +115,34 @@ export class Sandbox {
   /**
    * Ends everything it has; the same promise for every caller. A removal that failed can be tried again.
    */
-  remove(context: { readonly records: Table<SandboxRecord> }): Promise<void> {
-    this.#removal ??= this.#remove(context.records).catch((error) => {
+  remove(): Promise<void> {
+    this.#removal ??= this.#remove().catch((error) => {
       this.#removal = undefined;
       throw error;
     });
     return this.#removal;
   }
 
-  async #remove(records: Table<SandboxRecord>): Promise<void> {
+  async #remove(): Promise<void> {
+    const { records, faults } = this.#parts;
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
     this.guest.close(new Error(`sandbox ${this.id} was deleted`));
+    // From here on the next daemon would finish it.
+    if (records.get(this.id) !== undefined) await records.put(this.id, { ...this.#record, isReady: false });
+    faults.reach('delete.marked');
     // Nothing in it is worth a grace: its disk and memory go with it.
     await this.vm.kill();
+    faults.reach('delete.killed');
     await removeSandboxDirs(this.paths);
+    faults.reach('delete.directories');
     await records.remove(this.id);
+    faults.reach('delete.forgotten');
     this.#state = checkTransition(this.#state, 'deleted');
+  }
+
+  async #keepExit(exit: VmExit): Promise<void> {
+    this.#record = { ...this.#record, exit };
+    if (this.#record.isReady) await this.#parts.records.put(this.id, this.#record);
   }
 }

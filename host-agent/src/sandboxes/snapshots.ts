@@ -4,26 +4,27 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Engine } from '../engines/engine.ts';
 import { AppError, toError } from '../lib/errors.ts';
+import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
 import type { Sandbox } from './sandbox.ts';
 import { snapshotsRoot, sweepSaved, unfinished } from './saved/layout.ts';
-import { saveGuest } from './saved/save.ts';
+import { flush, saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
 import type { SnapshotInfo } from './types.ts';
 
 export type SnapshotRecord = {
   readonly createdAtMs: number;
   readonly sourceId: string;
-  /** False until every file is on disk. */
+  /** False until every file is on disk, and again while it is deleted. */
   readonly isComplete: boolean;
 };
 
 export type SnapshotsOptions = {
   readonly dataDir: string;
   readonly engine: Engine;
-  readonly kernelDigest: string;
   readonly records: Table<SnapshotRecord>;
+  readonly faults: Faults;
   readonly log: Logger;
 };
 
@@ -57,15 +58,16 @@ export class Snapshots {
 
   /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
   async create(sandbox: Sandbox, signal: AbortSignal): Promise<SnapshotInfo> {
-    const { dataDir, engine, kernelDigest, records, log } = this.#options;
+    const { dataDir, records, faults, log } = this.#options;
     const id = newId('snap');
-    const { options, profile } = sandbox.record;
+    const { options, profile, compatibility, kernelDigest } = sandbox.record;
     const root = snapshotsRoot(dataDir);
     const temporary = unfinished(root, id);
     const record = { createdAtMs: Date.now(), sourceId: sandbox.id, isComplete: false };
     await using undo = new AsyncDisposableStack();
     undo.defer(() => records.remove(id));
     await records.put(id, record);
+    faults.reach('snapshot.recorded');
     undo.defer(() => removeSaved(temporary));
     await mkdir(root, { recursive: true, mode: 0o700 });
     signal.throwIfAborted();
@@ -75,7 +77,7 @@ export class Snapshots {
       guest: sandbox.guest,
       layerPath: sandbox.paths.layerPath,
       manifest: {
-        compatibility: engine.compatibility(),
+        compatibility,
         kernelDigest,
         profile,
         vcpus: options.vcpus,
@@ -83,13 +85,19 @@ export class Snapshots {
         diskBytes: options.diskBytes,
         timeoutS: options.timeoutS,
       },
+      onPaused: () => faults.reach('snapshot.paused'),
       signal,
     });
+    faults.reach('snapshot.saved');
     sandbox.assertAlive();
     undo.defer(() => removeSaved(this.#dir(id)));
     await publishSaved(temporary, this.#dir(id));
+    await flush(root);
+    faults.reach('snapshot.published');
     const complete = { ...record, isComplete: true };
     await records.put(id, complete);
+    await records.flush();
+    faults.reach('snapshot.committed');
     signal.throwIfAborted();
     undo.move();
     this.#entries.set(id, { record: complete, saved: new SavedGuest(this.#dir(id), saved.manifest, true) });
@@ -133,9 +141,14 @@ export class Snapshots {
 
   /** Resolves when nothing of it is left; waits for forks that are just starting from it. AppError not_found. */
   async delete(id: string): Promise<void> {
-    const { saved } = this.#find(id);
+    const { saved, record } = this.#find(id);
+    const { records, faults } = this.#options;
+    if (records.get(id) !== undefined) await records.put(id, { ...record, isComplete: false });
+    faults.reach('snapshot-delete.marked');
     await saved.remove();
-    await this.#options.records.remove(id);
+    faults.reach('snapshot-delete.files');
+    await records.remove(id);
+    faults.reach('snapshot-delete.forgotten');
     if (this.#entries.delete(id)) this.#options.log.info({ snapshot: id }, 'snapshot deleted');
   }
 

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { Engine, Vm } from '../engines/engine.ts';
 import { Guest } from '../guest/guest.ts';
 import { AppError, errnoOf, isAppError, toError } from '../lib/errors.ts';
+import type { Faults } from '../lib/faults.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Table } from '../store/store.ts';
 import { makeIdentity } from './identity.ts';
@@ -21,6 +22,7 @@ export type StartContext = {
   readonly records: Table<SandboxRecord>;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
+  readonly faults: Faults;
 };
 
 export type Origin =
@@ -39,9 +41,13 @@ export type StartInput = {
   readonly signal: AbortSignal;
 };
 
-/** AppError internal or exhausted with the stage and the last log lines; the signal's reason when cancelled. */
+/**
+ * What it makes is not ready by its record: a crash removes it, until the caller says otherwise. AppError internal or
+ * exhausted with the stage and the last log lines; the signal's reason when cancelled.
+ */
 export async function startSandbox(context: StartContext, input: StartInput): Promise<Sandbox> {
   const { id, options, profile, origin, log, signal } = input;
+  const { faults, records } = context;
   const paths = sandboxPaths(context.directories, id);
   const startedAt = performance.now();
   const times: Record<string, number> = {};
@@ -55,21 +61,26 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     incarnation: id,
     isReady: false,
     vmm: null,
+    compatibility: context.engine.compatibility(),
+    kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : context.kernel.digest,
     ...(input.sourceSnapshotId !== undefined && { sourceSnapshotId: input.sourceSnapshotId }),
   };
   await using undo = new AsyncDisposableStack();
   let stage = 'record';
   try {
-    undo.defer(() => context.records.remove(id));
-    await context.records.put(id, record);
+    undo.defer(() => records.remove(id));
+    await records.put(id, record);
+    faults.reach('start.recorded');
     signal.throwIfAborted();
 
     stage = 'disk';
     undo.defer(() => removeSandboxDirs(paths));
     await makeSandboxDirs(paths);
+    faults.reach('start.directories');
     if (origin.kind === 'saved') await copySparse(origin.saved.diskPath, paths.layerPath);
     else await createWritableLayer(context.directories.dataDir, paths.layerPath, options.diskBytes);
     mark('diskMs');
+    faults.reach('start.disk');
     signal.throwIfAborted();
 
     stage = origin.kind === 'saved' ? 'restore' : 'boot';
@@ -94,8 +105,10 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       log,
       signal: limit.signal,
       onSpawn: async (vmm: NonNullable<SandboxRecord['vmm']>) => {
+        faults.reach('start.spawned');
         record = { ...record, vmm };
-        await context.records.put(id, record);
+        await records.put(id, record);
+        faults.reach('start.spawn-recorded');
       },
     };
     const vm =
@@ -107,6 +120,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
           });
     undo.defer(() => vm.kill());
     mark('vmMs');
+    faults.reach('start.vm');
 
     stage = 'agent';
     const guest = new Guest({
@@ -118,6 +132,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     undo.defer(() => guest.close(new Error('the sandbox was not made')));
     await greetGuest(vm, guest, input, limit.signal);
     mark('agentMs');
+    faults.reach('start.agent');
     const savedDiskBytes = origin.kind === 'saved' ? origin.saved.manifest.diskBytes : options.diskBytes;
     if (options.diskBytes > savedDiskBytes) {
       stage = 'grow disk';
@@ -126,15 +141,14 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       mark('growMs');
     }
 
-    stage = 'record';
-    // Its life, and so its timeout, begins when somebody can use it.
-    record = { ...record, isReady: true, createdAtMs: Date.now() };
-    await context.records.put(id, record);
+    faults.reach('start.made');
     signal.throwIfAborted();
+    // Its life, and so its timeout, begins when somebody can use it.
+    record = { ...record, createdAtMs: Date.now() };
     undo.move();
     mark('totalMs');
     log.info({ ...times, origin: origin.kind }, 'sandbox created');
-    return new Sandbox({ id, record, paths, vm, guest, log });
+    return new Sandbox({ id, record, paths, vm, guest, records, faults, log });
   } catch (error) {
     if (signal.aborted) throw error;
     throw describeFailure(error, stage);

@@ -121,6 +121,7 @@ export class Templates {
 
   async #make(key: string, options: ResolvedSandboxOptions, profile: SandboxProfile): Promise<SavedGuest> {
     const { context, log } = this.#options;
+    const { faults } = context;
     const { signal } = this.#stopping;
     const startedAt = performance.now();
     const root = templatesRoot(context.directories.dataDir);
@@ -138,7 +139,8 @@ export class Templates {
       log: log.child({ template: key, sandbox: id }),
       signal,
     });
-    undo.defer(() => sandbox.remove(context));
+    undo.defer(() => sandbox.remove());
+    faults.reach('template.booted');
     await warm(sandbox, signal);
     const { pausedMs } = await saveGuest({
       dir: temporary,
@@ -158,8 +160,10 @@ export class Templates {
       signal,
     });
     // Its memory file must have no writer any more before anything is restored from it.
-    await sandbox.remove(context);
+    await sandbox.remove();
+    faults.reach('template.saved');
     await publishSaved(temporary, join(root, key));
+    faults.reach('template.published');
     const saved = new SavedGuest(join(root, key), (await SavedGuest.open(join(root, key))).manifest, true);
     this.#ready.set(key, saved);
     this.#failedAt.delete(key);

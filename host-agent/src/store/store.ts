@@ -3,10 +3,14 @@ import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { AppError, toError } from '../lib/errors.ts';
+import { checkRegistryFile } from './file-check.ts';
+import { MIGRATIONS, SCHEMA_VERSION } from './migrations.ts';
 
-/** Raised with every change that an older daemon could not read; a migration for each step belongs beside it. */
-export const SCHEMA_VERSION = 1;
+export { SCHEMA_VERSION } from './migrations.ts';
+
 const MAX_TABLES = 16;
+const META_TABLE = 'meta';
+const VERSION_KEY = 'schema_version';
 
 /** Records of one kind by id. Reads see every write that was awaited. */
 export class Table<T> {
@@ -30,9 +34,21 @@ export class Table<T> {
     await this.#db.put(id, record);
   }
 
+  /** All of them or none, whatever happens meanwhile. Resolves as `put` does. */
+  async putAll(records: readonly { readonly id: string; readonly record: T }[]): Promise<void> {
+    await this.#db.transaction(() => {
+      for (const { id, record } of records) void this.#db.put(id, record);
+    });
+  }
+
   /** Resolves once the removal survives a crash of this process. */
   async remove(id: string): Promise<void> {
     await this.#db.remove(id);
+  }
+
+  /** Resolves once everything written so far survives a crash of the host. */
+  async flush(): Promise<void> {
+    await this.#db.flushed;
   }
 }
 
@@ -44,35 +60,27 @@ export class Store {
   }
 
   /**
-   * Opens or creates the database file. AppError `internal` when it is damaged, unreadable or of a newer daemon; the
-   * message says what to do.
+   * Opens or creates the database file, and brings records of older daemons up to date. AppError `internal` when it is
+   * damaged, unreadable or of a newer daemon; the message says what to do.
    */
   static async open(path: string): Promise<Store> {
-    let root: RootDatabase;
+    let root: RootDatabase | undefined;
     try {
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      checkRegistryFile(path);
       root = open({ path, noSubdir: true, maxDbs: MAX_TABLES });
+      readEverything(root);
+      await migrate(root, path);
+      return new Store(root);
     } catch (error) {
+      await root?.close().catch(() => undefined);
+      if (error instanceof AppError) throw error;
       throw new AppError(
         'internal',
-        `cannot open the registry ${path}: ${toError(error).message}; move it away to start with an empty one`,
-        {
-          cause: error,
-        },
+        `the registry ${path} cannot be used: ${toError(error).message}; restore it from a backup, or move it away to start with an empty one (sandboxes that still run are ended then, snapshots removed)`,
+        { cause: error },
       );
     }
-    const meta = root.openDB<number, string>({ name: 'meta' });
-    const version = meta.get('schema_version');
-    if (version === undefined) {
-      await meta.put('schema_version', SCHEMA_VERSION);
-    } else if (version !== SCHEMA_VERSION) {
-      await root.close();
-      throw new AppError(
-        'internal',
-        `the registry ${path} has schema version ${version}, this daemon knows ${SCHEMA_VERSION}; run the daemon that wrote it, or move it away`,
-      );
-    }
-    return new Store(root);
   }
 
   table<T>(name: string): Table<T> {
@@ -82,4 +90,48 @@ export class Store {
   async close(): Promise<void> {
     await this.#root.close();
   }
+}
+
+/** Finds damage now, not in the middle of an operation. */
+function readEverything(root: RootDatabase): void {
+  for (const name of [...root.getKeys()].map(String)) {
+    for (const { value } of root.openDB<unknown, string>({ name }).getRange()) {
+      if (value === undefined) throw new Error(`a record of its table ${name} cannot be read`);
+    }
+  }
+}
+
+async function migrate(root: RootDatabase, path: string): Promise<void> {
+  const meta = root.openDB<number, string>({ name: META_TABLE });
+  const version = meta.get(VERSION_KEY) ?? (isEmpty(root) ? SCHEMA_VERSION : undefined);
+  if (version === undefined) throw new Error('it has no schema version');
+  if (!Number.isInteger(version) || version < 1) throw new Error(`its schema version is ${version}`);
+  if (version > SCHEMA_VERSION) {
+    throw new AppError(
+      'internal',
+      `the registry ${path} has schema version ${version}, this daemon knows ${SCHEMA_VERSION} at most; run the daemon that wrote it, or move the file away to start with an empty one`,
+    );
+  }
+  // Tables are opened outside: that is a transaction of its own.
+  const tables = new Map<string, Database<Record<string, unknown>, string>>();
+  for (const name of [...root.getKeys()].map(String)) {
+    if (name !== META_TABLE) tables.set(name, root.openDB<Record<string, unknown>, string>({ name }));
+  }
+  // The version is written in any case: a file that cannot be written must be found now.
+  await root.transaction(() => {
+    for (let to = version + 1; to <= SCHEMA_VERSION; to++) {
+      MIGRATIONS[to]?.({
+        change: (name, change) => {
+          const table = tables.get(name);
+          if (table === undefined) return;
+          for (const { key, value } of [...table.getRange()]) void table.put(key, change(value));
+        },
+      });
+    }
+    void meta.put(VERSION_KEY, SCHEMA_VERSION);
+  });
+}
+
+function isEmpty(root: RootDatabase): boolean {
+  return [...root.getKeys()].every((name) => name === META_TABLE);
 }

@@ -890,8 +890,11 @@ export namespace sandboxd {
                 /** Request growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
+                /** Request setClock. */
+                setClock?: (sandboxd.agent.v1.SetClock.$Properties|null);
+
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk");
+                call?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -940,8 +943,11 @@ export namespace sandboxd {
                     /** Request growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
+                    /** Request setClock */
+                    setClock?: (sandboxd.agent.v1.SetClock.$Properties|null);
+
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk");
+                    call?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -954,9 +960,10 @@ export namespace sandboxd {
                   stats?: sandboxd.agent.v1.Stats.$Shape|null;
                   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
+                  setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })
                 );
             }
 
@@ -997,8 +1004,11 @@ export namespace sandboxd {
                 /** Result growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
+                /** Result setClock. */
+                setClock?: (sandboxd.agent.v1.SetClockResult.$Properties|null);
+
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk");
+                value?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1050,8 +1060,11 @@ export namespace sandboxd {
                     /** Result growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
+                    /** Result setClock */
+                    setClock?: (sandboxd.agent.v1.SetClockResult.$Properties|null);
+
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk");
+                    value?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1065,9 +1078,10 @@ export namespace sandboxd {
                   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
                   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
+                  setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; growDisk?: null; setClock?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape })
                 );
             }
 
@@ -1946,6 +1960,130 @@ export namespace sandboxd {
 
                 /** Shape of a PowerOffResult. */
                 type $Shape = sandboxd.agent.v1.PowerOffResult.$Properties;
+            }
+
+            /**
+             * Properties of a SetClock.
+             * @deprecated Use sandboxd.agent.v1.SetClock.$Properties instead.
+             */
+            interface ISetClock extends sandboxd.agent.v1.SetClock.$Properties {
+            }
+
+            /** Represents a SetClock. */
+            class SetClock {
+
+                /**
+                 * Constructs a new SetClock.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.SetClock.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** SetClock unixTimeUs. */
+                unixTimeUs: number;
+
+                /**
+                 * Creates a new SetClock instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns SetClock instance
+                 */
+                static create(properties: sandboxd.agent.v1.SetClock.$Shape): sandboxd.agent.v1.SetClock & sandboxd.agent.v1.SetClock.$Shape;
+                static create(properties?: sandboxd.agent.v1.SetClock.$Properties): sandboxd.agent.v1.SetClock;
+
+                /**
+                 * Encodes the specified SetClock message. Does not implicitly {@link sandboxd.agent.v1.SetClock.verify|verify} messages.
+                 * @param message SetClock message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.SetClock.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a SetClock message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.SetClock & sandboxd.agent.v1.SetClock.$Shape} SetClock
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.SetClock & sandboxd.agent.v1.SetClock.$Shape;
+            }
+
+            namespace SetClock {
+
+                /** Properties of a SetClock. */
+                interface $Properties {
+
+                    /** SetClock unixTimeUs */
+                    unixTimeUs?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a SetClock. */
+                type $Shape = sandboxd.agent.v1.SetClock.$Properties;
+            }
+
+            /**
+             * Properties of a SetClockResult.
+             * @deprecated Use sandboxd.agent.v1.SetClockResult.$Properties instead.
+             */
+            interface ISetClockResult extends sandboxd.agent.v1.SetClockResult.$Properties {
+            }
+
+            /** Represents a SetClockResult. */
+            class SetClockResult {
+
+                /**
+                 * Constructs a new SetClockResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.SetClockResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new SetClockResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns SetClockResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.SetClockResult.$Shape): sandboxd.agent.v1.SetClockResult & sandboxd.agent.v1.SetClockResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.SetClockResult.$Properties): sandboxd.agent.v1.SetClockResult;
+
+                /**
+                 * Encodes the specified SetClockResult message. Does not implicitly {@link sandboxd.agent.v1.SetClockResult.verify|verify} messages.
+                 * @param message SetClockResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.SetClockResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a SetClockResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.SetClockResult & sandboxd.agent.v1.SetClockResult.$Shape} SetClockResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.SetClockResult & sandboxd.agent.v1.SetClockResult.$Shape;
+            }
+
+            namespace SetClockResult {
+
+                /** Properties of a SetClockResult. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a SetClockResult. */
+                type $Shape = sandboxd.agent.v1.SetClockResult.$Properties;
             }
 
             /**

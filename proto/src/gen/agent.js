@@ -2104,7 +2104,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.Stats.$Properties|null} [stats] Request stats
                  * @property {sandboxd.agent.v1.PowerOff.$Properties|null} [powerOff] Request powerOff
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"growDisk"} [call] Request call
+                 * @property {sandboxd.agent.v1.SetClock.$Properties|null} [setClock] Request setClock
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2124,9 +2125,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   stats?: sandboxd.agent.v1.Stats.$Shape|null;
                  *   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
+                 *   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2185,17 +2187,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Request.prototype.growDisk = null;
 
+                /**
+                 * Request setClock.
+                 * @member {sandboxd.agent.v1.SetClock.$Properties|null|undefined} setClock
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.setClock = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "growDisk"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "growDisk", "setClock"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2241,6 +2251,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.PowerOff.encode(message.powerOff, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
                     if (message.growDisk != null && $Object.hasOwnProperty.call(message, "growDisk"))
                         $root.sandboxd.agent.v1.GrowDisk.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
+                    if (message.setClock != null && $Object.hasOwnProperty.call(message, "setClock"))
+                        $root.sandboxd.agent.v1.SetClock.encode(message.setClock, writer.uint32(/* id 31, wireType 2 =*/250).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2320,6 +2332,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "growDisk";
                                 continue;
                             }
+                        case 31: {
+                                if (wireType !== 2)
+                                    break;
+                                message.setClock = $root.sandboxd.agent.v1.SetClock.decode(reader, reader.size(), $undefined, _depth + 1, message.setClock);
+                                message.call = "setClock";
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -2351,7 +2370,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.StatsResult.$Properties|null} [stats] Result stats
                  * @property {sandboxd.agent.v1.PowerOffResult.$Properties|null} [powerOff] Result powerOff
                  * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"growDisk"} [value] Result value
+                 * @property {sandboxd.agent.v1.SetClockResult.$Properties|null} [setClock] Result setClock
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2372,9 +2392,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
                  *   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
+                 *   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; growDisk?: null; setClock?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2441,17 +2462,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Result.prototype.growDisk = null;
 
+                /**
+                 * Result setClock.
+                 * @member {sandboxd.agent.v1.SetClockResult.$Properties|null|undefined} setClock
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.setClock = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "growDisk"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "growDisk", "setClock"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2499,6 +2528,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.PowerOffResult.encode(message.powerOff, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
                     if (message.growDisk != null && $Object.hasOwnProperty.call(message, "growDisk"))
                         $root.sandboxd.agent.v1.GrowDiskResult.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
+                    if (message.setClock != null && $Object.hasOwnProperty.call(message, "setClock"))
+                        $root.sandboxd.agent.v1.SetClockResult.encode(message.setClock, writer.uint32(/* id 31, wireType 2 =*/250).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2582,6 +2613,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.growDisk = $root.sandboxd.agent.v1.GrowDiskResult.decode(reader, reader.size(), $undefined, _depth + 1, message.growDisk);
                                 message.value = "growDisk";
+                                continue;
+                            }
+                        case 31: {
+                                if (wireType !== 2)
+                                    break;
+                                message.setClock = $root.sandboxd.agent.v1.SetClockResult.decode(reader, reader.size(), $undefined, _depth + 1, message.setClock);
+                                message.value = "setClock";
                                 continue;
                             }
                         }
@@ -4798,6 +4836,287 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return PowerOffResult;
+            })();
+
+            v1.SetClock = (function() {
+
+                /**
+                 * Properties of a SetClock.
+                 * @typedef {Object} sandboxd.agent.v1.SetClock.$Properties
+                 * @property {number|null} [unixTimeUs] SetClock unixTimeUs
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a SetClock.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ISetClock
+                 * @augments sandboxd.agent.v1.SetClock.$Properties
+                 * @deprecated Use sandboxd.agent.v1.SetClock.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a SetClock.
+                 * @typedef {sandboxd.agent.v1.SetClock.$Properties} sandboxd.agent.v1.SetClock.$Shape
+                 */
+
+                /**
+                 * Constructs a new SetClock.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a SetClock.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.SetClock.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const SetClock = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * SetClock unixTimeUs.
+                 * @member {number} unixTimeUs
+                 * @memberof sandboxd.agent.v1.SetClock
+                 * @instance
+                 */
+                SetClock.prototype.unixTimeUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new SetClock instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.SetClock
+                 * @static
+                 * @param {sandboxd.agent.v1.SetClock.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.SetClock} SetClock instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.SetClock.$Shape): sandboxd.agent.v1.SetClock & sandboxd.agent.v1.SetClock.$Shape;
+                 *   (properties?: sandboxd.agent.v1.SetClock.$Properties): sandboxd.agent.v1.SetClock;
+                 * }}
+                 */
+                SetClock.create = function(properties) {
+                    return new SetClock(properties);
+                };
+
+                /**
+                 * Encodes the specified SetClock message. Does not implicitly {@link sandboxd.agent.v1.SetClock.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.SetClock
+                 * @static
+                 * @param {sandboxd.agent.v1.SetClock.$Properties} message SetClock message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                SetClock.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.unixTimeUs != null && $Object.hasOwnProperty.call(message, "unixTimeUs") && (typeof message.unixTimeUs === "object" ? message.unixTimeUs.low || message.unixTimeUs.high : message.unixTimeUs !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.unixTimeUs);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a SetClock message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.SetClock
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.SetClock & sandboxd.agent.v1.SetClock.$Shape} SetClock
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                SetClock.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.SetClock();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.unixTimeUs = value;
+                                else
+                                    delete message.unixTimeUs;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return SetClock;
+            })();
+
+            v1.SetClockResult = (function() {
+
+                /**
+                 * Properties of a SetClockResult.
+                 * @typedef {Object} sandboxd.agent.v1.SetClockResult.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a SetClockResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ISetClockResult
+                 * @augments sandboxd.agent.v1.SetClockResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.SetClockResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a SetClockResult.
+                 * @typedef {sandboxd.agent.v1.SetClockResult.$Properties} sandboxd.agent.v1.SetClockResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new SetClockResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a SetClockResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.SetClockResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const SetClockResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new SetClockResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.SetClockResult
+                 * @static
+                 * @param {sandboxd.agent.v1.SetClockResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.SetClockResult} SetClockResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.SetClockResult.$Shape): sandboxd.agent.v1.SetClockResult & sandboxd.agent.v1.SetClockResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.SetClockResult.$Properties): sandboxd.agent.v1.SetClockResult;
+                 * }}
+                 */
+                SetClockResult.create = function(properties) {
+                    return new SetClockResult(properties);
+                };
+
+                /**
+                 * Encodes the specified SetClockResult message. Does not implicitly {@link sandboxd.agent.v1.SetClockResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.SetClockResult
+                 * @static
+                 * @param {sandboxd.agent.v1.SetClockResult.$Properties} message SetClockResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                SetClockResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a SetClockResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.SetClockResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.SetClockResult & sandboxd.agent.v1.SetClockResult.$Shape} SetClockResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                SetClockResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.SetClockResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return SetClockResult;
             })();
 
             v1.GrowDisk = (function() {

@@ -53,6 +53,11 @@ export function diskNode(index: number): string {
   return `disk${index}`;
 }
 
+/** What follows `-qmp`; also how a VMM of an earlier daemon is known. */
+export function qmpArgument(socketPath: string): string {
+  return `unix:${escapeComma(socketPath)},server=on,wait=off`;
+}
+
 function kernelArgs(spec: VmSpec): string[] {
   return ['-kernel', spec.kernelPath, '-initrd', spec.initramfsPath, '-append', kernelCommandLine(spec)];
 }
@@ -112,7 +117,7 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     '-device',
     'virtio-rng-pci',
     '-qmp',
-    `unix:${escapeComma(options.qmpSocketPath)},server=on,wait=off`,
+    qmpArgument(options.qmpSocketPath),
     // A reset is the guest's end (a panic resets); the VMM then exits.
     '-no-reboot',
     // Saved device state has no configuration section: the manifest beside it pins what that would check.

@@ -1,6 +1,7 @@
 // Starting a VM, from its kernel or from saved state. Whatever fails, nothing is left running.
 import { open } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { readBootId } from '../../lib/proc.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
 import { deadline, poll } from '../../lib/wait.ts';
 import type {
@@ -54,6 +55,7 @@ async function startQemu(
     engine: 'qemu',
     pid: process.pid,
     startTicks: process.startTicks,
+    bootId: readBootId(),
     paths: options.paths,
     memory,
   };

@@ -1,22 +1,23 @@
 // The engine for hosts of every kind: KVM where guests run on it, software emulation elsewhere.
 import { cpus } from 'node:os';
-import type { Logger } from 'pino';
 import { AppError } from '../../lib/errors.ts';
 import type {
+  AdoptOptions,
   ColdBootOptions,
   Engine,
   EngineContext,
   EngineProbe,
+  FoundVmm,
   RestoreOptions,
   Vm,
   VmmIdentity,
 } from '../engine.ts';
+import { adoptQemu, findQemus } from './adopt.ts';
 import { type Accelerator, TCG_CPU } from './args.ts';
-import { bootQemu, connectControl, restoreQemu } from './boot.ts';
+import { bootQemu, restoreQemu } from './boot.ts';
 import { qemuFiles } from './files.ts';
+import { readLastWords } from './last-words.ts';
 import { probeQemu } from './probe.ts';
-import { watchVmm } from './process.ts';
-import { QemuVm } from './vm.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
 const LAYOUT_VERSION = 1;
@@ -55,13 +56,16 @@ export class QemuEngine implements Engine {
     return this.#working;
   }
 
-  async adopt(identity: VmmIdentity, log: Logger): Promise<Vm | null> {
-    const process = watchVmm(identity.pid, identity.startTicks);
-    if (process === null) return null;
-    const files = qemuFiles(identity.paths);
-    const vm = new QemuVm({ identity, process, files, log, hasHistory: true });
-    await connectControl(vm, files.qmpSocketPath);
-    return vm;
+  adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null {
+    return adoptQemu(identity, options);
+  }
+
+  async explainEnd({ paths }: VmmIdentity): Promise<string> {
+    return (await readLastWords(qemuFiles(paths).consolePath)) ?? 'the VMM ended while no daemon ran';
+  }
+
+  findVmms(runDir: string): FoundVmm[] {
+    return findQemus(runDir);
   }
 }
 

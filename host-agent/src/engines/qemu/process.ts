@@ -6,6 +6,8 @@ import { isRunning, readStartTicks, signalProcess } from '../../lib/proc.ts';
 
 /** How often a process that is not our child is looked at. */
 const ADOPTED_POLL_MS = 250;
+/** The same when its end is expected at any moment. */
+const ENDING_POLL_MS = 5;
 
 export type ProcessEnd = { readonly exitCode: number | null; readonly signal: string | null };
 
@@ -13,8 +15,14 @@ export interface VmmProcess {
   readonly pid: number;
   readonly startTicks: number;
   readonly ended: Promise<ProcessEnd>;
+  /** Whether we started it: only then its exit code is known. */
+  readonly isChild: boolean;
   /** False when it is gone already. */
   signal(name: NodeJS.Signals): boolean;
+  /** It may have ended just now. */
+  look(): void;
+  /** Its end is not watched any more. */
+  detach(): void;
 }
 
 /** Number under which the process finds the descriptor that it inherits. */
@@ -54,19 +62,47 @@ export async function spawnVmm(
   const pid = child.pid ?? 0;
   // A child that ended already is a zombie or gone: no signal will find it.
   const startTicks = readStartTicks(pid) ?? -1;
-  return { pid, startTicks, ended, signal: (name) => signalProcess({ pid, startTicks }, name) };
+  return {
+    pid,
+    startTicks,
+    ended,
+    isChild: true,
+    signal: (name) => signalProcess({ pid, startTicks }, name),
+    look: () => undefined,
+    detach: () => child.removeAllListeners('exit'),
+  };
 }
 
 /** Watches a process that another daemon started; null when it is gone. */
 export function watchVmm(pid: number, startTicks: number): VmmProcess | null {
   if (!isRunning({ pid, startTicks })) return null;
+  let timer: NodeJS.Timeout | undefined;
+  let everyMs = ADOPTED_POLL_MS;
+  let look = (): void => undefined;
   const ended = new Promise<ProcessEnd>((resolve) => {
-    const timer = setInterval(() => {
-      if (isRunning({ pid, startTicks })) return;
-      clearInterval(timer);
-      resolve({ exitCode: null, signal: null });
-    }, ADOPTED_POLL_MS);
-    timer.unref();
+    look = () => {
+      clearTimeout(timer);
+      if (isRunning({ pid, startTicks })) timer = setTimeout(look, everyMs).unref();
+      else resolve({ exitCode: null, signal: null });
+    };
+    look();
   });
-  return { pid, startTicks, ended, signal: (name) => signalProcess({ pid, startTicks }, name) };
+  return {
+    pid,
+    startTicks,
+    ended,
+    isChild: false,
+    signal: (name) => {
+      // Its end is waited for now.
+      everyMs = ENDING_POLL_MS;
+      const isSent = signalProcess({ pid, startTicks }, name);
+      look();
+      return isSent;
+    },
+    look: () => {
+      everyMs = ENDING_POLL_MS;
+      look();
+    },
+    detach: () => clearTimeout(timer),
+  };
 }

@@ -24,6 +24,9 @@ export class QmpClient {
   readonly #pending = new Map<number, Pending>();
   readonly #onEvent: (event: QmpEvent) => void;
   readonly #greeting: Promise<void>;
+  /** Resolves when the connection is over. */
+  readonly closed: Promise<void>;
+  #onClosed: () => void = () => undefined;
   #lastId = 0;
   #closed: Error | undefined;
   #greeted: () => void = () => undefined;
@@ -33,6 +36,9 @@ export class QmpClient {
     this.#onEvent = onEvent;
     this.#greeting = new Promise((resolve) => {
       this.#greeted = resolve;
+    });
+    this.closed = new Promise((resolve) => {
+      this.#onClosed = resolve;
     });
     const lines = createInterface({ input: socket, crlfDelay: Number.POSITIVE_INFINITY });
     lines.on('line', (line) => this.#receive(line));
@@ -119,6 +125,7 @@ export class QmpClient {
     this.#closed = cause;
     this.#socket.destroy();
     this.#greeted();
+    this.#onClosed();
     for (const pending of [...this.#pending.values()]) pending.reject(cause);
   }
 }

@@ -1,7 +1,7 @@
 // One guest on QEMU.
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { AppError, toError } from '../../lib/errors.ts';
+import { AppError } from '../../lib/errors.ts';
 import { connectUnix, SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
@@ -9,6 +9,7 @@ import { limitConsoleLog } from '../console-log.ts';
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from '../engine.ts';
 import { diskNode } from './args.ts';
 import type { QemuFiles } from './files.ts';
+import { readLastWords } from './last-words.ts';
 import type { ProcessEnd, VmmProcess } from './process.ts';
 import type { QmpClient, QmpEvent } from './qmp.ts';
 import { saveQemu } from './save.ts';
@@ -31,14 +32,16 @@ export class QemuVm implements Vm {
   #shutdownReason: string | undefined;
   #hasSpoken: boolean;
   #isKilledByUs = false;
+  #isDetached = false;
+  readonly #consoleLimit: Disposable;
 
   constructor(options: QemuVmOptions) {
     this.#options = options;
     this.identity = options.identity;
     this.#hasSpoken = options.hasHistory;
-    const consoleLimit = limitConsoleLog(options.files.consolePath);
+    this.#consoleLimit = limitConsoleLog(options.files.consolePath);
     this.exited = options.process.ended.then(async (end) => {
-      consoleLimit[Symbol.dispose]();
+      this.#consoleLimit[Symbol.dispose]();
       this.#qmp?.close();
       this.#exit = { ...end, reason: await this.#exitReason(end) };
       await Promise.all(
@@ -55,6 +58,37 @@ export class QemuVm implements Vm {
   /** The control connection, once it stands. */
   attachQmp(qmp: QmpClient): void {
     this.#qmp = qmp;
+    void qmp.closed.then(() => this.#options.process.look());
+    if (this.#isDetached || this.#exit !== undefined) qmp.close();
+  }
+
+  get isDetached(): boolean {
+    return this.#isDetached;
+  }
+
+  /** The VMM's word for the guest's state, such as `running`. */
+  async readStatus(): Promise<string> {
+    const answer = (await this.#control().execute('query-status')) as { readonly status?: string };
+    return answer.status ?? 'unknown';
+  }
+
+  async resume(): Promise<void> {
+    await this.#control().execute('cont');
+  }
+
+  async responds(timeoutMs: number): Promise<boolean> {
+    if (this.#qmp === undefined) return false;
+    return this.#qmp.execute('query-status', {}, timeoutMs).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  detach(): void {
+    this.#isDetached = true;
+    this.#consoleLimit[Symbol.dispose]();
+    this.#options.process.detach();
+    this.#qmp?.close();
   }
 
   onQmpEvent(event: QmpEvent): void {
@@ -113,18 +147,13 @@ export class QemuVm implements Vm {
   async #exitReason(end: ProcessEnd): Promise<string> {
     if (this.#isKilledByUs) return 'stopped';
     if (end.signal !== null) return `the VMM was killed by ${end.signal}`;
-    const console = await tailFile(this.#options.files.consolePath, 60).catch(
-      (cause) => toError(cause).message,
-    );
-    if (this.#shutdownReason === 'guest-panic' || /Kernel panic - not syncing/.test(console)) {
-      const line = /Kernel panic - not syncing[^\n]*/.exec(console)?.[0];
-      return line === undefined ? 'the guest panicked' : `the guest panicked (${line.toLowerCase()})`;
-    }
-    const initFailure = /sandbox-init: [^\n]*/.exec(console)?.[0];
-    if (initFailure !== undefined) return `the guest could not start (${initFailure})`;
+    const told = await readLastWords(this.#options.files.consolePath);
+    if (this.#shutdownReason === 'guest-panic') return told ?? 'the guest panicked';
+    if (told !== undefined) return told;
     if (this.#shutdownReason === 'guest-shutdown') return 'the guest powered off';
     if (this.#shutdownReason === 'guest-reset') return 'the guest reset itself';
-    if (end.exitCode === null) return 'the VMM ended';
+    if (end.exitCode === null)
+      return 'the VMM was killed or ended by itself; its exit code is unknown, as an earlier daemon started it';
     return `the VMM exited with code ${end.exitCode}`;
   }
 }

@@ -14,6 +14,8 @@ export type SaveInput = {
   readonly guest: Guest;
   readonly layerPath: string;
   readonly manifest: Omit<SavedManifest, 'formatVersion' | 'createdAt' | 'needsResync' | 'files'>;
+  /** Called while the guest stands still. */
+  readonly onPaused?: () => void;
   /** The guest is not needed any more and stays paused. */
   readonly staysPaused?: boolean;
   readonly signal?: AbortSignal;
@@ -30,7 +32,10 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   const written = await vm
     .save({
       dir,
-      whilePaused: () => copySparse(input.layerPath, join(dir, DISK_FILE)),
+      whilePaused: async () => {
+        await copySparse(input.layerPath, join(dir, DISK_FILE));
+        input.onPaused?.();
+      },
       ...(input.staysPaused && { staysPaused: true }),
     })
     .finally(() => guest.release());
@@ -56,7 +61,8 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   };
 }
 
-async function flush(path: string): Promise<void> {
+/** Makes a file's content, or what was created and renamed in a directory, survive a crash of the host. */
+export async function flush(path: string): Promise<void> {
   await using file = await open(path, 'r');
   await file.sync();
 }

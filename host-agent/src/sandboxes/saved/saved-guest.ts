@@ -64,7 +64,11 @@ export class SavedGuest {
 
   /** Removes the files once nobody uses them. Guests that run from them go on: their mappings keep the memory file. */
   remove(): Promise<void> {
-    this.#removal ??= this.#remove();
+    // One that failed can be tried again.
+    this.#removal ??= this.#remove().catch((error) => {
+      this.#removal = undefined;
+      throw error;
+    });
     return this.#removal;
   }
 

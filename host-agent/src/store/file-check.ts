@@ -1,0 +1,50 @@
+// Looks at a registry file before LMDB maps it: a file that is no database or was cut would end the process by a signal.
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
+import { errnoOf } from '../lib/errors.ts';
+
+const MAGIC = 0xbeefc0de;
+/** Bytes from a page's start: the header has 24, then magic, version, address, map size and two tables follow. */
+const MAGIC_OFFSET = 24;
+const PAGE_SIZE_OFFSET = 48;
+const LAST_PAGE_OFFSET = 144;
+const META_BYTES = 152;
+const MIN_PAGE_BYTES = 256;
+const MAX_PAGE_BYTES = 65_536;
+
+type Meta = { readonly pageBytes: number; readonly lastPage: number };
+
+/**
+ * Throws an Error saying what is wrong. A missing or empty file is well. A file that was cut gets its missing pages back
+ * as zeros, which LMDB refuses in order where they matter.
+ */
+export function checkRegistryFile(path: string): void {
+  let fd: number;
+  try {
+    fd = openSync(path, 'r+');
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return;
+    throw error;
+  }
+  try {
+    const { size } = fstatSync(fd);
+    if (size === 0) return;
+    const first = readMeta(fd, 0);
+    const second = readMeta(fd, first.pageBytes);
+    const wantedBytes = (Math.max(first.lastPage, second.lastPage) + 1) * first.pageBytes;
+    if (size < wantedBytes) ftruncateSync(fd, wantedBytes);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function readMeta(fd: number, position: number): Meta {
+  const bytes = Buffer.alloc(META_BYTES);
+  const length = readSync(fd, bytes, 0, META_BYTES, position);
+  if (length < META_BYTES) throw new Error('it is cut off at its beginning');
+  if (bytes.readUInt32LE(MAGIC_OFFSET) !== MAGIC) throw new Error('it is not an LMDB database');
+  const pageBytes = bytes.readUInt32LE(PAGE_SIZE_OFFSET);
+  const lastPage = Number(bytes.readBigUInt64LE(LAST_PAGE_OFFSET));
+  const isSane = pageBytes >= MIN_PAGE_BYTES && pageBytes <= MAX_PAGE_BYTES && lastPage < 2 ** 32;
+  if (!isSane) throw new Error('its first pages make no sense');
+  return { pageBytes, lastPage };
+}

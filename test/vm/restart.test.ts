@@ -1,0 +1,210 @@
+// What restarts of the daemon do to sandboxes: nothing. And what crashes leave behind: nothing either.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import {
+  type Daemon,
+  type DaemonOptions,
+  type Directories,
+  leftovers,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+} from '../support/daemon.ts';
+import { vmmPids } from '../support/vmms.ts';
+
+t.setTimeout(400_000);
+
+/** Directories for a row of daemons, of which the last one must end with nothing left. */
+async function ownDirectories(t: Test): Promise<Directories> {
+  const directories = await makeDirectories();
+  t.teardown(async () => {
+    const left = await leftovers(directories);
+    await removeDirectories(directories);
+    if (left.length > 0) throw new Error(`left: ${left.join(', ')}`);
+  });
+  return directories;
+}
+
+async function endDestroying(t: Test, directories: Directories): Promise<void> {
+  const last = await spawnDaemon(directories);
+  t.equal(await last.end(), 0);
+}
+
+const KEEP: DaemonOptions = { onExit: 'keep' };
+
+t.test('a sandbox does not notice that its daemon is replaced', async (t) => {
+  const directories = await ownDirectories(t);
+  let daemon = await spawnDaemon(directories, KEEP);
+  const cold = await daemon.api.create({ boot_args: 'cold=1', memory_mib: 256 });
+  const warm = await daemon.api.create({ memory_mib: 256, timeout_s: 3600 });
+  const both = [cold, warm];
+  const pids = await Promise.all(both.map(({ id }) => vmmPids(id)));
+  for (const { id } of both) {
+    await daemon.api.sh(
+      id,
+      `echo ${id} > /root/file
+       (setsid sh -c 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count; sleep 0.05; done' > /dev/null 2>&1 &)`,
+    );
+  }
+  const before = await daemon.api.list();
+  for (const signal of ['SIGTERM', 'SIGKILL', 'SIGTERM'] as const) {
+    const counts = await Promise.all(
+      both.map(({ id }) => daemon.api.sh(id, 'cat /dev/shm/count').then(Number)),
+    );
+    const running = daemon.api.exec(cold.id, ['sleep', '600']).catch(() => undefined);
+    await sleep(300);
+    // A command that runs on costs the time to drain, which is not what is tested.
+    if (signal === 'SIGKILL') await daemon.end(signal);
+    else t.equal(await endTwice(daemon), 0, `ends in order by ${signal}`);
+    await running;
+    daemon = await spawnDaemon(directories, KEEP);
+    t.same(await daemon.api.list(), before, `the same list after ${signal}`);
+    t.same(await Promise.all(both.map(({ id }) => vmmPids(id))), pids, 'the same VMMs');
+    for (const [index, { id }] of both.entries()) {
+      t.equal(await daemon.api.sh(id, 'cat /root/file; hostname'), `${id}\n${id.replace('_', '-')}`);
+      t.ok(Number(await daemon.api.sh(id, 'cat /dev/shm/count')) > counts[index]!, 'it counted on');
+    }
+    for (let waitedMs = 0; waitedMs < 10_000; waitedMs += 200) {
+      if ((await daemon.api.sh(cold.id, 'pidof sleep | wc -w; true')).startsWith('0')) break;
+      await sleep(200);
+    }
+    t.notOk(
+      await daemon.api.sh(cold.id, 'pgrep -f "sleep 600" || true'),
+      'a command without client is ended',
+    );
+  }
+  const snapshot = await daemon.api.call<{ id: string; dir: string }>(
+    'POST',
+    `/sandboxes/${warm.id}/snapshot`,
+  );
+  await daemon.end('SIGKILL');
+  daemon = await spawnDaemon(directories, KEEP);
+  const { sandboxes } = await daemon.api.call<{ sandboxes: { id: string }[] }>(
+    'POST',
+    `/snapshots/${snapshot.id}/fork`,
+  );
+  t.equal(
+    await daemon.api.sh(sandboxes[0]!.id, 'cat /root/file'),
+    warm.id,
+    'an adopted one can be saved and forked',
+  );
+  await Promise.all([...both, ...sandboxes].map(({ id }) => daemon.api.delete(id)));
+  await daemon.api.call('DELETE', `/snapshots/${snapshot.id}`);
+  t.same(await leftovers(directories, { isRunning: true }), []);
+  await daemon.end();
+});
+
+/** The second signal does not wait for requests. */
+async function endTwice(daemon: Daemon): Promise<number | null> {
+  const ended = daemon.end('SIGTERM');
+  await sleep(200);
+  process.kill(daemon.pid, 'SIGTERM');
+  return ended;
+}
+
+t.test('a lifetime goes on, and ends while no daemon runs', async (t) => {
+  const directories = await ownDirectories(t);
+  const daemon = await spawnDaemon(directories, KEEP);
+  const short = await daemon.api.create({ memory_mib: 128, timeout_s: 2 });
+  const long = await daemon.api.create({ memory_mib: 128, timeout_s: 3600 });
+  await daemon.end('SIGTERM');
+  await sleep(2000);
+  const next = await spawnDaemon(directories);
+  for (let waitedMs = 0; waitedMs < 10_000 && existsSync(short.workdir); waitedMs += 100) await sleep(100);
+  t.same(
+    (await next.api.list()).map(({ id }) => id),
+    [long.id],
+  );
+  t.equal(await next.end(), 0);
+});
+
+t.test('what died while no daemon ran is listed with its cause; strangers go, others stay', async (t) => {
+  const directories = await ownDirectories(t);
+  const daemon = await spawnDaemon(directories, KEEP);
+  const [killed, panicked, alive] = await Promise.all(
+    [1, 2, 3].map(() => daemon.api.create({ memory_mib: 128 })),
+  );
+  // It panics once the daemon is gone.
+  await daemon.api.sh(
+    panicked!.id,
+    "echo 1 > /proc/sys/kernel/sysrq; (setsid sh -c 'sleep 2; echo c > /proc/sysrq-trigger' > /dev/null 2>&1 &)",
+  );
+  await daemon.end('SIGKILL');
+  for (const pid of await vmmPids(killed!.id)) process.kill(pid, 'SIGKILL');
+  for (let waitedMs = 0; waitedMs < 20_000 && (await vmmPids(panicked!.id)).length > 0; waitedMs += 100)
+    await sleep(100);
+  const ghost = 'sbx_0000000000000';
+  for (const dir of [join(directories.dataDir, 'sandboxes', ghost), join(directories.runDir, ghost)])
+    await mkdir(dir, { recursive: true });
+  await mkdir(join(directories.dataDir, 'snapshots', 'snap_0000000000000'), { recursive: true });
+  await writeFile(join(directories.runDir, 'note'), 'of somebody else');
+  // Somebody looks into a log; the name of our directory does not make it ours.
+  const reader = spawn('tail', ['-f', join(alive!.workdir, 'console.log')], { stdio: 'ignore' });
+
+  for (const round of ['the next daemon', 'the one after it']) {
+    const next = await spawnDaemon(directories, KEEP);
+    t.same(
+      (await next.api.list()).map(({ id }) => id).sort(),
+      [killed, panicked, alive].map((sandbox) => sandbox!.id).sort(),
+      round,
+    );
+    await t.rejects(next.api.exec(killed!.id, ['true']), { status: 500, message: /is dead: the VMM ended/ });
+    await t.rejects(next.api.exec(panicked!.id, ['true']), {
+      status: 500,
+      message: /is dead: the guest panicked/,
+    });
+    t.equal(await next.api.sh(alive!.id, 'echo well'), 'well');
+    await next.end('SIGKILL');
+  }
+  t.equal(reader.exitCode ?? reader.signalCode, null, 'a process of somebody else goes on');
+  reader.kill();
+  const last = await spawnDaemon(directories);
+  for (const pid of await vmmPids(alive!.id)) process.kill(pid, 'SIGKILL');
+  await sleep(500);
+  await t.rejects(last.api.exec(alive!.id, ['true']), {
+    status: 500,
+    message: /is dead: the VMM was killed/,
+  });
+  for (const sandbox of [killed, panicked, alive]) await last.api.delete(sandbox!.id);
+  t.same(await readdir(directories.runDir), ['note']);
+  await rm(join(directories.runDir, 'note'));
+  t.same(await readdir(join(directories.dataDir, 'snapshots')), []);
+  t.equal(await last.end(), 0);
+});
+
+t.test('after a restart of the host there are snapshots, and no sandboxes', async (t) => {
+  const directories = await ownDirectories(t);
+  const daemon = await spawnDaemon(directories, KEEP);
+  const sandbox = await daemon.api.create({ memory_mib: 128 });
+  await daemon.api.sh(sandbox.id, 'echo kept > /root/file');
+  const snapshot = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${sandbox.id}/snapshot`);
+  await daemon.end('SIGKILL');
+  for (const pid of await vmmPids(sandbox.id)) process.kill(pid, 'SIGKILL');
+  await rm(directories.runDir, { recursive: true });
+  const next = await spawnDaemon(directories, KEEP);
+  t.same(await next.api.list(), []);
+  t.same(await leftovers(directories, { isRunning: true }), []);
+  const { sandboxes } = await next.api.call<{ sandboxes: { id: string }[] }>(
+    'POST',
+    `/snapshots/${snapshot.id}/fork`,
+  );
+  t.equal(await next.api.sh(sandboxes[0]!.id, 'cat /root/file'), 'kept');
+  await next.end('SIGTERM');
+  await endDestroying(t, directories);
+});
+
+t.test(
+  'a second daemon on the same directories is refused, and the first one’s sandboxes stay',
+  async (t) => {
+    const directories = await ownDirectories(t);
+    const daemon = await spawnDaemon(directories);
+    const sandbox = await daemon.api.create({ memory_mib: 128 });
+    await t.rejects(spawnDaemon(directories), { message: /in use by another sandboxd/ });
+    t.equal(await daemon.api.sh(sandbox.id, 'echo here'), 'here');
+    t.equal(await daemon.end(), 0);
+  },
+);
