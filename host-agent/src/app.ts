@@ -65,6 +65,8 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       limits: config.limits,
       snapshotRecords: store.table<SnapshotRecord>('snapshots'),
       templateBudgetBytes: config.templateBudgetBytes,
+      admission: config.admission,
+      watchdogTimeoutMs: config.watchdogTimeoutMs,
       maxConcurrentStarts: MAX_CONCURRENT_STARTS,
       log,
     });

@@ -30,6 +30,14 @@ export type Config = {
   readonly limits: SandboxLimits;
   /** Disk for templates; 0 turns them off. */
   readonly templateBudgetBytes: number;
+  readonly admission: {
+    /** Memory of the host that sandboxes never get. */
+    readonly memoryReserveBytes: number;
+    /** How often the rest may be promised to sandboxes. */
+    readonly memoryOvercommit: number;
+  };
+  /** A guest agent that does not answer for this long hangs; 0 never. */
+  readonly watchdogTimeoutMs: number;
   /** What becomes of sandboxes when the daemon is told to stop. */
   readonly onExit: 'keep' | 'destroy';
   readonly bootTimeoutMs: number;
@@ -59,6 +67,11 @@ export function toConfig(values: SettingValues): Config {
       fork: values.max_fork,
     },
     templateBudgetBytes: values.template_disk_bytes,
+    admission: {
+      memoryReserveBytes: values.memory_reserve_bytes,
+      memoryOvercommit: values.memory_overcommit_percent / 100,
+    },
+    watchdogTimeoutMs: values.watchdog_timeout_s * 1000,
     onExit: values.on_exit,
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,

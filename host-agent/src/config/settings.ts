@@ -49,6 +49,14 @@ export function createSettings(engineNames: readonly string[]) {
     }),
     max_sandboxes: integer(1, 100_000, { fallback: 1000, help: 'sandboxes that may exist at once' }),
     max_fork: integer(1, 64, { fallback: 64, help: 'most forks of one request' }),
+    memory_reserve_bytes: bytes(0, 16_384 * GIB, {
+      fallback: 512 * MIB,
+      help: 'memory of the host that sandboxes never get',
+    }),
+    memory_overcommit_percent: integer(1, 10_000, {
+      fallback: 200,
+      help: 'share of the other memory that sandboxes may be promised together; 100 is never more than there is',
+    }),
     template_disk_bytes: bytes(0, 16_384 * GIB, {
       fallback: 8 * GIB,
       help: 'disk for booted guests that creates are copied from; 0 boots every sandbox',
@@ -60,6 +68,10 @@ export function createSettings(engineNames: readonly string[]) {
     on_exit: choice(['keep', 'destroy'], {
       fallback: 'keep',
       help: 'on SIGTERM: sandboxes run on and the next daemon adopts them, or they are deleted',
+    }),
+    watchdog_timeout_s: integer(0, 3600, {
+      fallback: 30,
+      help: 'a guest agent that has not answered for this many seconds counts as hanging; 0 never',
     }),
     drain_timeout_s: integer(0, 3600, {
       fallback: 30,

@@ -8,6 +8,14 @@ export type Extent = { readonly offset: number; readonly length: number };
 
 const CHUNK_BYTES = 1 << 20;
 
+/** Disk that a file takes; 0 when there is none. */
+export async function allocatedBytes(path: string): Promise<number> {
+  return stat(path).then(
+    ({ blocks }) => blocks * 512,
+    () => 0,
+  );
+}
+
 /** From the table that `filefrag -v -b1` prints; ranges beyond `sizeBytes` are cut. */
 export function parseExtents(text: string, sizeBytes: number): Extent[] {
   const extents: { offset: number; length: number }[] = [];

@@ -4,10 +4,11 @@ import type { Engine } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Profiles } from '../images/profiles.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
 import { Semaphore } from '../lib/serial-queue.ts';
 import type { Table } from '../store/store.ts';
-import { assertDiskSpace, assertSlot } from './capacity.ts';
+import { Admission, type AdmissionOptions, type Need, readHostRoom } from './admission.ts';
 import { forkGuest } from './fork.ts';
 import { reconcile } from './reconcile.ts';
 import type { SandboxProfile } from './record.ts';
@@ -25,6 +26,7 @@ import type {
   SandboxLimits,
   SnapshotInfo,
 } from './types.ts';
+import { Watchdog } from './watchdog.ts';
 
 export type SandboxManagerOptions = StartContext & {
   /** Every engine there is, for sandboxes of earlier daemons. */
@@ -37,23 +39,41 @@ export type SandboxManagerOptions = StartContext & {
   readonly templateBudgetBytes: number;
   /** Boots and restores at the same time; more would only make each slower. */
   readonly maxConcurrentStarts: number;
+  readonly admission: Pick<AdmissionOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
+  /** A guest agent that does not answer for this long hangs; 0 never. */
+  readonly watchdogTimeoutMs: number;
   readonly log: Logger;
 };
+
+/** What a guest writes into its layer before anyone uses it. */
+const NEW_LAYER_BYTES = 16 * 2 ** 20;
 
 export class SandboxManager implements Sandboxes {
   readonly #options: SandboxManagerOptions;
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #snapshots: Snapshots;
   readonly #templates: Templates;
-  /** Operations that will add sandboxes, each with how many. */
-  readonly #starting = new Map<Promise<unknown>, number>();
+  /** Operations that will add sandboxes. */
+  readonly #starting = new Set<Promise<unknown>>();
   readonly #saving = new Set<Promise<unknown>>();
   readonly #slots: Semaphore;
+  readonly #admission: Admission;
   readonly #stopping = new AbortController();
+  #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
     this.#options = options;
     this.#slots = new Semaphore(options.maxConcurrentStarts);
+    this.#admission = new Admission({
+      ...options.admission,
+      maxSandboxes: options.limits.sandboxes,
+      readRoom: () => readHostRoom(options.directories.dataDir),
+      inUse: () => {
+        const running = [...this.#sandboxes.values()].filter(({ vm }) => vm.exit === undefined);
+        const memoryMib = running.map(({ record }) => record.options.memoryMib);
+        return { sandboxes: this.#sandboxes.size, memoryMib };
+      },
+    });
     this.#snapshots = new Snapshots({
       dataDir: options.directories.dataDir,
       engine: options.engine,
@@ -65,6 +85,7 @@ export class SandboxManager implements Sandboxes {
       context: options,
       budgetBytes: options.templateBudgetBytes,
       diskBytes: options.defaults.diskBytes,
+      slots: this.#slots,
       log: options.log,
     });
   }
@@ -75,6 +96,8 @@ export class SandboxManager implements Sandboxes {
     await this.#snapshots.start();
     await this.#templates.start();
     for (const sandbox of adopted) this.#keep(sandbox);
+    const { watchdogTimeoutMs: timeoutMs, log } = this.#options;
+    this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), log });
   }
 
   async create(options: CreateSandboxOptions, outer?: AbortSignal): Promise<SandboxInfo> {
@@ -82,9 +105,9 @@ export class SandboxManager implements Sandboxes {
     const { profiles, defaults, limits } = this.#options;
     const resolved = resolveSandboxOptions(options, defaults, limits);
     const profile = await profiles.get(resolved.profile);
-    const [sandbox] = await this.#add(1, signal, async () => [
-      await this.#createOne(resolved, profile, signal),
-    ]);
+    const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes: NEW_LAYER_BYTES };
+    const make = async () => [await this.#createOne(resolved, profile, signal)];
+    const [sandbox] = await this.#add(need, signal, make);
     if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
     return sandbox.info;
   }
@@ -115,7 +138,10 @@ export class SandboxManager implements Sandboxes {
     const work = sandbox.snapshotQueue.run(async () => {
       signal.throwIfAborted();
       sandbox.assertAlive();
-      await assertDiskSpace(this.#options.directories.dataDir, sandbox.record.options.memoryMib * 2 ** 20);
+      const diskBytes =
+        sandbox.record.options.memoryMib * 2 ** 20 + (await allocatedBytes(sandbox.paths.layerPath));
+      using _held = await this.#admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
+      sandbox.isSaving = true;
       try {
         return await this.#snapshots.create(sandbox, signal);
       } catch (error) {
@@ -125,6 +151,8 @@ export class SandboxManager implements Sandboxes {
         throw isAppError(error)
           ? error
           : new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
+      } finally {
+        sandbox.isSaving = false;
       }
     });
     this.#saving.add(work);
@@ -148,7 +176,10 @@ export class SandboxManager implements Sandboxes {
     const saved = this.#snapshots.open(snapshotId);
     const { log } = this.#options;
     const slots = this.#slots;
-    const sandboxes = await this.#add(count, signal, () =>
+    const { memoryMib } = saved.manifest;
+    const diskBytes = count * (await allocatedBytes(saved.diskPath));
+    const need = { memoryMib: new Array<number>(count).fill(memoryMib), areCopies: true, diskBytes };
+    const sandboxes = await this.#add(need, signal, () =>
       forkGuest(this.#options, { snapshotId, saved, count, slots, log, signal }),
     );
     return sandboxes.map(({ info }) => info);
@@ -168,8 +199,9 @@ export class SandboxManager implements Sandboxes {
   async stop(onExit: 'keep' | 'destroy'): Promise<void> {
     const cause = new AppError('cancelled', 'the daemon is stopping');
     this.#stopping.abort(cause);
+    this.#watchdog?.[Symbol.dispose]();
     await this.#templates.stop();
-    await Promise.allSettled([...this.#starting.keys(), ...this.#saving]);
+    await Promise.allSettled([...this.#starting, ...this.#saving]);
     if (onExit === 'keep') {
       const { size } = this.#sandboxes;
       for (const sandbox of this.#sandboxes.values()) if (sandbox.state !== 'deleted') sandbox.detach(cause);
@@ -191,24 +223,19 @@ export class SandboxManager implements Sandboxes {
 
   /** Runs `make` within the limits; what it makes becomes visible together, or nothing of it stays. */
   async #add(
-    count: number,
+    need: Need,
     signal: AbortSignal,
-    make: () => Promise<Sandbox[]>,
+    make: () => Promise<readonly Sandbox[]>,
   ): Promise<readonly Sandbox[]> {
-    const { limits, directories } = this.#options;
-    const underWay = [...this.#starting.values()].reduce((sum, n) => sum + n, 0);
-    assertSlot(this.#sandboxes.size + underWay + count, limits.sandboxes);
-    const work = assertDiskSpace(directories.dataDir)
-      .then(make)
-      .then((sandboxes) => this.#commit(sandboxes, signal));
-    this.#starting.set(work, count);
-    try {
-      const sandboxes = await work;
+    const add = async (): Promise<readonly Sandbox[]> => {
+      using _held = await this.#admission.reserve(need);
+      const sandboxes = await this.#commit(await make(), signal);
       for (const sandbox of sandboxes) this.#keep(sandbox);
       return sandboxes;
-    } finally {
-      this.#starting.delete(work);
-    }
+    };
+    const work = add();
+    this.#starting.add(work);
+    return work.finally(() => this.#starting.delete(work));
   }
 
   /** From here on they survive a crash. */

@@ -34,6 +34,10 @@ export class Sandbox {
   #record: SandboxRecord;
   /** Snapshots of one sandbox are taken one after another. */
   readonly snapshotQueue = new SerialQueue();
+  /** Why its guest cannot be used for now, by the watchdog. */
+  hang: string | undefined;
+  /** Its guest stands still, or may soon. */
+  isSaving = false;
   #state: SandboxState = 'running';
   #removal: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
@@ -101,7 +105,7 @@ export class Sandbox {
     return this.guest.exec({ ...request, env: { ...this.record.profile.env, ...request.env } }, events);
   }
 
-  /** AppError not_found when it is being deleted, internal naming the cause when its VM died. */
+  /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */
   assertAlive(): void {
     if (this.#state === 'deleting' || this.#state === 'deleted') {
       throw new AppError('not_found', `sandbox ${this.id} does not exist; it was deleted`);
@@ -109,6 +113,9 @@ export class Sandbox {
     const reason = this.vm.exit?.reason;
     if (reason !== undefined) {
       throw new AppError('internal', `sandbox ${this.id} is dead: ${reason}; delete it and create another`);
+    }
+    if (this.hang !== undefined) {
+      throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${this.hang}; wait, or delete it`);
     }
   }
 

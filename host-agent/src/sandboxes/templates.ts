@@ -3,7 +3,9 @@ import { mkdir, readdir, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
+import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
+import type { Semaphore } from '../lib/serial-queue.ts';
 import { raceSignal } from '../lib/wait.ts';
 import { makeIdentity } from './identity.ts';
 import type { SandboxProfile } from './record.ts';
@@ -20,6 +22,8 @@ export type TemplatesOptions = {
   readonly budgetBytes: number;
   /** Layer size of templates; smaller requests get templates of their own size. */
   readonly diskBytes: number;
+  /** Starts at the same time, of everybody's. */
+  readonly slots: Semaphore;
   readonly log: Logger;
 };
 
@@ -131,14 +135,15 @@ export class Templates {
     await using undo = new AsyncDisposableStack();
     undo.defer(() => removeSaved(temporary));
     const id = newId('sbx');
-    const sandbox = await startSandbox(context, {
+    const start = {
       id,
       options,
       profile,
       origin: { kind: 'boot', memoryPath: join(temporary, 'memory') },
       log: log.child({ template: key, sandbox: id }),
       signal,
-    });
+    } as const;
+    const sandbox = await this.#options.slots.run(() => startSandbox(context, start), signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
     await warm(sandbox, signal);
@@ -186,7 +191,7 @@ export class Templates {
     const entries = await Promise.all(
       [...this.#ready].map(async ([key, saved]) => {
         const [sizeBytes, usedAtMs] = await Promise.all([
-          allocatedBytes(saved.dir),
+          directoryBytes(saved.dir),
           stat(saved.dir).then(({ mtimeMs }) => mtimeMs),
         ]);
         return { key, saved, sizeBytes, usedAtMs };
@@ -214,8 +219,8 @@ async function warm(sandbox: Awaited<ReturnType<typeof startSandbox>>, signal: A
   }
 }
 
-async function allocatedBytes(dir: string): Promise<number> {
+async function directoryBytes(dir: string): Promise<number> {
   const names = await readdir(dir).catch(() => []);
-  const sizes = await Promise.all(names.map(async (name) => (await stat(join(dir, name))).blocks * 512));
+  const sizes = await Promise.all(names.map((name) => allocatedBytes(join(dir, name))));
   return sizes.reduce((sum, size) => sum + size, 0);
 }

@@ -1,0 +1,131 @@
+// Whether the host has room: memory, disk and slots are promised before anything is made, and given back when it is not.
+import { readFile, statfs } from 'node:fs/promises';
+import { AppError } from '../lib/errors.ts';
+
+const MIB = 2 ** 20;
+/** Kept free for logs, the registry and what running guests write. */
+const DISK_RESERVE_BYTES = 256 * MIB;
+/** Of a VMM process beside its guest's memory: code and heap, and translated code under emulation. */
+const VMM_OVERHEAD_MIB = 96;
+/** What a new guest has touched once its agent answers: a booted one; a copy shares the rest with its origin. */
+const BOOT_TOUCHED_MIB = 256;
+const COPY_TOUCHED_MIB = 64;
+const RETRY_AFTER_S = 5;
+
+export type HostRoom = {
+  readonly memoryTotalBytes: number;
+  readonly memoryAvailableBytes: number;
+  readonly diskFreeBytes: number;
+};
+
+export type AdmissionOptions = {
+  /** Sandboxes that may exist at once. */
+  readonly maxSandboxes: number;
+  /** Never given to sandboxes. */
+  readonly memoryReserveBytes: number;
+  /** How often the rest may be promised; 1 is never more than there is. */
+  readonly memoryOvercommit: number;
+  readonly readRoom: () => Promise<HostRoom>;
+  /** Memory of every sandbox whose VM runs, and how many sandboxes there are. */
+  readonly inUse: () => { readonly sandboxes: number; readonly memoryMib: readonly number[] };
+};
+
+export type Need = {
+  /** Guest memory of each sandbox to make. */
+  readonly memoryMib: readonly number[];
+  /** Whether they are copies of a saved guest. */
+  readonly areCopies: boolean;
+  /** Disk that is written at once. */
+  readonly diskBytes: number;
+};
+
+export class Admission {
+  readonly #options: AdmissionOptions;
+  readonly #pending = new Set<Need>();
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+  }
+
+  /** Holds what is needed until disposed, when it shows in the host's own numbers. AppError exhausted. */
+  async reserve(need: Need): Promise<Disposable> {
+    const room = await this.#options.readRoom();
+    // From here on nothing is waited for: two at once cannot both have the last room.
+    const pending = [...this.#pending, need];
+    if (need.memoryMib.length > 0) {
+      this.#checkSlots(pending);
+      this.#checkPromises(pending, room);
+      this.#checkAvailable(pending, room);
+    }
+    checkDisk(pending, room);
+    this.#pending.add(need);
+    return { [Symbol.dispose]: () => void this.#pending.delete(need) };
+  }
+
+  #checkSlots(pending: readonly Need[]): void {
+    const wanted = this.#options.inUse().sandboxes + sum(pending, ({ memoryMib }) => memoryMib.length);
+    const max = this.#options.maxSandboxes;
+    if (wanted <= max) return;
+    throw exhausted(`this daemon takes ${max} sandboxes, ${wanted} would exist; delete some first`, 'slots');
+  }
+
+  /** All of it may be touched by its guests at any time. */
+  #checkPromises(pending: readonly Need[], { memoryTotalBytes }: HostRoom): void {
+    const { memoryReserveBytes, memoryOvercommit, inUse } = this.#options;
+    const all = [...inUse().memoryMib, ...pending.flatMap(({ memoryMib }) => memoryMib)];
+    const promisedMib = sum(all, (memoryMib) => memoryMib + VMM_OVERHEAD_MIB);
+    const budgetMib = Math.floor(
+      (Math.max(0, memoryTotalBytes - memoryReserveBytes) * memoryOvercommit) / MIB,
+    );
+    if (promisedMib <= budgetMib) return;
+    throw exhausted(
+      `no memory: sandboxes may be promised ${budgetMib} MiB on this host, ${promisedMib} MiB would be; delete some, or ask for less`,
+      'memory',
+    );
+  }
+
+  /** What is being started has not shown in the host's numbers yet. */
+  #checkAvailable(pending: readonly Need[], { memoryAvailableBytes }: HostRoom): void {
+    const soonMib = sum(pending, ({ memoryMib, areCopies }) =>
+      sum(
+        memoryMib,
+        (mib) => Math.min(mib, areCopies ? COPY_TOUCHED_MIB : BOOT_TOUCHED_MIB) + VMM_OVERHEAD_MIB,
+      ),
+    );
+    const wantedMib = soonMib + Math.ceil(this.#options.memoryReserveBytes / MIB);
+    const availableMib = Math.floor(memoryAvailableBytes / MIB);
+    if (wantedMib <= availableMib) return;
+    throw exhausted(
+      `no memory: ${availableMib} MiB are available on this host, ${wantedMib} MiB must be; delete some sandboxes, or try later`,
+      'memory',
+    );
+  }
+}
+
+export async function readHostRoom(dataDir: string): Promise<HostRoom> {
+  const [{ bavail, bsize }, text] = await Promise.all([statfs(dataDir), readFile('/proc/meminfo', 'latin1')]);
+  const field = (name: string): number =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0) * 1024;
+  return {
+    memoryTotalBytes: field('MemTotal'),
+    memoryAvailableBytes: field('MemAvailable'),
+    diskFreeBytes: bavail * bsize,
+  };
+}
+
+function checkDisk(pending: readonly Need[], { diskFreeBytes }: HostRoom): void {
+  const wantedBytes = DISK_RESERVE_BYTES + sum(pending, ({ diskBytes }) => diskBytes);
+  if (wantedBytes <= diskFreeBytes) return;
+  throw exhausted(
+    `no disk space: ${Math.floor(diskFreeBytes / MIB)} MiB are free in the data directory, ${Math.ceil(wantedBytes / MIB)} MiB must be; free some, or delete sandboxes or snapshots`,
+    'disk',
+  );
+}
+
+function exhausted(message: string, stage: string): AppError {
+  return new AppError('exhausted', message, { stage, retryAfterS: RETRY_AFTER_S });
+}
+
+function sum<T>(items: readonly T[], count: (item: T) => number): number {
+  return items.reduce((total, item) => total + count(item), 0);
+}

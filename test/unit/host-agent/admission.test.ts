@@ -1,0 +1,85 @@
+// Room on the host: promised before it is used, never twice.
+import t from 'tap';
+import {
+  Admission,
+  type AdmissionOptions,
+  type HostRoom,
+  readHostRoom,
+} from '../../../host-agent/src/sandboxes/admission.ts';
+
+const MIB = 2 ** 20;
+const GIB = 2 ** 30;
+
+function make(changes: Partial<AdmissionOptions> & { readonly room?: Partial<HostRoom> } = {}): Admission {
+  const { room, ...rest } = changes;
+  return new Admission({
+    maxSandboxes: 10,
+    memoryReserveBytes: 1024 * MIB,
+    memoryOvercommit: 1,
+    readRoom: async () => ({
+      memoryTotalBytes: 8 * GIB,
+      memoryAvailableBytes: 8 * GIB,
+      diskFreeBytes: 100 * GIB,
+      ...room,
+    }),
+    inUse: () => ({ sandboxes: 0, memoryMib: [] }),
+    ...rest,
+  });
+}
+
+const need = (memoryMib: readonly number[], changes = {}) => ({
+  memoryMib,
+  areCopies: false,
+  diskBytes: 0,
+  ...changes,
+});
+
+t.test('the sum of promises stays within the budget, also for what is only starting', async (t) => {
+  const admission = make({ inUse: () => ({ sandboxes: 2, memoryMib: [1000, 1000] }) });
+  // 7168 MiB: two of 1096 exist, four more fit.
+  const held = await Promise.all([1, 2, 3, 4].map(() => admission.reserve(need([1000]))));
+  await t.rejects(admission.reserve(need([1000])), {
+    code: 'exhausted',
+    message: /no memory: .* promised 7168 MiB .*7672 MiB/,
+    details: { retryAfterS: 5 },
+  });
+  held[0]![Symbol.dispose]();
+  held[0]![Symbol.dispose]();
+  await admission.reserve(need([1000]));
+  await t.rejects(admission.reserve(need([1000])), { code: 'exhausted' });
+});
+
+t.test('overcommit widens the promises, not what is there', async (t) => {
+  const copies = need(new Array(8).fill(2048), { areCopies: true });
+  await t.rejects(make().reserve(copies), { code: 'exhausted' });
+  await make({ memoryOvercommit: 3 }).reserve(copies);
+  await t.rejects(make({ memoryOvercommit: 3, room: { memoryAvailableBytes: 2 * GIB } }).reserve(copies), {
+    message: /no memory: 2048 MiB are available on this host, 2304 MiB must be/,
+  });
+});
+
+t.test('of many at once exactly as many as fit are let in', async (t) => {
+  const admission = make({ room: { memoryAvailableBytes: 3 * GIB } });
+  const results = await Promise.allSettled(Array.from({ length: 10 }, () => admission.reserve(need([512]))));
+  // 2048 MiB beside the reserve, 352 MiB for each boot.
+  t.equal(results.filter(({ status }) => status === 'fulfilled').length, 5);
+});
+
+t.test('slots and disk count what is starting, too', async (t) => {
+  const slots = make({ maxSandboxes: 3, inUse: () => ({ sandboxes: 1, memoryMib: [] }) });
+  await slots.reserve(need([128, 128]));
+  await t.rejects(slots.reserve(need([128])), { message: /takes 3 sandboxes, 4 would exist/ });
+  const disk = make({ room: { diskFreeBytes: 1024 * MIB } });
+  const saving = await disk.reserve(need([], { diskBytes: 512 * MIB }));
+  await t.rejects(disk.reserve(need([], { diskBytes: 512 * MIB })), {
+    message: /no disk space: 1024 MiB are free.*1280 MiB/,
+  });
+  saving[Symbol.dispose]();
+  await disk.reserve(need([], { diskBytes: 512 * MIB }));
+});
+
+t.test('the host’s own numbers are read', async (t) => {
+  const room = await readHostRoom('/');
+  t.ok(room.memoryTotalBytes > 64 * MIB && room.memoryAvailableBytes > 0 && room.diskFreeBytes > 0);
+  t.ok(room.memoryAvailableBytes <= room.memoryTotalBytes);
+});

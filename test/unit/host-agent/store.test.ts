@@ -1,0 +1,144 @@
+// The registry: versions, damage, several readers.
+import { execFileSync } from 'node:child_process';
+import {
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { open } from 'lmdb';
+import t from 'tap';
+import { SCHEMA_VERSION, Store } from '../../../host-agent/src/store/store.ts';
+
+type Row = { readonly n: number; readonly text: string };
+
+const dir = mkdtempSync(join(tmpdir(), 'sbxd-store-'));
+t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+let files = 0;
+const newPath = (): string => join(dir, `${files++}.lmdb`);
+
+async function fill(path: string, rows = 200): Promise<void> {
+  const store = await Store.open(path);
+  const table = store.table<Row>('rows');
+  await Promise.all(
+    Array.from({ length: rows }, (_, n) =>
+      table.put(`k${String(n).padStart(4, '0')}`, { n, text: 'x'.repeat(300) }),
+    ),
+  );
+  await table.flush();
+  await store.close();
+}
+
+t.test('records stay, all of a group or none', async (t) => {
+  const path = newPath();
+  const store = await Store.open(path);
+  const table = store.table<Row>('rows');
+  await table.put('a', { n: 1, text: 'one' });
+  await table.putAll([
+    { id: 'b', record: { n: 2, text: 'two' } },
+    { id: 'c', record: { n: 3, text: 'three' } },
+  ]);
+  await table.remove('a');
+  await store.close();
+  const again = await Store.open(path);
+  t.same(
+    again
+      .table<Row>('rows')
+      .all()
+      .map(({ id, record }) => [id, record.n]),
+    [
+      ['b', 2],
+      ['c', 3],
+    ],
+  );
+  await again.close();
+});
+
+t.test('another process reads while this one writes', async (t) => {
+  const path = newPath();
+  await fill(path);
+  const store = await Store.open(path);
+  await store.table<Row>('rows').put('new', { n: -1, text: 'written while the other was not there yet' });
+  const script = `import { Store } from ${JSON.stringify(join(import.meta.dirname, '../../../host-agent/src/store/store.ts'))};
+    const store = await Store.open(process.argv[1]); console.log(store.table('rows').all().length); await store.close();`;
+  const output = execFileSync(process.execPath, ['--input-type=module', '-e', script, path], {
+    encoding: 'utf8',
+  });
+  t.equal(output.trim(), '201');
+  await store.table<Row>('rows').put('newer', { n: -2, text: '' });
+  t.equal(store.table<Row>('rows').all().length, 202);
+  await store.close();
+});
+
+t.test('records of version 1 are brought up to date, once', async (t) => {
+  const path = newPath();
+  const root = open({ path, noSubdir: true, maxDbs: 16 });
+  await root.openDB<number, string>({ name: 'meta' }).put('schema_version', 1);
+  await root.openDB<object, string>({ name: 'sandboxes' }).put('sbx_1', { isReady: true, incarnation: 'x' });
+  await root.openDB<object, string>({ name: 'snapshots' }).put('snap_1', { isComplete: true });
+  await root.close();
+  for (let round = 0; round < 2; round++) {
+    const store = await Store.open(path);
+    t.same(store.table<object>('sandboxes').all(), [
+      { id: 'sbx_1', record: { isReady: false, incarnation: 'x', compatibility: {}, kernelDigest: '' } },
+    ]);
+    t.same(store.table<object>('snapshots').get('snap_1'), { isComplete: true });
+    await store.close();
+  }
+});
+
+t.test('a database of a newer daemon is refused, and left as it is', async (t) => {
+  const path = newPath();
+  const root = open({ path, noSubdir: true, maxDbs: 16 });
+  await root.openDB<number, string>({ name: 'meta' }).put('schema_version', SCHEMA_VERSION + 1);
+  await root.close();
+  for (let round = 0; round < 2; round++) {
+    await t.rejects(Store.open(path), {
+      message: new RegExp(
+        `schema version ${SCHEMA_VERSION + 1}, this daemon knows ${SCHEMA_VERSION}.*run the daemon`,
+      ),
+    });
+  }
+});
+
+t.test('damage is refused with what to do, never with a crash', async (t) => {
+  const healthy = newPath();
+  await fill(healthy);
+  const pages = readFileSync(healthy).length / 4096;
+  const kinds: Readonly<Record<string, (path: string) => void>> = {
+    'not a database': (path) => writeFileSync(path, Buffer.alloc(20_000, 'garbage!')),
+    'a few letters': (path) => writeFileSync(path, 'hello'),
+    'cut to its first pages': (path) => truncateSync(path, 2 * 4096),
+    'cut in the middle': (path) => truncateSync(path, Math.floor(pages / 2) * 4096),
+    'one page is left': (path) => truncateSync(path, 4096),
+    'zeros behind the first pages': (path) => overwrite(path, 2, () => 0),
+    'noise behind the first pages': (path) => overwrite(path, 2, (at) => (at * 7919) % 251),
+    'another magic number': (path) => overwrite(path, 0, () => 0xff),
+  };
+  for (const [name, damage] of Object.entries(kinds)) {
+    const path = newPath();
+    copyFileSync(healthy, path);
+    damage(path);
+    await t.rejects(Store.open(path), { message: /cannot be used: .*move it away/ }, name);
+  }
+});
+
+t.test('an empty file is an empty registry', async (t) => {
+  const path = newPath();
+  writeFileSync(path, '');
+  const store = await Store.open(path);
+  t.same(store.table<Row>('rows').all(), []);
+  await store.close();
+  t.ok(statSync(path).size > 0);
+});
+
+function overwrite(path: string, fromPage: number, byte: (at: number) => number): void {
+  const content = readFileSync(path);
+  for (let at = fromPage * 4096; at < content.length; at++) content[at] = byte(at);
+  writeFileSync(path, content);
+}
