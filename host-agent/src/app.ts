@@ -101,6 +101,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
 
   return {
     start: async () => {
+      using _alive = keepAlive();
       try {
         return await open();
       } catch (error) {
@@ -111,15 +112,16 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     stop: async (signal) => {
       hurry = signal;
       starting.abort(new AppError('cancelled', 'the daemon was told to stop while it started'));
-      // What is waited for then (children, idle sockets) may not keep the process alive by itself.
-      const alive = setInterval(() => {}, 60_000);
-      try {
-        await resources.disposeAsync();
-      } finally {
-        clearInterval(alive);
-      }
+      using _alive = keepAlive();
+      await resources.disposeAsync();
     },
   };
+}
+
+/** What is waited for in starts and stops (VMMs, idle sockets) may not keep the process alive by itself. */
+function keepAlive(): Disposable {
+  const timer = setInterval(() => {}, 60_000);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
 }
 
 async function chooseEngine(

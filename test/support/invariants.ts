@@ -1,0 +1,48 @@
+// What must hold of a daemon whenever nothing is under way: everything that exists is listed, and everything listed exists.
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { SandboxJson } from './api.ts';
+import type { Daemon } from './daemon.ts';
+
+export type Holdings = { readonly sandboxes: readonly string[]; readonly snapshots: readonly string[] };
+
+export async function listHoldings({ api }: Daemon): Promise<Holdings> {
+  const { sandboxes } = await api.call<{ sandboxes: SandboxJson[] }>('GET', '/sandboxes');
+  const { snapshots } = await api.call<{ snapshots: { readonly id: string }[] }>('GET', '/snapshots');
+  return { sandboxes: sandboxes.map(({ id }) => id).sort(), snapshots: snapshots.map(({ id }) => id).sort() };
+}
+
+/** Every violation, as a sentence. All sandboxes must be alive. */
+export async function findViolations(daemon: Daemon): Promise<string[]> {
+  const { dataDir, runDir } = daemon.directories;
+  const { sandboxes, snapshots } = await listHoldings(daemon);
+  const names = (dir: string): Promise<string[]> => readdir(dir).catch(() => []);
+  const halfMade = (await names(join(dataDir, 'templates'))).filter((name) => name.startsWith('.'));
+  return [
+    ...compare('VMM', await vmmSandboxes(runDir), sandboxes),
+    ...compare('directory', await names(join(dataDir, 'sandboxes')), sandboxes),
+    ...compare('run directory', await names(runDir), sandboxes),
+    ...compare('snapshot directory', await names(join(dataDir, 'snapshots')), snapshots),
+    ...halfMade.map((name) => `a half-made template ${name}`),
+  ];
+}
+
+/** The sandbox id in the arguments of each VMM that runs in `runDir`. */
+async function vmmSandboxes(runDir: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    const at = args.indexOf(`unix:${runDir}/`);
+    if (at >= 0) found.push(args.slice(at + `unix:${runDir}/`.length).split('/')[0] ?? '');
+  }
+  return found;
+}
+
+function compare(what: string, found: readonly string[], listed: readonly string[]): string[] {
+  return [
+    ...found.filter((id) => !listed.includes(id)).map((id) => `a ${what} of ${id}, which is not listed`),
+    ...listed.filter((id) => !found.includes(id)).map((id) => `no ${what} of ${id}, which is listed`),
+    ...(new Set(found).size === found.length ? [] : [`two of ${what} with one id: ${found.join(' ')}`]),
+  ];
+}

@@ -1,0 +1,172 @@
+// A failure and a kill -9 at every step of every operation that changes what exists: nothing may be left half.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { FAULT_POINTS, type FaultPoint } from '../../host-agent/src/lib/faults.ts';
+import type { SandboxJson } from '../support/api.ts';
+import {
+  type Daemon,
+  leftovers,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+} from '../support/daemon.ts';
+import { findViolations, listHoldings } from '../support/invariants.ts';
+
+t.setTimeout(900_000);
+const isSoak = process.env.SOAK === '1';
+const directories = await makeDirectories();
+const faultsPath = join(directories.dataDir, 'faults');
+const options = { onExit: 'keep', env: { SANDBOXD_TEST_FAULTS: faultsPath } } as const;
+let daemon = await spawnDaemon(directories, options);
+const bystander = await daemon.api.create({ memory_mib: 128 });
+const source = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${bystander.id}/snapshot`);
+
+type Action = 'error' | 'kill';
+type Case = {
+  readonly name: string;
+  readonly points: readonly FaultPoint[];
+  /** Passes of the point before the one that fails. */
+  readonly passes?: number;
+  /** What is there before; its result goes to `run`. */
+  readonly prepare?: () => Promise<string>;
+  readonly run: (id: string) => Promise<unknown>;
+  /** Points behind which the result stays, though nobody was told. */
+  readonly keepsAfter?: readonly FaultPoint[];
+  /** Points whose error the daemon works around. */
+  readonly survives?: readonly FaultPoint[];
+  /** Tried again after an error, it works. */
+  readonly isRepeatable?: boolean;
+  readonly onlyInSoak?: readonly FaultPoint[];
+};
+
+const startPoints = FAULT_POINTS.filter((point) => point.startsWith('start.'));
+const create = (memoryMib = 128) => daemon.api.create({ memory_mib: memoryMib });
+const fork = (count: number) =>
+  daemon.api.call<{ sandboxes: SandboxJson[] }>('POST', `/snapshots/${source.id}/fork?count=${count}`);
+const takeSnapshot = () => daemon.api.call<{ id: string }>('POST', `/sandboxes/${bystander.id}/snapshot`);
+/** A size that no template is there for yet. */
+let newSizeMib = 128;
+
+const CASES: readonly Case[] = [
+  // A create from a template that fails is booted instead; the error must come twice.
+  { name: 'create', points: startPoints, run: () => create(), keepsAfter: ['start.committed'] },
+  {
+    name: 'fork',
+    points: startPoints,
+    passes: 2,
+    run: () => fork(4),
+    keepsAfter: [],
+    // A single commit for all four is passed once.
+    onlyInSoak: [
+      'start.recorded',
+      'start.directories',
+      'start.disk',
+      'start.vm',
+      'start.made',
+      'start.committed',
+    ],
+  },
+  {
+    name: 'template',
+    points: FAULT_POINTS.filter((point) => point.startsWith('template.')),
+    run: () => {
+      newSizeMib += 4;
+      return create(newSizeMib);
+    },
+    survives: FAULT_POINTS.filter((point) => point.startsWith('template.')),
+    onlyInSoak: ['template.booted'],
+  },
+  {
+    name: 'snapshot',
+    points: FAULT_POINTS.filter((point) => point.startsWith('snapshot.')),
+    run: takeSnapshot,
+    keepsAfter: ['snapshot.committed'],
+  },
+  {
+    name: 'delete',
+    points: FAULT_POINTS.filter((point) => point.startsWith('delete.')),
+    prepare: async () => (await create()).id,
+    run: (id) => daemon.api.delete(id),
+    isRepeatable: true,
+  },
+  {
+    name: 'delete of a snapshot',
+    points: FAULT_POINTS.filter((point) => point.startsWith('snapshot-delete.')),
+    prepare: async () => (await takeSnapshot()).id,
+    run: (id) => daemon.api.call('DELETE', `/snapshots/${id}`),
+    isRepeatable: true,
+  },
+];
+
+for (const one of CASES) {
+  t.test(one.name, async (t) => {
+    for (const point of one.points) {
+      if (!isSoak && one.onlyInSoak?.includes(point)) continue;
+      for (const action of ['error', 'kill'] as const) await tryFault(t, one, point, action);
+    }
+  });
+}
+
+async function tryFault(t: Test, one: Case, point: FaultPoint, action: Action): Promise<void> {
+  const title = `${one.name}, ${action} at ${point}`;
+  const before = await listHoldings(daemon);
+  const id = (await one.prepare?.()) ?? '';
+  writeFileSync(
+    faultsPath,
+    `${point} ${action} ${one.name === 'fork' && point === 'start.committed' ? 0 : (one.passes ?? 0)}`,
+  );
+  const outcome = await one.run(id).then(
+    () => 'done',
+    (error: Error) => error.message,
+  );
+  writeFileSync(faultsPath, '');
+  const isKept =
+    one.keepsAfter?.includes(point) === true || (one.name === 'fork' && point === 'start.committed');
+  if (action === 'kill') {
+    t.equal(await daemon.exited, null, `${title}: the daemon was killed`);
+    daemon = await spawnDaemon(directories, options);
+  } else if (one.survives?.includes(point)) {
+    t.equal(outcome, 'done', `${title}: worked around`);
+  } else {
+    t.match(outcome, new RegExp(`500: .*a fault was injected at ${point}`), title);
+    if (one.isRepeatable === true) {
+      // Behind the last step nothing is left to be done.
+      await one.run(id);
+    }
+  }
+  const after = await listHoldings(daemon);
+  const added = [...after.sandboxes, ...after.snapshots].filter(
+    (id) => !before.sandboxes.includes(id) && !before.snapshots.includes(id),
+  );
+  const isMade = action === 'kill' ? isKept : one.survives?.includes(point) === true;
+  const count = isMade ? (one.name === 'fork' ? 4 : 1) : 0;
+  t.equal(added.length, count, `${title}: ${count} more than before`);
+  t.same(await findViolations(daemon), [], `${title}: everything has its owner`);
+  for (const id of added) {
+    if (id.startsWith('snap_')) await daemon.api.call('DELETE', `/snapshots/${id}`);
+    else {
+      t.equal(await daemon.api.sh(id, 'echo usable'), 'usable');
+      await daemon.api.delete(id);
+    }
+  }
+  t.same(await listHoldings(daemon), before, `${title}: what was there is there`);
+  t.equal(await daemon.api.sh(bystander.id, 'echo well'), 'well', `${title}: the bystander is well`);
+}
+
+t.test('an unharmed fork of what was there all the time', async (t) => {
+  const { sandboxes } = await fork(2);
+  for (const { id } of sandboxes) t.equal(await daemon.api.sh(id, 'echo well'), 'well');
+  // Its clock went on, or was stepped, whenever it stood still.
+  const skewS = Math.abs(Number(await daemon.api.sh(bystander.id, 'date +%s')) - Date.now() / 1000);
+  t.ok(skewS < 5, `the bystander's clock is ${skewS} s off`);
+});
+
+t.teardown(async () => {
+  await daemon.end();
+  const last: Daemon = await spawnDaemon(directories);
+  await last.end();
+  const left = await leftovers(directories);
+  await removeDirectories(directories);
+  if (left.length > 0) throw new Error(`left: ${left.join(', ')}`);
+});
