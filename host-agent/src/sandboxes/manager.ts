@@ -6,7 +6,7 @@ import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { Semaphore } from '../lib/serial-queue.ts';
 import type { Table } from '../store/store.ts';
-import { assertDiskSpace, assertSlot } from './capacity.ts';
+import { asNoSpace, assertDiskSpace, assertSlot } from './capacity.ts';
 import { forkGuest } from './fork.ts';
 import type { SandboxProfile } from './record.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
@@ -117,6 +117,8 @@ export class SandboxManager implements Sandboxes {
         signal.throwIfAborted();
         // A source that died or was deleted meanwhile is the better reason.
         sandbox.assertAlive();
+        const noSpace = asNoSpace(error, 'take the snapshot', 'save');
+        if (noSpace !== undefined) throw noSpace;
         throw isAppError(error)
           ? error
           : new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });

@@ -4,9 +4,10 @@ import { copySparse, createWritableLayer, type ResolvedKernel } from '@sandboxd/
 import type { Logger } from 'pino';
 import type { Engine, Vm } from '../engines/engine.ts';
 import { Guest } from '../guest/guest.ts';
-import { AppError, errnoOf, isAppError, toError } from '../lib/errors.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Table } from '../store/store.ts';
+import { asNoSpace } from './capacity.ts';
 import { makeIdentity } from './identity.ts';
 import { type Directories, makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
 import type { SandboxProfile, SandboxRecord } from './record.ts';
@@ -176,14 +177,9 @@ async function failOnExit(exited: Promise<{ readonly reason: string }>): Promise
 }
 
 function describeFailure(error: unknown, stage: string): AppError {
+  const noSpace = asNoSpace(error, 'create the sandbox', stage);
+  if (noSpace !== undefined) return noSpace;
   const cause = toError(error);
-  if (/ENOSPC|[Nn]o space left/.test(`${errnoOf(error)} ${cause.message}`)) {
-    return new AppError(
-      'exhausted',
-      `cannot create the sandbox (stage ${stage}): no space left on the host's disk`,
-      { stage, retryAfterS: 5, cause },
-    );
-  }
   const code = isAppError(error) ? error.code : 'internal';
   const details = isAppError(error) ? error.details : {};
   return new AppError(code, `cannot create the sandbox (stage ${details.stage ?? stage}): ${cause.message}`, {
