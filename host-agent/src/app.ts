@@ -10,6 +10,7 @@ import { createHttpApp, HttpServer } from './http/index.ts';
 import { Profiles } from './images/profiles.ts';
 import { AppError, toError } from './lib/errors.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
+import { LogStore } from './logs/index.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
 import { Store } from './store/store.ts';
@@ -42,6 +43,9 @@ export function createApp(config: Config, log: Logger): App {
     });
     const selected = await chooseEngine(config, kernel, log, starting.signal);
     const profiles = new Profiles(config.dataDir);
+    const logs =
+      config.sandboxLogs && new LogStore({ ...config.sandboxLogs, dir: join(config.dataDir, 'logs'), log });
+    resources.defer(() => logs?.stop());
     const sandboxes = new SandboxManager({
       engine: selected.engine,
       kernel,
@@ -52,6 +56,7 @@ export function createApp(config: Config, log: Logger): App {
       defaults: config.defaults,
       limits: config.limits,
       maxConcurrentBoots: MAX_CONCURRENT_BOOTS,
+      logs,
       log,
     });
     await sandboxes.start();
@@ -59,6 +64,7 @@ export function createApp(config: Config, log: Logger): App {
     const app = createHttpApp({
       log,
       sandboxes,
+      logs,
       limits: config.limits,
       listProfiles: async () =>
         (await profiles.list()).map((profile) => ({

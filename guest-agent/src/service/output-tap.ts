@@ -45,7 +45,11 @@ export class OutputTap {
         this.close();
         return;
       }
-      this.#ring.append(this.#type, scratch.subarray(0, got), Date.now());
+      const nowMs = Date.now();
+      for (let at = 0; at < got; at += this.#ring.maxRecordBytes) {
+        const end = Math.min(got, at + this.#ring.maxRecordBytes);
+        this.#ring.append(this.#type, scratch.subarray(at, end), nowMs);
+      }
       total += got;
     }
     setImmediate(() => this.#read());

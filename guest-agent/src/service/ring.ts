@@ -16,7 +16,11 @@ export type RingPlace = { readonly seq: number; readonly at: number };
 
 export class OutputRing {
   readonly id: string;
-  readonly capacityBytes: number;
+  /** Of one record. */
+  readonly maxRecordBytes: number;
+  readonly #limitBytes: number;
+  /** Of the memory, headers included. */
+  readonly #capacityBytes: number;
   /** The ring of the spec that followed. */
   next: OutputRing | undefined;
   #memory: Buffer | undefined;
@@ -29,10 +33,13 @@ export class OutputRing {
   readonly #header = Buffer.alloc(SERVICE_HEADER_BYTES);
   readonly #listeners = new Set<() => void>();
 
-  /** `capacityBytes` is what all records and their headers may take. */
-  constructor(id: string, capacityBytes: number) {
+  /** Keeps at most `limitBytes` of output, less when its records are tiny. */
+  constructor(id: string, limitBytes: number) {
     this.id = id;
-    this.capacityBytes = Math.max(capacityBytes, MAX_SERVICE_RECORD_BYTES + SERVICE_HEADER_BYTES);
+    this.#limitBytes = Math.max(limitBytes, 1);
+    this.maxRecordBytes = Math.min(MAX_SERVICE_RECORD_BYTES, this.#limitBytes);
+    // Headers have room for records of 48 bytes on average.
+    this.#capacityBytes = Math.ceil(this.#limitBytes * 1.5) + 4096;
   }
 
   get counts(): RingCounts {
@@ -64,13 +71,13 @@ export class OutputRing {
     return this.#isSealed;
   }
 
-  /** Adds one record of 1 to MAX_SERVICE_RECORD_BYTES bytes; `data` is copied. */
+  /** Adds one record of 1 to `maxRecordBytes` bytes; `data` is copied. */
   append(type: number, data: Uint8Array, unixMs: number): void {
     // Memory comes as it is written to: a large ring of a quiet service costs nothing.
-    this.#memory ??= Buffer.allocUnsafeSlow(this.capacityBytes);
+    this.#memory ??= Buffer.allocUnsafeSlow(this.#capacityBytes);
     const { seq, at } = this.#end;
     const recordBytes = SERVICE_HEADER_BYTES + data.length;
-    while (at + recordBytes - this.#first.at > this.capacityBytes) this.#dropOldest();
+    while (this.#isOver(data.length)) this.#dropOldest();
     if (seq % MARK_EVERY === 0) this.#marks.push(this.#end);
     writeServiceHeader(this.#header, 0, { type, sizeBytes: data.length, seq, unixMs });
     this.#write(at, this.#header);
@@ -133,6 +140,15 @@ export class OutputRing {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Whether one more record of `sizeBytes` would be too much. */
+  #isOver(sizeBytes: number): boolean {
+    const records = this.#end.seq - this.#first.seq;
+    if (records === 0) return false;
+    const memoryBytes = this.#end.at - this.#first.at + SERVICE_HEADER_BYTES + sizeBytes;
+    const outputBytes = memoryBytes - (records + 1) * SERVICE_HEADER_BYTES;
+    return memoryBytes > this.#capacityBytes || outputBytes > this.#limitBytes;
+  }
+
   #dropOldest(): void {
     const after = this.#after(this.#first);
     this.#droppedBytes += after.at - this.#first.at - SERVICE_HEADER_BYTES;
@@ -148,16 +164,16 @@ export class OutputRing {
   #sizeAt(at: number): number {
     const memory = this.#memory;
     if (memory === undefined) return 0;
-    const start = at % this.capacityBytes;
-    if (start + 4 <= this.capacityBytes) return memory.readUInt32LE(start);
+    const start = at % this.#capacityBytes;
+    if (start + 4 <= this.#capacityBytes) return memory.readUInt32LE(start);
     let value = 0;
-    for (let n = 3; n >= 0; n--) value = value * 256 + (memory[(start + n) % this.capacityBytes] ?? 0);
+    for (let n = 3; n >= 0; n--) value = value * 256 + (memory[(start + n) % this.#capacityBytes] ?? 0);
     return value;
   }
 
   #write(at: number, data: Uint8Array): void {
-    const start = at % this.capacityBytes;
-    const untilEnd = this.capacityBytes - start;
+    const start = at % this.#capacityBytes;
+    const untilEnd = this.#capacityBytes - start;
     if (data.length <= untilEnd) {
       this.#memory?.set(data, start);
       return;
@@ -167,8 +183,8 @@ export class OutputRing {
   }
 
   #read(at: number, length: number, target: Buffer): void {
-    const start = at % this.capacityBytes;
-    const untilEnd = Math.min(length, this.capacityBytes - start);
+    const start = at % this.#capacityBytes;
+    const untilEnd = Math.min(length, this.#capacityBytes - start);
     this.#memory?.copy(target, 0, start, start + untilEnd);
     if (length > untilEnd) this.#memory?.copy(target, untilEnd, 0, length - untilEnd);
   }

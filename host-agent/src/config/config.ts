@@ -28,6 +28,8 @@ export type Config = {
   readonly limits: SandboxLimits;
   readonly bootTimeoutMs: number;
   readonly drainTimeoutMs: number;
+  /** Absent: no logs of sandboxes are kept. */
+  readonly sandboxLogs?: { readonly maxBytes: number; readonly retentionMs: number };
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
@@ -53,6 +55,12 @@ export function toConfig(values: SettingValues): Config {
     },
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
+    ...(values.sandbox_logs === 'on' && {
+      sandboxLogs: {
+        maxBytes: values.sandbox_log_max_bytes,
+        retentionMs: values.sandbox_log_retention_s * 1000,
+      },
+    }),
     log: { level: values.log_level, format: values.log_format },
   };
 }

@@ -7,6 +7,7 @@ import { Guest } from '../guest/guest.ts';
 import type { Profile } from '../images/profiles.ts';
 import { AppError, errnoOf, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
+import type { LogStore } from '../logs/index.ts';
 import type { Table } from '../store/store.ts';
 import { makeIdentity } from './identity.ts';
 import { type Directories, makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
@@ -21,6 +22,8 @@ export type CreateContext = {
   readonly records: Table<SandboxRecord>;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
+  /** Absent when this daemon keeps no logs. */
+  readonly logs?: LogStore | undefined;
 };
 
 export type CreateInput = {
@@ -101,6 +104,7 @@ export async function createSandbox(context: CreateContext, input: CreateInput):
         limit.signal,
       );
       await guest.setIdentity(makeIdentity(id), limit.signal);
+      if (options.service) await guest.service.configure(options.service, profile.env, limit.signal);
       log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
     } catch (error) {
       if (signal.aborted) throw error;
@@ -111,6 +115,9 @@ export async function createSandbox(context: CreateContext, input: CreateInput):
       });
     }
 
+    undo.defer(() => context.logs?.remove(id));
+    const sandboxLog = await context.logs?.open(id);
+
     stage = 'record';
     // Its life, and so its timeout, begins when somebody can use it.
     record = { ...record, isReady: true, createdAtMs: Date.now() };
@@ -119,7 +126,7 @@ export async function createSandbox(context: CreateContext, input: CreateInput):
     undo.move();
     const totalMs = Math.round(performance.now() - startedAt);
     log.info({ totalMs, diskMs: Math.round(diskMs), spawnMs: Math.round(spawnMs) }, 'sandbox created');
-    return new Sandbox({ id, record, paths, profile, vm, guest, log });
+    return new Sandbox({ id, record, paths, profile, vm, guest, log, sandboxLog });
   } catch (error) {
     if (signal.aborted) throw error;
     throw describeFailure(error, stage);

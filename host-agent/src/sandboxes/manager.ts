@@ -11,6 +11,7 @@ import { removeSandboxDirs } from './paths.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ExecRequest, Sandboxes } from './sandboxes.ts';
+import type { SandboxService } from './service.ts';
 import { sweepLeftovers } from './sweep.ts';
 import type { CreateSandboxOptions, SandboxDefaults, SandboxInfo, SandboxLimits } from './types.ts';
 
@@ -39,6 +40,7 @@ export class SandboxManager implements Sandboxes {
   async start(): Promise<void> {
     const { directories, records, log } = this.#options;
     await sweepLeftovers(directories, records, log);
+    await this.#options.logs?.start(new Set(this.#sandboxes.keys()));
   }
 
   async create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
@@ -69,12 +71,17 @@ export class SandboxManager implements Sandboxes {
     await sandbox.delete(async () => {
       await removeSandboxDirs(sandbox.paths);
       await this.#options.records.remove(id);
+      await this.#options.logs?.end(id);
     });
     if (this.#sandboxes.delete(id)) this.#options.log.info({ sandbox: id }, 'sandbox deleted');
   }
 
   exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession {
     return this.#find(id).exec(request, events);
+  }
+
+  service(id: string): SandboxService {
+    return this.#find(id).service();
   }
 
   /** The sandbox itself, for rooms above that need more than this face. AppError not_found. */

@@ -5,10 +5,14 @@ import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { Profile } from '../images/profiles.ts';
 import { AppError } from '../lib/errors.ts';
+import type { SandboxLog } from '../logs/index.ts';
+import { logExecEvents, logExecStart } from './exec-log.ts';
 import { Lifetime } from './lifetime.ts';
+import { LogCapture } from './log-capture.ts';
 import type { SandboxPaths } from './paths.ts';
 import type { SandboxRecord } from './record.ts';
 import type { ExecRequest } from './sandboxes.ts';
+import { createSandboxService, type SandboxService } from './service.ts';
 import { checkTransition, type SandboxState } from './states.ts';
 import type { SandboxInfo } from './types.ts';
 
@@ -20,6 +24,8 @@ export type SandboxParts = {
   readonly vm: Vm;
   readonly guest: Guest;
   readonly log: Logger;
+  /** Absent when this daemon keeps no logs. */
+  readonly sandboxLog?: SandboxLog | undefined;
 };
 
 export class Sandbox {
@@ -32,6 +38,7 @@ export class Sandbox {
   #state: SandboxState = 'running';
   #deletion: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
+  readonly #capture: LogCapture | undefined;
 
   constructor(parts: SandboxParts) {
     this.#parts = parts;
@@ -40,6 +47,8 @@ export class Sandbox {
     this.paths = parts.paths;
     this.vm = parts.vm;
     this.guest = parts.guest;
+    const { sandboxLog, guest, log } = parts;
+    if (sandboxLog !== undefined) this.#capture = new LogCapture({ guest, log: sandboxLog, logger: log });
     void this.vm.exited.then((exit) => {
       this.guest.close(new Error(exit.reason));
       if (this.#state !== 'running') return;
@@ -72,7 +81,17 @@ export class Sandbox {
 
   exec(request: ExecRequest, events: ExecEvents): ExecSession {
     this.assertAlive();
-    return this.guest.exec({ ...request, env: { ...this.#parts.profile.env, ...request.env } }, events);
+    const { profile, sandboxLog } = this.#parts;
+    const spec = { ...request, env: { ...profile.env, ...request.env } };
+    if (sandboxLog === undefined) return this.guest.exec(spec, events);
+    const session = this.guest.exec(spec, logExecEvents(sandboxLog, events));
+    logExecStart(sandboxLog, request.cmd);
+    return session;
+  }
+
+  service(): SandboxService {
+    this.assertAlive();
+    return createSandboxService(this.guest, this.#parts.profile.env);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died. */
@@ -98,6 +117,7 @@ export class Sandbox {
   async #delete(removeRest: () => Promise<void>): Promise<void> {
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
+    this.#capture?.stop();
     this.guest.close(new Error(`sandbox ${this.id} was deleted`));
     // Nothing in it is worth a grace: its disk and memory go with it.
     await this.vm.kill();
