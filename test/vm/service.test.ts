@@ -15,11 +15,11 @@ const alive = async (name: string): Promise<string> => api.sh(id, `pgrep -c -x $
 
 t.test('without a service there is only the state', async (t) => {
   t.same(await service.status(), { state: 'idle' });
-  await t.rejects(service.post('start'), { status: 409 });
-  await t.rejects(service.post('restart'), { status: 409 });
+  await t.rejects(service.post('start'), { status: 409, message: /no service/ });
+  await t.rejects(service.post('restart'), { status: 409, message: /no service/ });
   t.same(await service.post('stop'), { state: 'idle' });
   t.equal((await api.fetch(`/sandboxes/${id}/service/logs`)).status, 409);
-  await t.rejects(service.page(), { status: 409 });
+  await t.rejects(service.page(), { status: 409, message: /no service/ });
 });
 
 t.test('a server that is configured at creation serves, restarts and stops', async (t) => {
@@ -104,12 +104,16 @@ t.test('one that ignores its signal is killed after the grace, with all its chil
 
 t.test('commands that overlap end as the last one wants', async (t) => {
   const stubborn = { cmd: shell(`trap '' TERM; echo up $$; while :; do sleep 0.1; done`), stop_grace_s: 3 };
+  // From then on it does not obey.
+  const isUp = (times: number) => service.reaches('running', ({ log_next_seq = 0 }) => log_next_seq >= times);
   const first = await service.put(stubborn);
+  await isUp(1);
   t.equal((await service.post('start')).pid, first.pid, 'starting what runs changes nothing');
   t.equal((await service.post('restart')).state, 'stopping');
   t.equal((await service.post('stop', { grace_s: 0 })).state, 'stopped', 'a stop during a restart');
 
   await service.post('start');
+  await isUp(2);
   t.equal((await service.post('stop')).state, 'stopping');
   const other = await service.put({ cmd: shell('echo other; exec sleep 1000') });
   t.match(other.spec?.cmd, shell('echo other; exec sleep 1000'));
@@ -123,7 +127,7 @@ t.test('commands that overlap end as the last one wants', async (t) => {
 
   await service.post('stop', { grace_s: 5 });
   await service.put(stubborn);
-  await sleep(300);
+  await isUp(1);
   t.equal((await service.post('stop')).state, 'stopping');
   await service.post('start');
   t.match(await service.reaches('running'), { last_exit_requested: true }, 'a start during a stop');
