@@ -28,6 +28,7 @@ export interface App {
 export function createApp(config: Config, log: Logger): App {
   const resources = new AsyncDisposableStack();
   const starting = new AbortController();
+  const draining = new AbortController();
   let hurry: AbortSignal | undefined;
 
   const open = async (): Promise<ListenAddress> => {
@@ -65,6 +66,7 @@ export function createApp(config: Config, log: Logger): App {
       log,
       sandboxes,
       logs,
+      stopping: draining.signal,
       limits: config.limits,
       listProfiles: async () =>
         (await profiles.list()).map((profile) => ({
@@ -82,7 +84,10 @@ export function createApp(config: Config, log: Logger): App {
     resources.defer(() => server.close());
     resources.defer(() => sandboxes.stop());
     const address = await server.listen(config.listen);
-    resources.defer(() => server.drain(config.drainTimeoutMs, hurry));
+    resources.defer(() => {
+      draining.abort();
+      return server.drain(config.drainTimeoutMs, hurry);
+    });
     return address;
   };
 

@@ -5,7 +5,7 @@ import { ServiceClient } from '../support/service.ts';
 import { median, quantile, type Section, spread } from './stats.ts';
 import { stdoutRate } from './throughput.ts';
 
-const SIZE_MIB = 192;
+const SIZE_MIB = 64;
 const FLOOD_MS = 4000;
 const WRITES = 40;
 

@@ -232,6 +232,17 @@ t.test('one that never stops talking is never held up, and loses what nobody cou
   t.match(noticed, /\d+ bytes of output were dropped here/, 'a slow reader sees what it missed');
 });
 
+t.test('a reader does not hold up the daemon’s end', async (t) => {
+  const other = await startDaemon(t);
+  const created = await other.api.create({ service: { cmd: ['sleep', '1000'] } });
+  const response = await other.api.fetch(`/sandboxes/${created.id}/service/logs`);
+  const startedAt = performance.now();
+  const ended = other.end();
+  t.equal((await response.arrayBuffer()).byteLength, 0);
+  t.equal(await ended, 0);
+  t.ok(performance.now() - startedAt < 25_000, 'before requests are given up');
+});
+
 t.test('the agent keeps nothing of what is over', async (t) => {
   await service.put({ cmd: ['true'] });
   await service.reaches('stopped');

@@ -33,6 +33,8 @@ export interface HttpServices {
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;
   engine?(): EngineInfo | undefined;
+  /** Fires when the daemon stops: streams that would go on for ever end then. */
+  readonly stopping?: AbortSignal;
   /** Longest silence in the middle of a request body; 30 s when absent. */
   readonly bodyIdleMs?: number;
 }

@@ -55,10 +55,8 @@ export function addServiceRoutes(app: HttpApp, services: HttpServices): void {
       );
     }
     const isHead = c.req.method === 'HEAD';
-    const frames = new OutputFrames(service, { isFollowing, isWaiting: false });
-    const signal = clientSignal(c);
-    signal.addEventListener('abort', () => frames.cancel(), { once: true });
-    if (signal.aborted) frames.cancel();
+    const signals = [clientSignal(c), ...(services.stopping ? [services.stopping] : [])];
+    const frames = new OutputFrames(service, { isFollowing, isWaiting: false }, signals);
     await frames.opened;
     const headers = { 'Content-Type': 'application/octet-stream' };
     if (!isHead) return c.body(frames.toStream(), 200, headers);

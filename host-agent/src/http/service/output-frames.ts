@@ -15,11 +15,18 @@ export class OutputFrames {
   #ending: { readonly error?: Error } | undefined;
   /** Frames of type 2 tell a reader what it missed, but not what was gone before it came. */
   #hasOutput = false;
+  #unlisten: () => void = () => {};
+  readonly #open: () => void;
 
-  /** Opens it. Throws AppError. */
-  constructor(service: Pick<SandboxService, 'output'>, request: ServiceOutputRequest) {
+  /** Opens it; any of `signals` ends it. Throws AppError. */
+  constructor(
+    service: Pick<SandboxService, 'output'>,
+    request: ServiceOutputRequest,
+    signals: readonly AbortSignal[],
+  ) {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.opened = promise;
+    this.#open = resolve;
     // It may fail before anyone awaits it.
     promise.catch(() => {});
     this.#subscription = service.output(request, {
@@ -28,15 +35,18 @@ export class OutputFrames {
         this.#queue.push({ frames: records.flatMap((record) => this.#toFrames(record)), bytes });
         this.#wake();
       },
-      end: () => {
-        resolve();
-        this.#end({});
-      },
+      end: () => this.#end({}),
       failed: (error) => {
         reject(error);
         this.#end({ error });
       },
     });
+    const onAbort = (): void => this.cancel();
+    for (const signal of signals) signal.addEventListener('abort', onAbort, { once: true });
+    this.#unlisten = () => {
+      for (const signal of signals) signal.removeEventListener('abort', onAbort);
+    };
+    if (signals.some((signal) => signal.aborted)) this.cancel();
   }
 
   /** Ends with an error when the guest is lost. */
@@ -55,7 +65,7 @@ export class OutputFrames {
     );
   }
 
-  /** The reader left. */
+  /** The reader left, or must. */
   cancel(): void {
     this.#subscription.cancel();
     this.#queue = [];
@@ -89,7 +99,9 @@ export class OutputFrames {
   }
 
   #end(ending: { readonly error?: Error }): void {
+    this.#unlisten();
     this.#ending ??= ending;
+    this.#open();
     this.#wake();
   }
 }
