@@ -13,10 +13,11 @@ import { lockDirectory } from './lib/instance-lock.ts';
 import { LogStore } from './logs/index.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
+import type { SnapshotRecord } from './sandboxes/snapshots.ts';
 import { Store } from './store/store.ts';
 
 /** More at once would only make each slower. */
-const MAX_CONCURRENT_BOOTS = 4;
+const MAX_CONCURRENT_STARTS = 4;
 
 export interface App {
   /** Resolves with the address it serves on. Rejects with everything undone that was done. */
@@ -56,8 +57,10 @@ export function createApp(config: Config, log: Logger): App {
       profiles,
       defaults: config.defaults,
       limits: config.limits,
-      maxConcurrentBoots: MAX_CONCURRENT_BOOTS,
       logs,
+      snapshotRecords: store.table<SnapshotRecord>('snapshots'),
+      templateBudgetBytes: config.templateBudgetBytes,
+      maxConcurrentStarts: MAX_CONCURRENT_STARTS,
       log,
     });
     await sandboxes.start();

@@ -10,6 +10,7 @@ import { addLogRoutes } from './routes/logs.ts';
 import { addMetaRoutes } from './routes/meta.ts';
 import { addSandboxRoutes } from './routes/sandboxes.ts';
 import { addServiceRoutes } from './routes/service.ts';
+import { addSnapshotRoutes } from './routes/snapshots.ts';
 import type { HttpServices } from './services.ts';
 
 export function createHttpApp(services: HttpServices): HttpApp {
@@ -20,6 +21,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   addExecRoutes(app, services);
   addServiceRoutes(app, services);
   addLogRoutes(app, services);
+  addSnapshotRoutes(app, services);
   app.notFound(createNotFound(app));
   app.onError((error, c) => {
     const { status, headers, body } = toErrorAnswer(error, c.var.requestId);

@@ -23,6 +23,8 @@ export type CreateLimits = {
   readonly vcpus: number;
   readonly memoryMib: number;
   readonly diskBytes: number;
+  /** Forks of one request. */
+  readonly fork: number;
 };
 
 export interface HttpServices {

@@ -3,13 +3,14 @@ import type { Logger } from 'pino';
 import type { Vm } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Guest } from '../guest/guest.ts';
-import type { Profile } from '../images/profiles.ts';
 import { AppError } from '../lib/errors.ts';
-import type { SandboxLog } from '../logs/index.ts';
+import { SerialQueue } from '../lib/serial-queue.ts';
+import type { LogStore, SandboxLog } from '../logs/index.ts';
+import type { Table } from '../store/store.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
 import { Lifetime } from './lifetime.ts';
 import { LogCapture } from './log-capture.ts';
-import type { SandboxPaths } from './paths.ts';
+import { removeSandboxDirs, type SandboxPaths } from './paths.ts';
 import type { SandboxRecord } from './record.ts';
 import type { ExecRequest } from './sandboxes.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
@@ -20,12 +21,16 @@ export type SandboxParts = {
   readonly id: string;
   readonly record: SandboxRecord;
   readonly paths: SandboxPaths;
-  readonly profile: Pick<Profile, 'env' | 'workdir'>;
   readonly vm: Vm;
   readonly guest: Guest;
   readonly log: Logger;
   /** Absent when this daemon keeps no logs. */
   readonly sandboxLog?: SandboxLog | undefined;
+};
+
+export type RemovalContext = {
+  readonly records: Table<SandboxRecord>;
+  readonly logs?: LogStore | undefined;
 };
 
 export class Sandbox {
@@ -34,20 +39,22 @@ export class Sandbox {
   readonly paths: SandboxPaths;
   readonly vm: Vm;
   readonly guest: Guest;
-  readonly #parts: SandboxParts;
+  /** Snapshots of one sandbox are taken one after another. */
+  readonly snapshotQueue = new SerialQueue();
   #state: SandboxState = 'running';
-  #deletion: Promise<void> | undefined;
+  #removal: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
+  readonly #log: SandboxLog | undefined;
   readonly #capture: LogCapture | undefined;
 
   constructor(parts: SandboxParts) {
-    this.#parts = parts;
     this.id = parts.id;
     this.record = parts.record;
     this.paths = parts.paths;
     this.vm = parts.vm;
     this.guest = parts.guest;
     const { sandboxLog, guest, log } = parts;
+    this.#log = sandboxLog;
     if (sandboxLog !== undefined) this.#capture = new LogCapture({ guest, log: sandboxLog, logger: log });
     void this.vm.exited.then((exit) => {
       this.guest.close(new Error(exit.reason));
@@ -70,6 +77,7 @@ export class Sandbox {
       vcpus: options.vcpus,
       profile: options.profile,
       workdir: this.paths.dir,
+      ...(this.record.sourceSnapshotId !== undefined && { sourceSnapshotId: this.record.sourceSnapshotId }),
     };
   }
 
@@ -81,17 +89,16 @@ export class Sandbox {
 
   exec(request: ExecRequest, events: ExecEvents): ExecSession {
     this.assertAlive();
-    const { profile, sandboxLog } = this.#parts;
-    const spec = { ...request, env: { ...profile.env, ...request.env } };
-    if (sandboxLog === undefined) return this.guest.exec(spec, events);
-    const session = this.guest.exec(spec, logExecEvents(sandboxLog, events));
-    logExecStart(sandboxLog, request.cmd);
+    const spec = { ...request, env: { ...this.record.profile.env, ...request.env } };
+    if (this.#log === undefined) return this.guest.exec(spec, events);
+    const session = this.guest.exec(spec, logExecEvents(this.#log, events));
+    logExecStart(this.#log, request.cmd);
     return session;
   }
 
   service(): SandboxService {
     this.assertAlive();
-    return createSandboxService(this.guest, this.#parts.profile.env);
+    return createSandboxService(this.guest, this.record.profile.env);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died. */
@@ -105,23 +112,27 @@ export class Sandbox {
     }
   }
 
-  /** Ends everything it has with `removeRest` last; the same promise for every caller. A failed deletion can be tried again. */
-  delete(removeRest: () => Promise<void>): Promise<void> {
-    this.#deletion ??= this.#delete(removeRest).catch((error) => {
-      this.#deletion = undefined;
+  /**
+   * Ends everything it has; the same promise for every caller. A removal that failed can be tried again.
+   */
+  remove(context: RemovalContext): Promise<void> {
+    this.#removal ??= this.#remove(context).catch((error) => {
+      this.#removal = undefined;
       throw error;
     });
-    return this.#deletion;
+    return this.#removal;
   }
 
-  async #delete(removeRest: () => Promise<void>): Promise<void> {
+  async #remove({ records, logs }: RemovalContext): Promise<void> {
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
     this.#capture?.stop();
     this.guest.close(new Error(`sandbox ${this.id} was deleted`));
     // Nothing in it is worth a grace: its disk and memory go with it.
     await this.vm.kill();
-    await removeRest();
+    await removeSandboxDirs(this.paths);
+    await records.remove(this.id);
+    await logs?.end(this.id);
     this.#state = checkTransition(this.#state, 'deleted');
   }
 }
