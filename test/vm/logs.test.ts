@@ -121,6 +121,36 @@ t.test('a service that is configured again goes on in the same log', async (t) =
   t.equal(text, 'one\none ends\ntwo\ntwo ends\nthree\nthree ends\n');
 });
 
+t.test('in a fork the service goes on, and is logged in a log of its own', async (t) => {
+  const { api } = await startDaemon(t);
+  const { id } = await api.create({
+    service: { cmd: ['sh', '-c', 'n=0; while :; do n=$((n+1)); echo line $n; sleep 0.05; done'] },
+  });
+  const source = new ServiceClient(api, id);
+  await source.logged('line 20\n');
+  const snapshot = await api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`);
+  const { sandboxes } = await api.call<{ sandboxes: { id: string }[] }>(
+    'POST',
+    `/snapshots/${snapshot.id}/fork`,
+  );
+  const fork = new ServiceClient(api, sandboxes[0]?.id ?? '');
+  const before = await source.status();
+  t.match(
+    await fork.status(),
+    { state: 'running', pid: before.pid, restarts: 0 },
+    'the same process, not another',
+  );
+  await fork.logged('line 100\n');
+  await source.logged('line 100\n');
+  for (const client of [source, fork]) {
+    const { records } = await client.wholeLog('&source=service');
+    t.match(checkLines(records), { wrong: [], gaps: 0 }, 'nothing is missing or comes twice');
+  }
+  await fork.put({ cmd: ['echo', 'something else'] });
+  await fork.logged('something else');
+  t.equal((await source.status()).state, 'running');
+});
+
 t.test('a daemon killed in the middle of a flood has lost nothing that could be read before', async (t) => {
   const directories = await makeDirectories();
   t.teardown(() => removeDirectories(directories));
