@@ -32,7 +32,9 @@ export async function benchLogs(daemon: Daemon, id: string, rounds: number): Pro
 
 async function compareExec(daemon: Daemon, id: string, rounds: number) {
   const directories = await makeDirectories();
-  const silent = await spawnDaemon(directories, { flags: ['--sandbox-logs', 'off'] });
+  const silent = await spawnDaemon(directories, {
+    flags: ['--sandbox-logs', 'off', '--template-disk-bytes', '0'],
+  });
   const withLogs: number[] = [];
   const without: number[] = [];
   try {

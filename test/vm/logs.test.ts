@@ -11,6 +11,9 @@ import {
 import { type LogRecordJson, ServiceClient } from '../support/service.ts';
 
 t.setTimeout(600_000);
+const { api } = await startDaemon(t);
+/** For daemons that make one sandbox: a template would be made for nothing. */
+const BOOT = ['--template-disk-bytes', '0'];
 const COUNT = 'n=0; while :; do n=$((n+1)); echo line $n; done';
 
 /** The numbers of "line n" records, and whether each step that is not 1 has an event beside it. */
@@ -49,7 +52,6 @@ function checkLines(records: readonly LogRecordJson[]): {
 }
 
 t.test('an exec is logged from its command line to its exit code', async (t) => {
-  const { api } = await startDaemon(t);
   const { id } = await api.create();
   const client = new ServiceClient(api, id);
   t.same(await client.log(), { next_offset: 0, records: [] });
@@ -82,7 +84,6 @@ t.test('an exec is logged from its command line to its exit code', async (t) => 
 });
 
 t.test('ten readers follow a service by cursors, and each gets everything once', async (t) => {
-  const { api } = await startDaemon(t);
   const { id } = await api.create();
   const client = new ServiceClient(api, id);
   const readers = Array.from({ length: 10 }, async (_, reader) => {
@@ -107,7 +108,6 @@ t.test('ten readers follow a service by cursors, and each gets everything once',
 });
 
 t.test('a service that is configured again goes on in the same log', async (t) => {
-  const { api } = await startDaemon(t);
   const { id } = await api.create();
   const client = new ServiceClient(api, id);
   for (const name of ['one', 'two', 'three']) {
@@ -122,7 +122,6 @@ t.test('a service that is configured again goes on in the same log', async (t) =
 });
 
 t.test('in a fork the service goes on, and is logged in a log of its own', async (t) => {
-  const { api } = await startDaemon(t);
   const { id } = await api.create({
     service: { cmd: ['sh', '-c', 'n=0; while :; do n=$((n+1)); echo line $n; sleep 0.05; done'] },
   });
@@ -154,7 +153,7 @@ t.test('in a fork the service goes on, and is logged in a log of its own', async
 t.test('a daemon killed in the middle of a flood has lost nothing that could be read before', async (t) => {
   const directories = await makeDirectories();
   t.teardown(() => removeDirectories(directories));
-  const daemon = await spawnDaemon(directories, { flags: ['--sandbox-log-max-bytes', '256M'] });
+  const daemon = await spawnDaemon(directories, { flags: [...BOOT, '--sandbox-log-max-bytes', '256M'] });
   const { id } = await daemon.api.create({ service: { cmd: ['sh', '-c', COUNT] } });
   const before = new ServiceClient(daemon.api, id);
   await before.logged('line 3000\n');
@@ -179,7 +178,7 @@ t.test('a daemon killed in the middle of a flood has lost nothing that could be 
 
 t.test('rotation drops the oldest and says so; old logs go when their time is over', async (t) => {
   const { api } = await startDaemon(t, {
-    flags: ['--sandbox-log-max-bytes', '1M', '--sandbox-log-retention-s', '0'],
+    flags: [...BOOT, '--sandbox-log-max-bytes', '1M', '--sandbox-log-retention-s', '0'],
   });
   const { id } = await api.create();
   const client = new ServiceClient(api, id);

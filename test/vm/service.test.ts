@@ -233,7 +233,7 @@ t.test('one that never stops talking is never held up, and loses what nobody cou
 });
 
 t.test('a reader does not hold up the daemon’s end', async (t) => {
-  const other = await startDaemon(t);
+  const other = await startDaemon(t, { flags: ['--template-disk-bytes', '0'] });
   const created = await other.api.create({ service: { cmd: ['sleep', '1000'] } });
   const response = await other.api.fetch(`/sandboxes/${created.id}/service/logs`);
   const startedAt = performance.now();
