@@ -5,7 +5,7 @@ import type { RawChannel } from './raw-channel.ts';
 import { median, type Section, spread } from './stats.ts';
 
 /** MiB/s of one command's output, counted as a client gets it. */
-async function stdoutRate(daemon: Daemon, id: string, sizeMib: number): Promise<number> {
+export async function stdoutRate(daemon: Daemon, id: string, sizeMib: number): Promise<number> {
   const startedAt = performance.now();
   const response = await daemon.api.fetch(`/sandboxes/${id}/exec`, {
     method: 'POST',

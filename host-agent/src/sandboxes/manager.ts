@@ -12,6 +12,7 @@ import type { SandboxProfile } from './record.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ExecRequest, Sandboxes } from './sandboxes.ts';
+import type { SandboxService } from './service.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { type StartContext, startSandbox } from './start.ts';
 import { sweepLeftovers } from './sweep.ts';
@@ -59,7 +60,8 @@ export class SandboxManager implements Sandboxes {
       log: options.log,
     });
     this.#templates = new Templates({
-      context: options,
+      // Nobody ever sees the guest that a template is made of.
+      context: { ...options, logs: undefined },
       budgetBytes: options.templateBudgetBytes,
       diskBytes: options.defaults.diskBytes,
       log: options.log,
@@ -70,6 +72,7 @@ export class SandboxManager implements Sandboxes {
   async start(): Promise<void> {
     const { directories, records, log } = this.#options;
     await sweepLeftovers(directories, records, log);
+    await this.#options.logs?.start(new Set(this.#sandboxes.keys()));
     await this.#snapshots.start();
     await this.#templates.start();
   }
@@ -148,6 +151,10 @@ export class SandboxManager implements Sandboxes {
       forkGuest(this.#options, { snapshotId, saved, count, parallel, log, signal }),
     );
     return sandboxes.map(({ info }) => info);
+  }
+
+  service(id: string): SandboxService {
+    return this.find(id).service();
   }
 
   /** The sandbox itself, for rooms above that need more than this face. AppError not_found. */

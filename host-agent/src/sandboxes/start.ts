@@ -6,6 +6,7 @@ import type { Engine, Vm } from '../engines/engine.ts';
 import { Guest } from '../guest/guest.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
+import type { LogStore } from '../logs/index.ts';
 import type { Table } from '../store/store.ts';
 import { asNoSpace } from './capacity.ts';
 import { makeIdentity } from './identity.ts';
@@ -22,6 +23,8 @@ export type StartContext = {
   readonly records: Table<SandboxRecord>;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
+  /** Absent when this daemon keeps no logs. */
+  readonly logs?: LogStore | undefined;
 };
 
 export type Origin =
@@ -126,6 +129,14 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       await guest.growDisk(limit.signal);
       mark('growMs');
     }
+    if (options.service !== undefined) {
+      stage = 'service';
+      await startService(guest, options.service, profile.env, limit.signal);
+      mark('serviceMs');
+    }
+
+    undo.defer(() => context.logs?.remove(id));
+    const sandboxLog = await context.logs?.open(id);
 
     stage = 'record';
     // Its life, and so its timeout, begins when somebody can use it.
@@ -135,7 +146,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     undo.move();
     mark('totalMs');
     log.info({ ...times, origin: origin.kind }, 'sandbox created');
-    return new Sandbox({ id, record, paths, vm, guest, log });
+    return new Sandbox({ id, record, paths, vm, guest, log, sandboxLog });
   } catch (error) {
     if (signal.aborted) throw error;
     throw describeFailure(error, stage);
@@ -163,6 +174,20 @@ async function greetGuest(vm: Vm, guest: Guest, input: StartInput, signal: Abort
     throw new AppError('internal', `${exitReason ?? toError(error).message}\n${await vm.diagnose()}`, {
       cause: error,
     });
+  }
+}
+
+/** A program that cannot start is no failure of this; a guest that cannot be told is the daemon's. */
+async function startService(
+  guest: Guest,
+  spec: NonNullable<ResolvedSandboxOptions['service']>,
+  env: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await guest.service.configure(spec, env, signal);
+  } catch (error) {
+    throw new AppError('internal', toError(error).message, { cause: error });
   }
 }
 
