@@ -1,13 +1,19 @@
 // Which request is answered where.
 import {
   AgentError,
+  type DirPull,
   type Exec,
+  type FilePull,
+  type FilePush,
   type Identity,
   type Request,
   type ResultInput,
   type Stream,
 } from '@sandboxd/proto';
 import { type ExecContext, startExec } from './exec/session.ts';
+import { startDirectoryPull } from './files/directory-pull.ts';
+import { startPull } from './files/pull.ts';
+import { startPush } from './files/push.ts';
 import { logError } from './lib/log.ts';
 import { applyIdentity } from './machine/identity.ts';
 import { powerOff } from './machine/power.ts';
@@ -36,6 +42,12 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     });
   } else if (request.powerOff) {
     powerOff(() => stream.finish({ powerOff: {} })).catch((error) => logError('power off', error));
+  } else if (request.filePush) {
+    startPush(stream, request.filePush as FilePush);
+  } else if (request.filePull) {
+    startPull(stream, request.filePull as FilePull);
+  } else if (request.dirPull) {
+    startDirectoryPull(stream, request.dirPull as DirPull);
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }

@@ -6,6 +6,7 @@ import { toErrorAnswer } from './errors.ts';
 import { logging } from './middleware/logging.ts';
 import { requestId } from './middleware/request-id.ts';
 import { addExecRoutes } from './routes/exec.ts';
+import { addFileRoutes } from './routes/files.ts';
 import { addMetaRoutes } from './routes/meta.ts';
 import { addSandboxRoutes } from './routes/sandboxes.ts';
 import type { HttpServices } from './services.ts';
@@ -16,6 +17,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   addMetaRoutes(app, services);
   addSandboxRoutes(app, services);
   addExecRoutes(app, services);
+  addFileRoutes(app, services);
   app.notFound(createNotFound(app));
   app.onError((error, c) => {
     const { status, headers, body } = toErrorAnswer(error, c.var.requestId);
