@@ -35,8 +35,15 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
     const id = readSandboxId(c);
     const path = readPath(c);
     sandboxes.get(id);
-    const { files, bytes } = await sandboxes.pushFiles(id, path, readBody(c, bodyIdleMs), clientSignal(c));
-    return c.json({ files, bytes });
+    const body = readBody(c, bodyIdleMs);
+    try {
+      const { files, bytes } = await sandboxes.pushFiles(id, path, body.read, clientSignal(c));
+      return c.json({ files, bytes });
+    } catch (error) {
+      // What was refused early is still being sent.
+      if (error instanceof AppError && error.code !== 'cancelled') await body.drain();
+      throw error;
+    }
   });
 }
 
