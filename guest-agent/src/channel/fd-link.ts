@@ -4,6 +4,11 @@ import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 
 const READ_BYTES = 65_536;
+/**
+ * Fewer bytes than this wait until the current event has been dealt with: each write is an exit to the VMM, and the end
+ * of a command alone is four frames.
+ */
+const SMALL_BYTES = 4096;
 /** Bytes read in one go before the event loop gets its turn. */
 const TURN_BYTES = 1024 * 1024;
 
@@ -24,6 +29,9 @@ export class FdLink implements ByteLink {
   #events: LinkEvents | undefined;
   #watch: Watch | undefined;
   readonly #scratch = Buffer.allocUnsafeSlow(READ_BYTES);
+  /** Held back until the end of the current event. */
+  #small: Uint8Array[] = [];
+  /** What the descriptor did not take. */
   #unwritten: Uint8Array[] = [];
   #isHostAway = false;
 
@@ -45,21 +53,19 @@ export class FdLink implements ByteLink {
       for (const chunk of chunks) this.#unwritten.push(Buffer.from(chunk));
       return false;
     }
-    let written = this.#writeGathered(chunks);
-    for (const chunk of chunks) {
-      if (written < chunk.length) this.#unwritten.push(Buffer.from(chunk.subarray(written)));
-      written = Math.max(0, written - chunk.length);
-    }
-    if (this.#unwritten.length === 0) return true;
-    // Waiting for room only now: every piece that the host takes would wake the agent otherwise.
-    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
-    return false;
+    let sizeBytes = 0;
+    for (const chunk of chunks) sizeBytes += chunk.length;
+    if (sizeBytes >= SMALL_BYTES) return this.#writeNow([...this.#small.splice(0), ...chunks]);
+    if (this.#small.length === 0) queueMicrotask(() => this.#writeNow(this.#small.splice(0)));
+    for (const chunk of chunks) this.#small.push(Buffer.from(chunk));
+    return true;
   }
 
   destroy(cause?: Error): void {
     if (this.#watch === undefined) return;
     this.#watch.close();
     this.#watch = undefined;
+    this.#small = [];
     this.#unwritten = [];
     addon.close(this.#fd);
     this.#events?.close(cause);
@@ -102,8 +108,22 @@ export class FdLink implements ByteLink {
     }
     if (this.#isHostAway) return;
     this.#isHostAway = true;
+    this.#small = [];
     this.#unwritten = [];
     this.#options.onHostLeft();
+  }
+
+  #writeNow(chunks: readonly Uint8Array[]): boolean {
+    if (this.#watch === undefined || chunks.length === 0) return true;
+    let written = this.#writeGathered(chunks);
+    for (const chunk of chunks) {
+      if (written < chunk.length) this.#unwritten.push(Buffer.from(chunk.subarray(written)));
+      written = Math.max(0, written - chunk.length);
+    }
+    if (this.#unwritten.length === 0) return true;
+    // Waiting for room only now: every piece that the host takes would wake the agent otherwise.
+    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
+    return false;
   }
 
   #flush(): void {

@@ -50,6 +50,8 @@ export interface Addon {
   removeDirectory(directory: number, name: string): number;
   readText(directory: number, name: string): string;
   writeText(directory: number, name: string, text: string): number;
+  /** 0 or a negative error number. */
+  replaceText(path: string, text: string): number;
   // tree.cc: names are bytes, results a number that is -errno on failure; nothing throws
   openBeneath(directory: number, name: string, flags: number, resolve: number): number;
   createFile(parent: number, leaf: string): number;
@@ -88,6 +90,7 @@ export interface Addon {
   addEntropy(bytes: Uint8Array): void;
   bringUp(interfaceName: string): void;
   limitFiles(count: number): void;
+  growFileSystem(directory: string, blocks: number): void;
   syncDisks(): void;
   powerOff(): void;
   // tty.cc

@@ -32,6 +32,8 @@ export type ExecOutcome = {
   readonly oomKilled?: boolean;
   readonly error?: string;
   readonly usage?: ResourceUsage;
+  /** The guest went away: `error` says why, and what became of the command is unknown. */
+  readonly isLost?: true;
 };
 
 /** What an exec session tells its owner, in order; `exit` exactly once and last. */

@@ -139,16 +139,18 @@ class ChannelExec implements ExecSession {
   async #lost(loss: StreamLoss): Promise<void> {
     const seen = loss.kind === 'lost' ? loss.cause.message : `its connection was ${loss.kind}`;
     const reason = (await this.#explainLoss?.()) ?? seen;
-    this.#finish(`the guest agent was lost while the command ran: ${reason}`);
+    this.#finish(`the guest agent was lost while the command ran: ${reason}`, undefined, true);
   }
 
-  #finish(error: string | undefined, result?: ExecResult): void {
+  #finish(error: string | undefined, result?: ExecResult, isLost = false): void {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#cancelTimer);
     this.#stdin = [];
     this.#events.exit(
-      result === undefined ? failedOutcome(error ?? '', this.#startedAtMs) : toExecOutcome(result),
+      result === undefined
+        ? { ...failedOutcome(error ?? '', this.#startedAtMs), ...(isLost && { isLost }) }
+        : toExecOutcome(result),
     );
   }
 }

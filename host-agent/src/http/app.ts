@@ -9,6 +9,7 @@ import { addExecRoutes } from './routes/exec.ts';
 import { addFileRoutes } from './routes/files.ts';
 import { addMetaRoutes } from './routes/meta.ts';
 import { addSandboxRoutes } from './routes/sandboxes.ts';
+import { addSnapshotRoutes } from './routes/snapshots.ts';
 import type { HttpServices } from './services.ts';
 
 export function createHttpApp(services: HttpServices): HttpApp {
@@ -18,6 +19,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   addSandboxRoutes(app, services);
   addExecRoutes(app, services);
   addFileRoutes(app, services);
+  addSnapshotRoutes(app, services);
   app.notFound(createNotFound(app));
   app.onError((error, c) => {
     const { status, headers, body } = toErrorAnswer(error, c.var.requestId);

@@ -1,12 +1,12 @@
 // One stream of a channel, seen from either end: byte flows with credit in both directions, and its control messages.
 
 import { ProtocolViolation } from '../errors.ts';
-import { FRAME_CREDIT_BYTES } from '../limits.ts';
+import { FRAME_CREDIT_BYTES, MAX_DATA_BYTES } from '../limits.ts';
 import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
 
 /**
- * Gives 1 to `maxBytes` (at most 65,536) bytes of a flow, or null when there are none now (then `ready` must be called
+ * Gives 1 to `maxBytes` (at most 65,536; in the guest 262,144) bytes of a flow, or null when there are none now (then `ready` must be called
  * again). It may call `end` or `finish`: the bytes that it returns go before the end, but a finished stream sends none.
  */
 export type Source = (maxBytes: number) => Uint8Array | null;
@@ -195,7 +195,7 @@ export class Stream {
     const outflow = this.#outflows.get(flow);
     if (outflow === undefined) return null;
     outflow.isQueued = false;
-    const limit = Math.min(maxBytes, this.#sendCredit - FRAME_CREDIT_BYTES);
+    const limit = Math.min(maxBytes, payloadWithin(this.#sendCredit));
     if (limit <= 0) return null;
     outflow.isReady = false;
     outflow.isAsked = true;
@@ -212,7 +212,7 @@ export class Stream {
     }
     if (bytes.length > limit) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${limit}`);
     outflow.isReady = true;
-    this.#sendCredit -= bytes.length + FRAME_CREDIT_BYTES;
+    this.#sendCredit -= bytes.length + FRAME_CREDIT_BYTES * framesOf(bytes.length);
     return bytes;
   }
 
@@ -276,4 +276,13 @@ export class Stream {
     for (const open of this.#openInflows) if (open === flow) return open;
     throw new ProtocolViolation(`stream ${this.id} was sent bytes of flow ${flow}, which is not open`);
   }
+}
+
+/** Most payload bytes that `credit` pays for, their frames included. */
+function payloadWithin(credit: number): number {
+  return credit - FRAME_CREDIT_BYTES * Math.ceil(credit / (MAX_DATA_BYTES + FRAME_CREDIT_BYTES));
+}
+
+function framesOf(payloadBytes: number): number {
+  return Math.ceil(payloadBytes / MAX_DATA_BYTES);
 }

@@ -2106,7 +2106,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.FilePush.$Properties|null} [filePush] Request filePush
                  * @property {sandboxd.agent.v1.FilePull.$Properties|null} [filePull] Request filePull
                  * @property {sandboxd.agent.v1.DirPull.$Properties|null} [dirPull] Request dirPull
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"} [call] Request call
+                 * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|"growDisk"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2128,9 +2129,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   filePush?: sandboxd.agent.v1.FilePush.$Shape|null;
                  *   filePull?: sandboxd.agent.v1.FilePull.$Shape|null;
                  *   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
+                 *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; filePush?: null; filePull?: null; dirPull?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2205,17 +2207,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Request.prototype.dirPull = null;
 
+                /**
+                 * Request growDisk.
+                 * @member {sandboxd.agent.v1.GrowDisk.$Properties|null|undefined} growDisk
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.growDisk = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|"growDisk"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "filePush", "filePull", "dirPull"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "filePush", "filePull", "dirPull", "growDisk"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2265,6 +2275,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.FilePull.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
                     if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
                         $root.sandboxd.agent.v1.DirPull.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
+                    if (message.growDisk != null && $Object.hasOwnProperty.call(message, "growDisk"))
+                        $root.sandboxd.agent.v1.GrowDisk.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2358,6 +2370,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "dirPull";
                                 continue;
                             }
+                        case 30: {
+                                if (wireType !== 2)
+                                    break;
+                                message.growDisk = $root.sandboxd.agent.v1.GrowDisk.decode(reader, reader.size(), $undefined, _depth + 1, message.growDisk);
+                                message.call = "growDisk";
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -2391,7 +2410,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.FilePushResult.$Properties|null} [filePush] Result filePush
                  * @property {sandboxd.agent.v1.FilePullResult.$Properties|null} [filePull] Result filePull
                  * @property {sandboxd.agent.v1.DirPullResult.$Properties|null} [dirPull] Result dirPull
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"} [value] Result value
+                 * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|"growDisk"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2414,9 +2434,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
                  *   filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
                  *   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
+                 *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; filePush?: null; filePull?: null; dirPull?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2499,17 +2520,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Result.prototype.dirPull = null;
 
+                /**
+                 * Result growDisk.
+                 * @member {sandboxd.agent.v1.GrowDiskResult.$Properties|null|undefined} growDisk
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.growDisk = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|"growDisk"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "filePush", "filePull", "dirPull"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "filePush", "filePull", "dirPull", "growDisk"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2561,6 +2590,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.FilePullResult.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
                     if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
                         $root.sandboxd.agent.v1.DirPullResult.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
+                    if (message.growDisk != null && $Object.hasOwnProperty.call(message, "growDisk"))
+                        $root.sandboxd.agent.v1.GrowDiskResult.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2658,6 +2689,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.dirPull = $root.sandboxd.agent.v1.DirPullResult.decode(reader, reader.size(), $undefined, _depth + 1, message.dirPull);
                                 message.value = "dirPull";
+                                continue;
+                            }
+                        case 30: {
+                                if (wireType !== 2)
+                                    break;
+                                message.growDisk = $root.sandboxd.agent.v1.GrowDiskResult.decode(reader, reader.size(), $undefined, _depth + 1, message.growDisk);
+                                message.value = "growDisk";
                                 continue;
                             }
                         }
@@ -6012,6 +6050,287 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return DirPullResult;
+            })();
+
+            v1.GrowDisk = (function() {
+
+                /**
+                 * Properties of a GrowDisk.
+                 * @typedef {Object} sandboxd.agent.v1.GrowDisk.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a GrowDisk.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IGrowDisk
+                 * @augments sandboxd.agent.v1.GrowDisk.$Properties
+                 * @deprecated Use sandboxd.agent.v1.GrowDisk.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a GrowDisk.
+                 * @typedef {sandboxd.agent.v1.GrowDisk.$Properties} sandboxd.agent.v1.GrowDisk.$Shape
+                 */
+
+                /**
+                 * Constructs a new GrowDisk.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a GrowDisk.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.GrowDisk.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const GrowDisk = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new GrowDisk instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.GrowDisk
+                 * @static
+                 * @param {sandboxd.agent.v1.GrowDisk.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.GrowDisk} GrowDisk instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.GrowDisk.$Shape): sandboxd.agent.v1.GrowDisk & sandboxd.agent.v1.GrowDisk.$Shape;
+                 *   (properties?: sandboxd.agent.v1.GrowDisk.$Properties): sandboxd.agent.v1.GrowDisk;
+                 * }}
+                 */
+                GrowDisk.create = function(properties) {
+                    return new GrowDisk(properties);
+                };
+
+                /**
+                 * Encodes the specified GrowDisk message. Does not implicitly {@link sandboxd.agent.v1.GrowDisk.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.GrowDisk
+                 * @static
+                 * @param {sandboxd.agent.v1.GrowDisk.$Properties} message GrowDisk message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                GrowDisk.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a GrowDisk message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.GrowDisk
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.GrowDisk & sandboxd.agent.v1.GrowDisk.$Shape} GrowDisk
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                GrowDisk.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.GrowDisk();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return GrowDisk;
+            })();
+
+            v1.GrowDiskResult = (function() {
+
+                /**
+                 * Properties of a GrowDiskResult.
+                 * @typedef {Object} sandboxd.agent.v1.GrowDiskResult.$Properties
+                 * @property {number|null} [sizeBytes] GrowDiskResult sizeBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a GrowDiskResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IGrowDiskResult
+                 * @augments sandboxd.agent.v1.GrowDiskResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.GrowDiskResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a GrowDiskResult.
+                 * @typedef {sandboxd.agent.v1.GrowDiskResult.$Properties} sandboxd.agent.v1.GrowDiskResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new GrowDiskResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a GrowDiskResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.GrowDiskResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const GrowDiskResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * GrowDiskResult sizeBytes.
+                 * @member {number} sizeBytes
+                 * @memberof sandboxd.agent.v1.GrowDiskResult
+                 * @instance
+                 */
+                GrowDiskResult.prototype.sizeBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new GrowDiskResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.GrowDiskResult
+                 * @static
+                 * @param {sandboxd.agent.v1.GrowDiskResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.GrowDiskResult} GrowDiskResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.GrowDiskResult.$Shape): sandboxd.agent.v1.GrowDiskResult & sandboxd.agent.v1.GrowDiskResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.GrowDiskResult.$Properties): sandboxd.agent.v1.GrowDiskResult;
+                 * }}
+                 */
+                GrowDiskResult.create = function(properties) {
+                    return new GrowDiskResult(properties);
+                };
+
+                /**
+                 * Encodes the specified GrowDiskResult message. Does not implicitly {@link sandboxd.agent.v1.GrowDiskResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.GrowDiskResult
+                 * @static
+                 * @param {sandboxd.agent.v1.GrowDiskResult.$Properties} message GrowDiskResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                GrowDiskResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.sizeBytes != null && $Object.hasOwnProperty.call(message, "sizeBytes") && (typeof message.sizeBytes === "object" ? message.sizeBytes.low || message.sizeBytes.high : message.sizeBytes !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.sizeBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a GrowDiskResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.GrowDiskResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.GrowDiskResult & sandboxd.agent.v1.GrowDiskResult.$Shape} GrowDiskResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                GrowDiskResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.GrowDiskResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.sizeBytes = value;
+                                else
+                                    delete message.sizeBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return GrowDiskResult;
             })();
 
             return v1;

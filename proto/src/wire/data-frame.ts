@@ -1,5 +1,6 @@
 // Data frames, the only ones that matter for speed, written by hand so that the payload is never copied. The generated
 // code gives the same bytes (tested).
+import { MAX_DATA_BYTES } from '../limits.ts';
 import { varintLength, writeVarint } from './varint.ts';
 
 const TAG_STREAM = 0x08;
@@ -14,6 +15,16 @@ export function dataFrame(stream: number, flow: number, bytes: Uint8Array): Uint
   return bytes.at(-1) === 0
     ? [dataHeader(stream, flow, bytes.length, WHOLE.length), bytes, WHOLE]
     : [dataHeader(stream, flow, bytes.length, 0), bytes];
+}
+
+/** The chunks of as many data frames as `bytes` need. */
+export function dataFrames(stream: number, flow: number, bytes: Uint8Array): Uint8Array[] {
+  if (bytes.length <= MAX_DATA_BYTES) return dataFrame(stream, flow, bytes);
+  const chunks: Uint8Array[] = [];
+  for (let at = 0; at < bytes.length; at += MAX_DATA_BYTES) {
+    chunks.push(...dataFrame(stream, flow, bytes.subarray(at, at + MAX_DATA_BYTES)));
+  }
+  return chunks;
 }
 
 function dataHeader(stream: number, flow: number, payloadBytes: number, tailBytes: number): Buffer {

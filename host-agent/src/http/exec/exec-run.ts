@@ -9,6 +9,7 @@ import {
   MAX_DATA_BYTES,
 } from '@sandboxd/proto';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
+import { AppError } from '../../lib/errors.ts';
 import { encodeExitFrame } from './exec-result.ts';
 
 /** Bytes that one pull takes at most, a frame more or less. With the channel's window this bounds memory per exec. */
@@ -26,9 +27,13 @@ export type ExecRunOptions = {
 };
 
 export class ExecRun {
-  /** Resolves at the command's first sign of life (or of its failure): from then on failures are exit frames. */
+  /**
+   * Resolves at the command's first sign of life, or of its failure: from then on failures are exit frames. Rejects
+   * with AppError guest_unreachable when the guest went away before.
+   */
   readonly opened: Promise<void>;
   #open: () => void = () => {};
+  #refuse: (error: AppError) => void = () => {};
   #wake: () => void = () => {};
   readonly #session: ExecSession;
   readonly #decoder = new ExecFrameDecoder();
@@ -37,8 +42,9 @@ export class ExecRun {
   #isOver = false;
 
   constructor({ start, onExit, onDrain }: ExecRunOptions) {
-    this.opened = new Promise((resolve) => {
+    this.opened = new Promise((resolve, reject) => {
       this.#open = resolve;
+      this.#refuse = reject;
     });
     this.#session = start({
       started: () => this.#open(),
@@ -51,6 +57,9 @@ export class ExecRun {
       exit: (outcome) => {
         onExit?.(outcome);
         this.#exitFrame ??= encodeExitFrame(outcome);
+        // Without effect once something was seen of the command.
+        if (outcome.isLost)
+          this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest was lost'));
         this.#open();
         this.#wake();
       },
