@@ -1,7 +1,10 @@
 // Which request is answered where.
 import {
   AgentError,
+  type DirPull,
   type Exec,
+  type FilePull,
+  type FilePush,
   type Identity,
   type Request,
   type ResultInput,
@@ -11,6 +14,9 @@ import {
   type Stream,
 } from '@sandboxd/proto';
 import { type ExecContext, startExec } from './exec/session.ts';
+import { startDirectoryPull } from './files/directory-pull.ts';
+import { startPull } from './files/pull.ts';
+import { startPush } from './files/push.ts';
 import { logError } from './lib/log.ts';
 import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity } from './machine/identity.ts';
@@ -53,6 +59,12 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     controlService(context.service, stream, request.serviceControl as ServiceControl);
   } else if (request.serviceOutput) {
     streamOutput(context.service, stream, request.serviceOutput as ServiceOutput);
+  } else if (request.filePush) {
+    startPush(stream, request.filePush as FilePush);
+  } else if (request.filePull) {
+    startPull(stream, request.filePull as FilePull);
+  } else if (request.dirPull) {
+    startDirectoryPull(stream, request.dirPull as DirPull);
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }

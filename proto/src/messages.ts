@@ -40,6 +40,12 @@ export type ServiceStatus = Decoded<
 >;
 export type ServiceStatusInput = sandboxd.agent.v1.ServiceStatus.$Properties;
 export const { Verb: SERVICE_VERB } = sandboxd.agent.v1.ServiceControl;
+export type FilePush = Decoded<sandboxd.agent.v1.FilePush.$Properties>;
+export type FilePull = Decoded<sandboxd.agent.v1.FilePull.$Properties>;
+export type DirPull = Decoded<sandboxd.agent.v1.DirPull.$Properties>;
+export type FileInfo = Decoded<sandboxd.agent.v1.FileInfo.$Properties>;
+export type FileInfoInput = sandboxd.agent.v1.FileInfo.$Properties;
+export type FilePushResult = Decoded<sandboxd.agent.v1.FilePushResult.$Properties>;
 
 /** Byte flows of a stream: the host sends `in`, the guest `out` and `err`. */
 export const FLOW = { in: 0, out: 1, err: 2 } as const;

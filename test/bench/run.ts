@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 import { benchBoot } from './boot.ts';
 import { benchExec } from './exec.ts';
+import { benchFiles } from './files.ts';
 import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
 import { RawChannel } from './raw-channel.ts';
@@ -38,6 +39,7 @@ try {
   {
     await using raw = await RawChannel.open();
     await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 5));
+    await measure('files', () => benchFiles(daemon, id, raw, isQuick ? 1 : 5));
   }
   await measure('logs', () => benchLogs(daemon, id, isQuick ? 3 : 9));
   await measure('memory', () => benchMemory(daemon, id));

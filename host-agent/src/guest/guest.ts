@@ -18,6 +18,15 @@ import { AppError, toError } from '../lib/errors.ts';
 import { deadline } from '../lib/wait.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
+import {
+  type ByteSource,
+  type FileCallOptions,
+  type PulledFile,
+  type PushResult,
+  pullDirectory,
+  pullFile,
+  pushFiles,
+} from './files.ts';
 import { GuestService } from './service.ts';
 
 /** Where connections come from; the engine's VM is one. */
@@ -137,6 +146,19 @@ export class Guest {
     }
   }
 
+  /** Unpacks a tar archive beneath `path`. AppError with the guest's reason. */
+  async pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
+    return pushFiles(this.#fileCall(signal), path, read);
+  }
+
+  async pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
+    return pullFile(this.#fileCall(signal), path, maxBytes);
+  }
+
+  async pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile> {
+    return pullDirectory(this.#fileCall(signal), path);
+  }
+
   async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<void> {
     await this.#call({ identity }, signal);
   }
@@ -233,6 +255,11 @@ export class Guest {
       };
       limit.signal.addEventListener('abort', onAbort, { once: true });
     });
+  }
+
+  #fileCall(signal: AbortSignal | undefined): FileCallOptions {
+    const { explainLoss } = this.#options;
+    return { channel: this.#usable(), ...(explainLoss && { explainLoss }), ...(signal && { signal }) };
   }
 
   #usable(): Channel {

@@ -6,6 +6,7 @@ import { toErrorAnswer } from './errors.ts';
 import { logging } from './middleware/logging.ts';
 import { requestId } from './middleware/request-id.ts';
 import { addExecRoutes } from './routes/exec.ts';
+import { addFileRoutes } from './routes/files.ts';
 import { addLogRoutes } from './routes/logs.ts';
 import { addMetaRoutes } from './routes/meta.ts';
 import { addSandboxRoutes } from './routes/sandboxes.ts';
@@ -21,6 +22,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   addExecRoutes(app, services);
   addServiceRoutes(app, services);
   addLogRoutes(app, services);
+  addFileRoutes(app, services);
   addSnapshotRoutes(app, services);
   app.notFound(createNotFound(app));
   app.onError((error, c) => {

@@ -1,6 +1,7 @@
 // All sandboxes and snapshots of this daemon.
 import type { Logger } from 'pino';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
+import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
 import type { Profiles } from '../images/profiles.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
@@ -155,6 +156,18 @@ export class SandboxManager implements Sandboxes {
 
   service(id: string): SandboxService {
     return this.find(id).service();
+  }
+
+  async pushFiles(id: string, path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
+    return this.find(id).pushFiles(path, read, signal);
+  }
+
+  async pullFile(id: string, path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
+    return this.find(id).pullFile(path, maxBytes, signal);
+  }
+
+  async pullDirectory(id: string, path: string, signal?: AbortSignal): Promise<PulledFile> {
+    return this.find(id).pullDirectory(path, signal);
   }
 
   /** The sandbox itself, for rooms above that need more than this face. AppError not_found. */

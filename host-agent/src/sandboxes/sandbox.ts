@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import type { Vm } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
+import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
@@ -99,6 +100,21 @@ export class Sandbox {
   service(): SandboxService {
     this.assertAlive();
     return createSandboxService(this.guest, this.record.profile.env);
+  }
+
+  async pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
+    this.assertAlive();
+    return this.guest.pushFiles(path, read, signal);
+  }
+
+  async pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
+    this.assertAlive();
+    return this.guest.pullFile(path, maxBytes, signal);
+  }
+
+  async pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile> {
+    this.assertAlive();
+    return this.guest.pullDirectory(path, signal);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died. */

@@ -2,7 +2,7 @@
 
 import { ProtocolViolation } from '../errors.ts';
 import { FRAME_CREDIT_BYTES, MAX_DATA_BYTES } from '../limits.ts';
-import type { FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
+import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
 
 /**
@@ -31,8 +31,8 @@ export interface StreamHandlers {
    */
   data?(flow: Flow, chunk: Buffer): void;
   end?(flow: Flow): void;
-  /** Host side. */
-  started?(pid: number): void;
+  /** Host side. `file` is what a pull will carry. */
+  started?(pid: number, file?: FileInfo): void;
   /** Host side; the stream is over. */
   result?(result: Result): void;
   /** Guest side. */
@@ -166,11 +166,14 @@ export class Stream {
       this.#owner.sendControl({ stream: this.id, resize: size });
   }
 
-  /** Guest side, at most once. */
+  /** Guest side, at most once, for a command. */
   started(pid: number): void {
-    if (this.#isOver || this.#hasStarted) return;
-    this.#hasStarted = true;
-    this.#owner.sendControl({ stream: this.id, started: { pid } });
+    this.#sendStarted({ pid });
+  }
+
+  /** Guest side, at most once, for a pull: what the flow will carry. */
+  opened(file: FileInfoInput): void {
+    this.#sendStarted({ file });
   }
 
   /** Guest side: ends the stream; bytes that were not sent yet will not be. Throws RangeError when too long. */
@@ -251,10 +254,16 @@ export class Stream {
   }
 
   /** Called by the channel. */
-  receiveStarted(pid: number): void {
+  receiveStarted(pid: number, file?: FileInfo): void {
     if (this.#hasStarted) throw new ProtocolViolation(`stream ${this.id} started twice`);
     this.#hasStarted = true;
-    this.handlers.started?.(pid);
+    this.handlers.started?.(pid, file);
+  }
+
+  #sendStarted(started: NonNullable<FrameInput['started']>): void {
+    if (this.#isOver || this.#hasStarted) return;
+    this.#hasStarted = true;
+    this.#owner.sendControl({ stream: this.id, started });
   }
 
   #queue(flow: Flow, outflow: Outflow): void {

@@ -896,11 +896,20 @@ export namespace sandboxd {
                 /** Request serviceOutput. */
                 serviceOutput?: (sandboxd.agent.v1.ServiceOutput.$Properties|null);
 
+                /** Request filePush. */
+                filePush?: (sandboxd.agent.v1.FilePush.$Properties|null);
+
+                /** Request filePull. */
+                filePull?: (sandboxd.agent.v1.FilePull.$Properties|null);
+
+                /** Request dirPull. */
+                dirPull?: (sandboxd.agent.v1.DirPull.$Properties|null);
+
                 /** Request growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"growDisk");
+                call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -955,11 +964,20 @@ export namespace sandboxd {
                     /** Request serviceOutput */
                     serviceOutput?: (sandboxd.agent.v1.ServiceOutput.$Properties|null);
 
+                    /** Request filePush */
+                    filePush?: (sandboxd.agent.v1.FilePush.$Properties|null);
+
+                    /** Request filePull */
+                    filePull?: (sandboxd.agent.v1.FilePull.$Properties|null);
+
+                    /** Request dirPull */
+                    dirPull?: (sandboxd.agent.v1.DirPull.$Properties|null);
+
                     /** Request growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"growDisk");
+                    call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -974,10 +992,13 @@ export namespace sandboxd {
                   serviceConfigure?: sandboxd.agent.v1.ServiceConfigure.$Shape|null;
                   serviceControl?: sandboxd.agent.v1.ServiceControl.$Shape|null;
                   serviceOutput?: sandboxd.agent.v1.ServiceOutput.$Shape|null;
+                  filePush?: sandboxd.agent.v1.FilePush.$Shape|null;
+                  filePull?: sandboxd.agent.v1.FilePull.$Shape|null;
+                  dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; growDisk?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
                 );
             }
 
@@ -1021,11 +1042,20 @@ export namespace sandboxd {
                 /** Result serviceOutput. */
                 serviceOutput?: (sandboxd.agent.v1.ServiceOutputResult.$Properties|null);
 
+                /** Result filePush. */
+                filePush?: (sandboxd.agent.v1.FilePushResult.$Properties|null);
+
+                /** Result filePull. */
+                filePull?: (sandboxd.agent.v1.FilePullResult.$Properties|null);
+
+                /** Result dirPull. */
+                dirPull?: (sandboxd.agent.v1.DirPullResult.$Properties|null);
+
                 /** Result growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"growDisk");
+                value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1080,11 +1110,20 @@ export namespace sandboxd {
                     /** Result serviceOutput */
                     serviceOutput?: (sandboxd.agent.v1.ServiceOutputResult.$Properties|null);
 
+                    /** Result filePush */
+                    filePush?: (sandboxd.agent.v1.FilePushResult.$Properties|null);
+
+                    /** Result filePull */
+                    filePull?: (sandboxd.agent.v1.FilePullResult.$Properties|null);
+
+                    /** Result dirPull */
+                    dirPull?: (sandboxd.agent.v1.DirPullResult.$Properties|null);
+
                     /** Result growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"growDisk");
+                    value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1099,10 +1138,13 @@ export namespace sandboxd {
                   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
                   serviceStatus?: sandboxd.agent.v1.ServiceStatus.$Shape|null;
                   serviceOutput?: sandboxd.agent.v1.ServiceOutputResult.$Shape|null;
+                  filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
+                  filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
+                  dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; growDisk?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
                 );
             }
 
@@ -1199,6 +1241,9 @@ export namespace sandboxd {
                 /** Started pid. */
                 pid: number;
 
+                /** Started file. */
+                file?: (sandboxd.agent.v1.FileInfo.$Properties|null);
+
                 /**
                  * Creates a new Started instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1233,6 +1278,9 @@ export namespace sandboxd {
 
                     /** Started pid */
                     pid?: (number|null);
+
+                    /** Started file */
+                    file?: (sandboxd.agent.v1.FileInfo.$Properties|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -2638,6 +2686,479 @@ export namespace sandboxd {
 
                 /** Shape of a ServiceOutputResult. */
                 type $Shape = sandboxd.agent.v1.ServiceOutputResult.$Properties;
+            }
+
+            /**
+             * Properties of a FilePush.
+             * @deprecated Use sandboxd.agent.v1.FilePush.$Properties instead.
+             */
+            interface IFilePush extends sandboxd.agent.v1.FilePush.$Properties {
+            }
+
+            /** Represents a FilePush. */
+            class FilePush {
+
+                /**
+                 * Constructs a new FilePush.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePush.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FilePush path. */
+                path: string;
+
+                /**
+                 * Creates a new FilePush instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePush instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePush.$Shape): sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePush.$Properties): sandboxd.agent.v1.FilePush;
+
+                /**
+                 * Encodes the specified FilePush message. Does not implicitly {@link sandboxd.agent.v1.FilePush.verify|verify} messages.
+                 * @param message FilePush message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePush.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePush message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape} FilePush
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape;
+            }
+
+            namespace FilePush {
+
+                /** Properties of a FilePush. */
+                interface $Properties {
+
+                    /** FilePush path */
+                    path?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePush. */
+                type $Shape = sandboxd.agent.v1.FilePush.$Properties;
+            }
+
+            /**
+             * Properties of a FilePushResult.
+             * @deprecated Use sandboxd.agent.v1.FilePushResult.$Properties instead.
+             */
+            interface IFilePushResult extends sandboxd.agent.v1.FilePushResult.$Properties {
+            }
+
+            /** Represents a FilePushResult. */
+            class FilePushResult {
+
+                /**
+                 * Constructs a new FilePushResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePushResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FilePushResult files. */
+                files: number;
+
+                /** FilePushResult bytes. */
+                bytes: number;
+
+                /**
+                 * Creates a new FilePushResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePushResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePushResult.$Shape): sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePushResult.$Properties): sandboxd.agent.v1.FilePushResult;
+
+                /**
+                 * Encodes the specified FilePushResult message. Does not implicitly {@link sandboxd.agent.v1.FilePushResult.verify|verify} messages.
+                 * @param message FilePushResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePushResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePushResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape} FilePushResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape;
+            }
+
+            namespace FilePushResult {
+
+                /** Properties of a FilePushResult. */
+                interface $Properties {
+
+                    /** FilePushResult files */
+                    files?: (number|null);
+
+                    /** FilePushResult bytes */
+                    bytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePushResult. */
+                type $Shape = sandboxd.agent.v1.FilePushResult.$Properties;
+            }
+
+            /**
+             * Properties of a FilePull.
+             * @deprecated Use sandboxd.agent.v1.FilePull.$Properties instead.
+             */
+            interface IFilePull extends sandboxd.agent.v1.FilePull.$Properties {
+            }
+
+            /** Represents a FilePull. */
+            class FilePull {
+
+                /**
+                 * Constructs a new FilePull.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePull.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FilePull path. */
+                path: string;
+
+                /** FilePull maxBytes. */
+                maxBytes: number;
+
+                /**
+                 * Creates a new FilePull instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePull instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePull.$Shape): sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePull.$Properties): sandboxd.agent.v1.FilePull;
+
+                /**
+                 * Encodes the specified FilePull message. Does not implicitly {@link sandboxd.agent.v1.FilePull.verify|verify} messages.
+                 * @param message FilePull message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePull.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePull message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape} FilePull
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape;
+            }
+
+            namespace FilePull {
+
+                /** Properties of a FilePull. */
+                interface $Properties {
+
+                    /** FilePull path */
+                    path?: (string|null);
+
+                    /** FilePull maxBytes */
+                    maxBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePull. */
+                type $Shape = sandboxd.agent.v1.FilePull.$Properties;
+            }
+
+            /**
+             * Properties of a FilePullResult.
+             * @deprecated Use sandboxd.agent.v1.FilePullResult.$Properties instead.
+             */
+            interface IFilePullResult extends sandboxd.agent.v1.FilePullResult.$Properties {
+            }
+
+            /** Represents a FilePullResult. */
+            class FilePullResult {
+
+                /**
+                 * Constructs a new FilePullResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePullResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new FilePullResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePullResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePullResult.$Shape): sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePullResult.$Properties): sandboxd.agent.v1.FilePullResult;
+
+                /**
+                 * Encodes the specified FilePullResult message. Does not implicitly {@link sandboxd.agent.v1.FilePullResult.verify|verify} messages.
+                 * @param message FilePullResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePullResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePullResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape} FilePullResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape;
+            }
+
+            namespace FilePullResult {
+
+                /** Properties of a FilePullResult. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePullResult. */
+                type $Shape = sandboxd.agent.v1.FilePullResult.$Properties;
+            }
+
+            /**
+             * Properties of a FileInfo.
+             * @deprecated Use sandboxd.agent.v1.FileInfo.$Properties instead.
+             */
+            interface IFileInfo extends sandboxd.agent.v1.FileInfo.$Properties {
+            }
+
+            /** Represents a FileInfo. */
+            class FileInfo {
+
+                /**
+                 * Constructs a new FileInfo.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileInfo.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileInfo isSizeKnown. */
+                isSizeKnown: boolean;
+
+                /** FileInfo sizeBytes. */
+                sizeBytes: number;
+
+                /** FileInfo contentBytes. */
+                contentBytes: number;
+
+                /**
+                 * Creates a new FileInfo instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileInfo instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileInfo.$Shape): sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileInfo.$Properties): sandboxd.agent.v1.FileInfo;
+
+                /**
+                 * Encodes the specified FileInfo message. Does not implicitly {@link sandboxd.agent.v1.FileInfo.verify|verify} messages.
+                 * @param message FileInfo message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileInfo.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileInfo message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape} FileInfo
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape;
+            }
+
+            namespace FileInfo {
+
+                /** Properties of a FileInfo. */
+                interface $Properties {
+
+                    /** FileInfo isSizeKnown */
+                    isSizeKnown?: (boolean|null);
+
+                    /** FileInfo sizeBytes */
+                    sizeBytes?: (number|null);
+
+                    /** FileInfo contentBytes */
+                    contentBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileInfo. */
+                type $Shape = sandboxd.agent.v1.FileInfo.$Properties;
+            }
+
+            /**
+             * Properties of a DirPull.
+             * @deprecated Use sandboxd.agent.v1.DirPull.$Properties instead.
+             */
+            interface IDirPull extends sandboxd.agent.v1.DirPull.$Properties {
+            }
+
+            /** Represents a DirPull. */
+            class DirPull {
+
+                /**
+                 * Constructs a new DirPull.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.DirPull.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** DirPull path. */
+                path: string;
+
+                /**
+                 * Creates a new DirPull instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns DirPull instance
+                 */
+                static create(properties: sandboxd.agent.v1.DirPull.$Shape): sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape;
+                static create(properties?: sandboxd.agent.v1.DirPull.$Properties): sandboxd.agent.v1.DirPull;
+
+                /**
+                 * Encodes the specified DirPull message. Does not implicitly {@link sandboxd.agent.v1.DirPull.verify|verify} messages.
+                 * @param message DirPull message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.DirPull.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a DirPull message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape} DirPull
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape;
+            }
+
+            namespace DirPull {
+
+                /** Properties of a DirPull. */
+                interface $Properties {
+
+                    /** DirPull path */
+                    path?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a DirPull. */
+                type $Shape = sandboxd.agent.v1.DirPull.$Properties;
+            }
+
+            /**
+             * Properties of a DirPullResult.
+             * @deprecated Use sandboxd.agent.v1.DirPullResult.$Properties instead.
+             */
+            interface IDirPullResult extends sandboxd.agent.v1.DirPullResult.$Properties {
+            }
+
+            /** Represents a DirPullResult. */
+            class DirPullResult {
+
+                /**
+                 * Constructs a new DirPullResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.DirPullResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** DirPullResult leftOut. */
+                leftOut: number;
+
+                /**
+                 * Creates a new DirPullResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns DirPullResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.DirPullResult.$Shape): sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.DirPullResult.$Properties): sandboxd.agent.v1.DirPullResult;
+
+                /**
+                 * Encodes the specified DirPullResult message. Does not implicitly {@link sandboxd.agent.v1.DirPullResult.verify|verify} messages.
+                 * @param message DirPullResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.DirPullResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a DirPullResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape} DirPullResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape;
+            }
+
+            namespace DirPullResult {
+
+                /** Properties of a DirPullResult. */
+                interface $Properties {
+
+                    /** DirPullResult leftOut */
+                    leftOut?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a DirPullResult. */
+                type $Shape = sandboxd.agent.v1.DirPullResult.$Properties;
             }
 
             /**

@@ -2106,8 +2106,11 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.ServiceConfigure.$Properties|null} [serviceConfigure] Request serviceConfigure
                  * @property {sandboxd.agent.v1.ServiceControl.$Properties|null} [serviceControl] Request serviceControl
                  * @property {sandboxd.agent.v1.ServiceOutput.$Properties|null} [serviceOutput] Request serviceOutput
+                 * @property {sandboxd.agent.v1.FilePush.$Properties|null} [filePush] Request filePush
+                 * @property {sandboxd.agent.v1.FilePull.$Properties|null} [filePull] Request filePull
+                 * @property {sandboxd.agent.v1.DirPull.$Properties|null} [dirPull] Request dirPull
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"growDisk"} [call] Request call
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2129,10 +2132,13 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   serviceConfigure?: sandboxd.agent.v1.ServiceConfigure.$Shape|null;
                  *   serviceControl?: sandboxd.agent.v1.ServiceControl.$Shape|null;
                  *   serviceOutput?: sandboxd.agent.v1.ServiceOutput.$Shape|null;
+                 *   filePush?: sandboxd.agent.v1.FilePush.$Shape|null;
+                 *   filePull?: sandboxd.agent.v1.FilePull.$Shape|null;
+                 *   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; growDisk?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; growDisk?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2208,6 +2214,30 @@ export const sandboxd = $root.sandboxd = (() => {
                 Request.prototype.serviceOutput = null;
 
                 /**
+                 * Request filePush.
+                 * @member {sandboxd.agent.v1.FilePush.$Properties|null|undefined} filePush
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.filePush = null;
+
+                /**
+                 * Request filePull.
+                 * @member {sandboxd.agent.v1.FilePull.$Properties|null|undefined} filePull
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.filePull = null;
+
+                /**
+                 * Request dirPull.
+                 * @member {sandboxd.agent.v1.DirPull.$Properties|null|undefined} dirPull
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.dirPull = null;
+
+                /**
                  * Request growDisk.
                  * @member {sandboxd.agent.v1.GrowDisk.$Properties|null|undefined} growDisk
                  * @memberof sandboxd.agent.v1.Request
@@ -2220,12 +2250,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"growDisk"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceConfigure", "serviceControl", "serviceOutput", "growDisk"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2269,6 +2299,12 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Stats.encode(message.stats, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
                     if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
                         $root.sandboxd.agent.v1.PowerOff.encode(message.powerOff, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.filePush != null && $Object.hasOwnProperty.call(message, "filePush"))
+                        $root.sandboxd.agent.v1.FilePush.encode(message.filePush, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
+                    if (message.filePull != null && $Object.hasOwnProperty.call(message, "filePull"))
+                        $root.sandboxd.agent.v1.FilePull.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
+                    if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
+                        $root.sandboxd.agent.v1.DirPull.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
                     if (message.serviceConfigure != null && $Object.hasOwnProperty.call(message, "serviceConfigure"))
                         $root.sandboxd.agent.v1.ServiceConfigure.encode(message.serviceConfigure, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
                     if (message.serviceControl != null && $Object.hasOwnProperty.call(message, "serviceControl"))
@@ -2370,6 +2406,27 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "serviceOutput";
                                 continue;
                             }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                message.filePush = $root.sandboxd.agent.v1.FilePush.decode(reader, reader.size(), $undefined, _depth + 1, message.filePush);
+                                message.call = "filePush";
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 2)
+                                    break;
+                                message.filePull = $root.sandboxd.agent.v1.FilePull.decode(reader, reader.size(), $undefined, _depth + 1, message.filePull);
+                                message.call = "filePull";
+                                continue;
+                            }
+                        case 12: {
+                                if (wireType !== 2)
+                                    break;
+                                message.dirPull = $root.sandboxd.agent.v1.DirPull.decode(reader, reader.size(), $undefined, _depth + 1, message.dirPull);
+                                message.call = "dirPull";
+                                continue;
+                            }
                         case 30: {
                                 if (wireType !== 2)
                                     break;
@@ -2409,8 +2466,11 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.PowerOffResult.$Properties|null} [powerOff] Result powerOff
                  * @property {sandboxd.agent.v1.ServiceStatus.$Properties|null} [serviceStatus] Result serviceStatus
                  * @property {sandboxd.agent.v1.ServiceOutputResult.$Properties|null} [serviceOutput] Result serviceOutput
+                 * @property {sandboxd.agent.v1.FilePushResult.$Properties|null} [filePush] Result filePush
+                 * @property {sandboxd.agent.v1.FilePullResult.$Properties|null} [filePull] Result filePull
+                 * @property {sandboxd.agent.v1.DirPullResult.$Properties|null} [dirPull] Result dirPull
                  * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"growDisk"} [value] Result value
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2432,10 +2492,13 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
                  *   serviceStatus?: sandboxd.agent.v1.ServiceStatus.$Shape|null;
                  *   serviceOutput?: sandboxd.agent.v1.ServiceOutputResult.$Shape|null;
+                 *   filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
+                 *   filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
+                 *   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; growDisk?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; growDisk?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2511,6 +2574,30 @@ export const sandboxd = $root.sandboxd = (() => {
                 Result.prototype.serviceOutput = null;
 
                 /**
+                 * Result filePush.
+                 * @member {sandboxd.agent.v1.FilePushResult.$Properties|null|undefined} filePush
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.filePush = null;
+
+                /**
+                 * Result filePull.
+                 * @member {sandboxd.agent.v1.FilePullResult.$Properties|null|undefined} filePull
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.filePull = null;
+
+                /**
+                 * Result dirPull.
+                 * @member {sandboxd.agent.v1.DirPullResult.$Properties|null|undefined} dirPull
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.dirPull = null;
+
+                /**
                  * Result growDisk.
                  * @member {sandboxd.agent.v1.GrowDiskResult.$Properties|null|undefined} growDisk
                  * @memberof sandboxd.agent.v1.Result
@@ -2523,12 +2610,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"growDisk"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceStatus", "serviceOutput", "growDisk"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2574,6 +2661,12 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.StatsResult.encode(message.stats, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
                     if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
                         $root.sandboxd.agent.v1.PowerOffResult.encode(message.powerOff, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
+                    if (message.filePush != null && $Object.hasOwnProperty.call(message, "filePush"))
+                        $root.sandboxd.agent.v1.FilePushResult.encode(message.filePush, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
+                    if (message.filePull != null && $Object.hasOwnProperty.call(message, "filePull"))
+                        $root.sandboxd.agent.v1.FilePullResult.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
+                    if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
+                        $root.sandboxd.agent.v1.DirPullResult.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
                     if (message.serviceStatus != null && $Object.hasOwnProperty.call(message, "serviceStatus"))
                         $root.sandboxd.agent.v1.ServiceStatus.encode(message.serviceStatus, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
                     if (message.serviceOutput != null && $Object.hasOwnProperty.call(message, "serviceOutput"))
@@ -2670,6 +2763,27 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.serviceOutput = $root.sandboxd.agent.v1.ServiceOutputResult.decode(reader, reader.size(), $undefined, _depth + 1, message.serviceOutput);
                                 message.value = "serviceOutput";
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                message.filePush = $root.sandboxd.agent.v1.FilePushResult.decode(reader, reader.size(), $undefined, _depth + 1, message.filePush);
+                                message.value = "filePush";
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 2)
+                                    break;
+                                message.filePull = $root.sandboxd.agent.v1.FilePullResult.decode(reader, reader.size(), $undefined, _depth + 1, message.filePull);
+                                message.value = "filePull";
+                                continue;
+                            }
+                        case 12: {
+                                if (wireType !== 2)
+                                    break;
+                                message.dirPull = $root.sandboxd.agent.v1.DirPullResult.decode(reader, reader.size(), $undefined, _depth + 1, message.dirPull);
+                                message.value = "dirPull";
                                 continue;
                             }
                         case 30: {
@@ -2877,6 +2991,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * Properties of a Started.
                  * @typedef {Object} sandboxd.agent.v1.Started.$Properties
                  * @property {number|null} [pid] Started pid
+                 * @property {sandboxd.agent.v1.FileInfo.$Properties|null} [file] Started file
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2917,6 +3032,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Started.prototype.pid = 0;
 
                 /**
+                 * Started file.
+                 * @member {sandboxd.agent.v1.FileInfo.$Properties|null|undefined} file
+                 * @memberof sandboxd.agent.v1.Started
+                 * @instance
+                 */
+                Started.prototype.file = null;
+
+                /**
                  * Creates a new Started instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Started
@@ -2950,6 +3073,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         throw $Error("max depth exceeded");
                     if (message.pid != null && $Object.hasOwnProperty.call(message, "pid") && message.pid !== 0)
                         writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.pid);
+                    if (message.file != null && $Object.hasOwnProperty.call(message, "file"))
+                        $root.sandboxd.agent.v1.FileInfo.encode(message.file, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -3001,6 +3126,12 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.pid = value;
                                 else
                                     delete message.pid;
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                message.file = $root.sandboxd.agent.v1.FileInfo.decode(reader, reader.size(), $undefined, _depth + 1, message.file);
                                 continue;
                             }
                         }
@@ -6590,6 +6721,1127 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return ServiceOutputResult;
+            })();
+
+            v1.FilePush = (function() {
+
+                /**
+                 * Properties of a FilePush.
+                 * @typedef {Object} sandboxd.agent.v1.FilePush.$Properties
+                 * @property {string|null} [path] FilePush path
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePush.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePush
+                 * @augments sandboxd.agent.v1.FilePush.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePush.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePush.
+                 * @typedef {sandboxd.agent.v1.FilePush.$Properties} sandboxd.agent.v1.FilePush.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePush.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePush.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePush.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePush = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FilePush path.
+                 * @member {string} path
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @instance
+                 */
+                FilePush.prototype.path = "";
+
+                /**
+                 * Creates a new FilePush instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePush.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePush} FilePush instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePush.$Shape): sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePush.$Properties): sandboxd.agent.v1.FilePush;
+                 * }}
+                 */
+                FilePush.create = function(properties) {
+                    return new FilePush(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePush message. Does not implicitly {@link sandboxd.agent.v1.FilePush.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePush.$Properties} message FilePush message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePush.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.path);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePush message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape} FilePush
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePush.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePush();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.path = value;
+                                else
+                                    delete message.path;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePush;
+            })();
+
+            v1.FilePushResult = (function() {
+
+                /**
+                 * Properties of a FilePushResult.
+                 * @typedef {Object} sandboxd.agent.v1.FilePushResult.$Properties
+                 * @property {number|null} [files] FilePushResult files
+                 * @property {number|null} [bytes] FilePushResult bytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePushResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePushResult
+                 * @augments sandboxd.agent.v1.FilePushResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePushResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePushResult.
+                 * @typedef {sandboxd.agent.v1.FilePushResult.$Properties} sandboxd.agent.v1.FilePushResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePushResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePushResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePushResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePushResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FilePushResult files.
+                 * @member {number} files
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @instance
+                 */
+                FilePushResult.prototype.files = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * FilePushResult bytes.
+                 * @member {number} bytes
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @instance
+                 */
+                FilePushResult.prototype.bytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new FilePushResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePushResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePushResult} FilePushResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePushResult.$Shape): sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePushResult.$Properties): sandboxd.agent.v1.FilePushResult;
+                 * }}
+                 */
+                FilePushResult.create = function(properties) {
+                    return new FilePushResult(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePushResult message. Does not implicitly {@link sandboxd.agent.v1.FilePushResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePushResult.$Properties} message FilePushResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePushResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.files != null && $Object.hasOwnProperty.call(message, "files") && (typeof message.files === "object" ? message.files.low || message.files.high : message.files !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.files);
+                    if (message.bytes != null && $Object.hasOwnProperty.call(message, "bytes") && (typeof message.bytes === "object" ? message.bytes.low || message.bytes.high : message.bytes !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.bytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePushResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape} FilePushResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePushResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePushResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.files = value;
+                                else
+                                    delete message.files;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.bytes = value;
+                                else
+                                    delete message.bytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePushResult;
+            })();
+
+            v1.FilePull = (function() {
+
+                /**
+                 * Properties of a FilePull.
+                 * @typedef {Object} sandboxd.agent.v1.FilePull.$Properties
+                 * @property {string|null} [path] FilePull path
+                 * @property {number|null} [maxBytes] FilePull maxBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePull.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePull
+                 * @augments sandboxd.agent.v1.FilePull.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePull.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePull.
+                 * @typedef {sandboxd.agent.v1.FilePull.$Properties} sandboxd.agent.v1.FilePull.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePull.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePull.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePull.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePull = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FilePull path.
+                 * @member {string} path
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @instance
+                 */
+                FilePull.prototype.path = "";
+
+                /**
+                 * FilePull maxBytes.
+                 * @member {number} maxBytes
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @instance
+                 */
+                FilePull.prototype.maxBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new FilePull instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePull.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePull} FilePull instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePull.$Shape): sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePull.$Properties): sandboxd.agent.v1.FilePull;
+                 * }}
+                 */
+                FilePull.create = function(properties) {
+                    return new FilePull(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePull message. Does not implicitly {@link sandboxd.agent.v1.FilePull.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePull.$Properties} message FilePull message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePull.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.path);
+                    if (message.maxBytes != null && $Object.hasOwnProperty.call(message, "maxBytes") && (typeof message.maxBytes === "object" ? message.maxBytes.low || message.maxBytes.high : message.maxBytes !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.maxBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePull message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape} FilePull
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePull.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePull();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.path = value;
+                                else
+                                    delete message.path;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.maxBytes = value;
+                                else
+                                    delete message.maxBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePull;
+            })();
+
+            v1.FilePullResult = (function() {
+
+                /**
+                 * Properties of a FilePullResult.
+                 * @typedef {Object} sandboxd.agent.v1.FilePullResult.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePullResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePullResult
+                 * @augments sandboxd.agent.v1.FilePullResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePullResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePullResult.
+                 * @typedef {sandboxd.agent.v1.FilePullResult.$Properties} sandboxd.agent.v1.FilePullResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePullResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePullResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePullResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePullResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new FilePullResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePullResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePullResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePullResult} FilePullResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePullResult.$Shape): sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePullResult.$Properties): sandboxd.agent.v1.FilePullResult;
+                 * }}
+                 */
+                FilePullResult.create = function(properties) {
+                    return new FilePullResult(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePullResult message. Does not implicitly {@link sandboxd.agent.v1.FilePullResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePullResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePullResult.$Properties} message FilePullResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePullResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePullResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePullResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape} FilePullResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePullResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePullResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePullResult;
+            })();
+
+            v1.FileInfo = (function() {
+
+                /**
+                 * Properties of a FileInfo.
+                 * @typedef {Object} sandboxd.agent.v1.FileInfo.$Properties
+                 * @property {boolean|null} [isSizeKnown] FileInfo isSizeKnown
+                 * @property {number|null} [sizeBytes] FileInfo sizeBytes
+                 * @property {number|null} [contentBytes] FileInfo contentBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileInfo.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileInfo
+                 * @augments sandboxd.agent.v1.FileInfo.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileInfo.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileInfo.
+                 * @typedef {sandboxd.agent.v1.FileInfo.$Properties} sandboxd.agent.v1.FileInfo.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileInfo.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileInfo.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileInfo.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileInfo = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileInfo isSizeKnown.
+                 * @member {boolean} isSizeKnown
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @instance
+                 */
+                FileInfo.prototype.isSizeKnown = false;
+
+                /**
+                 * FileInfo sizeBytes.
+                 * @member {number} sizeBytes
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @instance
+                 */
+                FileInfo.prototype.sizeBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * FileInfo contentBytes.
+                 * @member {number} contentBytes
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @instance
+                 */
+                FileInfo.prototype.contentBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new FileInfo instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @static
+                 * @param {sandboxd.agent.v1.FileInfo.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileInfo} FileInfo instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileInfo.$Shape): sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileInfo.$Properties): sandboxd.agent.v1.FileInfo;
+                 * }}
+                 */
+                FileInfo.create = function(properties) {
+                    return new FileInfo(properties);
+                };
+
+                /**
+                 * Encodes the specified FileInfo message. Does not implicitly {@link sandboxd.agent.v1.FileInfo.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @static
+                 * @param {sandboxd.agent.v1.FileInfo.$Properties} message FileInfo message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileInfo.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.isSizeKnown != null && $Object.hasOwnProperty.call(message, "isSizeKnown") && message.isSizeKnown !== false)
+                        writer.uint32(/* id 1, wireType 0 =*/8).bool(message.isSizeKnown);
+                    if (message.sizeBytes != null && $Object.hasOwnProperty.call(message, "sizeBytes") && (typeof message.sizeBytes === "object" ? message.sizeBytes.low || message.sizeBytes.high : message.sizeBytes !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.sizeBytes);
+                    if (message.contentBytes != null && $Object.hasOwnProperty.call(message, "contentBytes") && (typeof message.contentBytes === "object" ? message.contentBytes.low || message.contentBytes.high : message.contentBytes !== 0))
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.contentBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileInfo message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape} FileInfo
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileInfo.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileInfo();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.isSizeKnown = value;
+                                else
+                                    delete message.isSizeKnown;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.sizeBytes = value;
+                                else
+                                    delete message.sizeBytes;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.contentBytes = value;
+                                else
+                                    delete message.contentBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileInfo;
+            })();
+
+            v1.DirPull = (function() {
+
+                /**
+                 * Properties of a DirPull.
+                 * @typedef {Object} sandboxd.agent.v1.DirPull.$Properties
+                 * @property {string|null} [path] DirPull path
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a DirPull.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IDirPull
+                 * @augments sandboxd.agent.v1.DirPull.$Properties
+                 * @deprecated Use sandboxd.agent.v1.DirPull.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a DirPull.
+                 * @typedef {sandboxd.agent.v1.DirPull.$Properties} sandboxd.agent.v1.DirPull.$Shape
+                 */
+
+                /**
+                 * Constructs a new DirPull.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a DirPull.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.DirPull.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const DirPull = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * DirPull path.
+                 * @member {string} path
+                 * @memberof sandboxd.agent.v1.DirPull
+                 * @instance
+                 */
+                DirPull.prototype.path = "";
+
+                /**
+                 * Creates a new DirPull instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.DirPull
+                 * @static
+                 * @param {sandboxd.agent.v1.DirPull.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.DirPull} DirPull instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.DirPull.$Shape): sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape;
+                 *   (properties?: sandboxd.agent.v1.DirPull.$Properties): sandboxd.agent.v1.DirPull;
+                 * }}
+                 */
+                DirPull.create = function(properties) {
+                    return new DirPull(properties);
+                };
+
+                /**
+                 * Encodes the specified DirPull message. Does not implicitly {@link sandboxd.agent.v1.DirPull.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.DirPull
+                 * @static
+                 * @param {sandboxd.agent.v1.DirPull.$Properties} message DirPull message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                DirPull.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.path);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a DirPull message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.DirPull
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape} DirPull
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                DirPull.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.DirPull();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.path = value;
+                                else
+                                    delete message.path;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return DirPull;
+            })();
+
+            v1.DirPullResult = (function() {
+
+                /**
+                 * Properties of a DirPullResult.
+                 * @typedef {Object} sandboxd.agent.v1.DirPullResult.$Properties
+                 * @property {number|null} [leftOut] DirPullResult leftOut
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a DirPullResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IDirPullResult
+                 * @augments sandboxd.agent.v1.DirPullResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.DirPullResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a DirPullResult.
+                 * @typedef {sandboxd.agent.v1.DirPullResult.$Properties} sandboxd.agent.v1.DirPullResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new DirPullResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a DirPullResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.DirPullResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const DirPullResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * DirPullResult leftOut.
+                 * @member {number} leftOut
+                 * @memberof sandboxd.agent.v1.DirPullResult
+                 * @instance
+                 */
+                DirPullResult.prototype.leftOut = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new DirPullResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.DirPullResult
+                 * @static
+                 * @param {sandboxd.agent.v1.DirPullResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.DirPullResult} DirPullResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.DirPullResult.$Shape): sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.DirPullResult.$Properties): sandboxd.agent.v1.DirPullResult;
+                 * }}
+                 */
+                DirPullResult.create = function(properties) {
+                    return new DirPullResult(properties);
+                };
+
+                /**
+                 * Encodes the specified DirPullResult message. Does not implicitly {@link sandboxd.agent.v1.DirPullResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.DirPullResult
+                 * @static
+                 * @param {sandboxd.agent.v1.DirPullResult.$Properties} message DirPullResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                DirPullResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.leftOut != null && $Object.hasOwnProperty.call(message, "leftOut") && (typeof message.leftOut === "object" ? message.leftOut.low || message.leftOut.high : message.leftOut !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.leftOut);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a DirPullResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.DirPullResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape} DirPullResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                DirPullResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.DirPullResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.leftOut = value;
+                                else
+                                    delete message.leftOut;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return DirPullResult;
             })();
 
             v1.GrowDisk = (function() {
