@@ -1,7 +1,8 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
-import type { ByteLink, LinkEvents } from '@sandboxd/proto';
+import type { ByteLink, LinkEvents, PipedFrames } from '@sandboxd/proto';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
+import { StagingPipe } from './staging-pipe.ts';
 
 const READ_BYTES = 65_536;
 /** Bytes read in one go before the event loop gets its turn. */
@@ -26,6 +27,7 @@ export class FdLink implements ByteLink {
   readonly #scratch = Buffer.allocUnsafeSlow(READ_BYTES);
   #unwritten: Uint8Array[] = [];
   #isHostAway = false;
+  #staging: StagingPipe | undefined;
 
   /** Takes the descriptor over. */
   constructor(fd: number, options: FdLinkOptions) {
@@ -41,7 +43,7 @@ export class FdLink implements ByteLink {
 
   write(chunks: readonly Uint8Array[]): boolean {
     if (this.#watch === undefined || this.#isHostAway) return false;
-    if (this.#unwritten.length > 0) {
+    if (this.#isBlocked()) {
       for (const chunk of chunks) this.#unwritten.push(Buffer.from(chunk));
       return false;
     }
@@ -50,10 +52,19 @@ export class FdLink implements ByteLink {
       if (written < chunk.length) this.#unwritten.push(Buffer.from(chunk.subarray(written)));
       written = Math.max(0, written - chunk.length);
     }
-    if (this.#unwritten.length === 0) return true;
-    // Waiting for room only now: every piece that the host takes would wake the agent otherwise.
-    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
-    return false;
+    return this.#awaitRoom();
+  }
+
+  writePiped(frames: PipedFrames): boolean {
+    this.#staging ??= new StagingPipe();
+    if (this.#watch === undefined || this.#isHostAway || this.#isBlocked()) {
+      const rest = this.#staging.readRest(frames, 0);
+      if (this.#isBlocked()) this.#unwritten.push(...rest);
+      return false;
+    }
+    this.#unwritten = this.#staging.stage(frames);
+    this.#flushAll();
+    return this.#awaitRoom();
   }
 
   destroy(cause?: Error): void {
@@ -61,13 +72,15 @@ export class FdLink implements ByteLink {
     this.#watch.close();
     this.#watch = undefined;
     this.#unwritten = [];
+    this.#staging?.close();
+    this.#staging = undefined;
     addon.close(this.#fd);
     this.#events?.close(cause);
   }
 
   #onReady(mask: number): void {
     this.#read();
-    if (mask & POLL.out && this.#unwritten.length > 0) this.#flush();
+    if (mask & POLL.out && this.#isBlocked()) this.#flush();
   }
 
   #read(): void {
@@ -103,10 +116,38 @@ export class FdLink implements ByteLink {
     if (this.#isHostAway) return;
     this.#isHostAway = true;
     this.#unwritten = [];
+    this.#staging?.close();
+    this.#staging = undefined;
     this.#options.onHostLeft();
   }
 
   #flush(): void {
+    this.#flushAll();
+    if (this.#watch === undefined || this.#isBlocked()) return;
+    this.#watch.update(POLL.in | POLL.edge);
+    this.#events?.drain();
+  }
+
+  #isBlocked(): boolean {
+    return this.#unwritten.length > 0 || this.#staging?.isEmpty === false;
+  }
+
+  /** Whether everything is written; waits for room otherwise, and only then: every piece the host takes would wake us. */
+  #awaitRoom(): boolean {
+    if (!this.#isBlocked()) return this.#watch !== undefined;
+    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
+    return false;
+  }
+
+  /** Writes what waits, what is staged first, as far as there is room. */
+  #flushAll(): void {
+    try {
+      if (this.#staging?.flush(this.#fd) === false) return;
+    } catch (error) {
+      this.destroy(error as Error);
+      return;
+    }
+    if (this.#unwritten.length === 0) return;
     let written = this.#writeGathered(this.#unwritten);
     let done = 0;
     for (const chunk of this.#unwritten) {
@@ -116,12 +157,7 @@ export class FdLink implements ByteLink {
     }
     this.#unwritten.splice(0, done);
     const first = this.#unwritten[0];
-    if (first !== undefined) {
-      this.#unwritten[0] = first.subarray(written);
-      return;
-    }
-    this.#watch?.update(POLL.in | POLL.edge);
-    this.#events?.drain();
+    if (first !== undefined) this.#unwritten[0] = first.subarray(written);
   }
 
   #writeGathered(chunks: readonly Uint8Array[]): number {

@@ -32,6 +32,8 @@ export type ExecOutcome = {
   readonly oomKilled?: boolean;
   readonly error?: string;
   readonly usage?: ResourceUsage;
+  /** What it took in the guest, by the agent's clock, from request to result. Diagnosis only. */
+  readonly agentUs?: number;
 };
 
 /** What an exec session tells its owner, in order; `exit` exactly once and last. */

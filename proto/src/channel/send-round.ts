@@ -1,8 +1,8 @@
 // Shares the link between everything that wants to send: control frames at once, byte flows 64 KiB each in turn.
-import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES } from '../limits.ts';
+import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES, MAX_PIPED_BYTES } from '../limits.ts';
 import type { Flow } from '../messages.ts';
-import { dataFrame } from '../wire/data-frame.ts';
-import type { ByteLink } from './link.ts';
+import { dataFrame, pipedFrames } from '../wire/data-frame.ts';
+import type { ByteLink, PipedFrames } from './link.ts';
 import type { Stream } from './stream.ts';
 
 /** Bytes sent in one go before the event loop gets its turn, so that incoming credits and cancels are seen. */
@@ -80,15 +80,27 @@ export class SendRound {
   /** Sends one data frame of a flow, if it has one; returns its payload's bytes. */
   #take(stream: Stream, flow: Flow): number {
     try {
-      const bytes = stream.take(flow, MAX_DATA_BYTES);
+      const bytes = stream.take(flow, MAX_DATA_BYTES, this.#maxPipedBytes());
       if (bytes === null) return 0;
-      this.#write(dataFrame(stream.id, flow, bytes));
+      if ('pipe' in bytes) this.#writePiped(pipedFrames(stream.id, flow, bytes));
+      else this.#write(dataFrame(stream.id, flow, bytes));
       stream.sent(flow);
       return bytes.length;
     } catch (error) {
       this.#onSourceError(stream, error);
       return 0;
     }
+  }
+
+  /** A flow that is alone may move more in its turn. */
+  #maxPipedBytes(): number {
+    if (this.#link.writePiped === undefined) return 0;
+    return this.#turns.length === 0 ? MAX_PIPED_BYTES : MAX_DATA_BYTES;
+  }
+
+  #writePiped(frames: PipedFrames): void {
+    const drains = this.#drains;
+    if (this.#link.writePiped?.(frames) !== true && drains === this.#drains) this.#isCongested = true;
   }
 
   #write(chunks: readonly Uint8Array[]): void {

@@ -2,14 +2,17 @@
 
 import { ProtocolViolation } from '../errors.ts';
 import { FRAME_CREDIT_BYTES } from '../limits.ts';
+import { creditFor, payloadFor } from '../wire/data-frame.ts';
+import type { PipedBytes } from './link.ts';
 import type { FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
 
 /**
  * Gives 1 to `maxBytes` (at most 65,536) bytes of a flow, or null when there are none now (then `ready` must be called
- * again). It may call `end` or `finish`: the bytes that it returns go before the end, but a finished stream sends none.
+ * again). Where the link moves bytes by itself, `maxPipedBytes` is not 0 and it may name so many bytes of a pipe instead,
+ * all of which must be there. It may call `end` or `finish`: the bytes that it returns go before the end, but a finished stream sends none.
  */
-export type Source = (maxBytes: number) => Uint8Array | null;
+export type Source = (maxBytes: number, maxPipedBytes: number) => Uint8Array | PipedBytes | null;
 
 /** Why a stream ended without a result. */
 export type StreamLoss =
@@ -188,7 +191,7 @@ export class Stream {
    * Called by the channel when it is this flow's turn: its next bytes, or null when it has none or may send none. The
    * flow has left the queue; `sent` gives it another turn. Throws what the source throws.
    */
-  take(flow: Flow, maxBytes: number): Uint8Array | null {
+  take(flow: Flow, maxBytes: number, maxPipedBytes = 0): Uint8Array | PipedBytes | null {
     const outflow = this.#outflows.get(flow);
     if (outflow === undefined) return null;
     outflow.isQueued = false;
@@ -196,9 +199,10 @@ export class Stream {
     if (limit <= 0) return null;
     outflow.isReady = false;
     outflow.isAsked = true;
-    let bytes: Uint8Array | null;
+    const pipedLimit = Math.min(maxPipedBytes, payloadFor(this.#sendCredit));
+    let bytes: Uint8Array | PipedBytes | null;
     try {
-      bytes = outflow.source(limit);
+      bytes = outflow.source(limit, pipedLimit);
     } finally {
       outflow.isAsked = false;
     }
@@ -207,9 +211,10 @@ export class Stream {
       if (outflow.hasEnded) this.end(flow);
       return null;
     }
-    if (bytes.length > limit) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${limit}`);
+    const most = 'pipe' in bytes ? pipedLimit : limit;
+    if (bytes.length > most) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${most}`);
     outflow.isReady = true;
-    this.#sendCredit -= bytes.length + FRAME_CREDIT_BYTES;
+    this.#sendCredit -= creditFor(bytes.length);
     return bytes;
   }
 

@@ -1334,6 +1334,9 @@ export namespace sandboxd {
                 /** ExecResult usage. */
                 usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
 
+                /** ExecResult agentUs. */
+                agentUs: number;
+
                 /**
                  * Creates a new ExecResult instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1386,6 +1389,9 @@ export namespace sandboxd {
 
                     /** ExecResult usage */
                     usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
+
+                    /** ExecResult agentUs */
+                    agentUs?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
