@@ -34,6 +34,7 @@ export class OutputPump {
   readonly #isPipe: boolean;
   /** Whether the last read was so long that much more may wait. */
   #isBulk = false;
+  #isEmptied = false;
   /** Bytes that will still be passed on. */
   #remaining = Number.POSITIVE_INFINITY;
 
@@ -46,7 +47,10 @@ export class OutputPump {
     this.#fd = fd;
     this.#onEnd = onEnd;
     stream.setSource(flow, (maxBytes, maxPipedBytes) => this.#take(maxBytes, maxPipedBytes));
-    this.#watch = poller.watch(fd, POLL.in | POLL.edge, () => this.#stream?.ready(flow));
+    this.#watch = poller.watch(fd, POLL.in | POLL.edge, () => {
+      this.#isEmptied = false;
+      this.#stream?.ready(flow);
+    });
   }
 
   get hasEnded(): boolean {
@@ -80,9 +84,8 @@ export class OutputPump {
       return null;
     }
     if (this.#isBulk && maxPipedBytes >= BULK_BYTES) {
-      const length = Math.min(addon.available(this.#fd), maxPipedBytes, this.#remaining);
-      this.#remaining -= length >= BULK_BYTES ? length : 0;
-      if (length >= BULK_BYTES) return { pipe: this.#fd, length };
+      const moved = this.#takeBulk(maxPipedBytes);
+      if (moved !== undefined) return moved;
     }
     const got = this.#read(Math.min(maxBytes, READ_BYTES, this.#remaining));
     if (got === NOT_NOW) return null;
@@ -93,6 +96,20 @@ export class OutputPump {
     this.#remaining -= got;
     this.#isBulk = this.#isPipe && got >= BULK_BYTES;
     return got === READ_BYTES ? scratch : scratch.subarray(0, got);
+  }
+
+  /** Undefined when there is too little for it. */
+  #takeBulk(maxBytes: number): PipedBytes | null | undefined {
+    // Whatever came since the pipe was emptied is, or will be, reported by an event of its own.
+    const wasEmptied = this.#isEmptied;
+    this.#isEmptied = false;
+    if (wasEmptied) return null;
+    const waiting = addon.available(this.#fd);
+    const length = Math.min(waiting, maxBytes, this.#remaining);
+    if (length < BULK_BYTES) return undefined;
+    this.#remaining -= length;
+    this.#isEmptied = length === waiting;
+    return { pipe: this.#fd, length };
   }
 
   #read(lengthBytes: number): number {

@@ -74,6 +74,7 @@ export interface Addon {
   setClock(unixTimeUs: number): void;
   addEntropy(bytes: Uint8Array): void;
   bringUp(interfaceName: string): void;
+  runInBatches(): void;
   limitFiles(count: number): void;
   syncDisks(): void;
   powerOff(): void;

@@ -141,7 +141,7 @@ export class Stream {
     this.#heldBytes -= passed;
     this.#heldFrames -= frames;
     this.#unreturned += passed + frames * FRAME_CREDIT_BYTES;
-    if (this.#unreturned < this.#receiveWindow / 4) return;
+    if (this.#unreturned < this.#receiveWindow / 2) return;
     const credit = this.#unreturned;
     this.#unreturned = 0;
     this.#receiveCredit += credit;
