@@ -94,14 +94,14 @@ export type ExecFields = { readonly cmd: readonly string[] } & Readonly<Record<s
 /** POST …?stdin=1. `behind` is sent in the same packet, right behind the request. */
 export class RawExec extends InteractiveExec {
   readonly socket: Socket;
-  /** What came before the frames. */
+  /** What came before the frames; the whole answer where it was a refusal. */
   head = '';
 
   constructor(url: string, id: string, fields: ExecFields, behind: Uint8Array = EMPTY) {
     super();
     const { hostname, port, host } = new URL(url);
     this.socket = connect({ host: hostname, port: Number(port), noDelay: true });
-    this.socket.on('data', (bytes) => this.#onData(bytes));
+    this.socket.on('data', (bytes: Buffer) => this.#onData(bytes));
     this.socket.on('error', () => {});
     this.socket.on('close', () => {
       this.isEnded = true;
@@ -137,7 +137,8 @@ export class RawExec extends InteractiveExec {
 
   #onData(bytes: Buffer): void {
     if (this.head.length >= REPLY.length) {
-      this.receive(bytes);
+      if (this.head === REPLY) this.receive(bytes);
+      else this.head += bytes.toString('latin1');
       return;
     }
     const missing = REPLY.length - this.head.length;

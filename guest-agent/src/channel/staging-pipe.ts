@@ -30,7 +30,10 @@ export class StagingPipe {
   }
 
   /** The frames but for their first `skipBytes`, which are staged already, read the ordinary way. */
-  readRest({ pipe, length, frameBytes, header, lastHeader, trailer }: PipedFrames, skipBytes: number): Buffer[] {
+  readRest(
+    { pipe, length, frameBytes, header, lastHeader, trailer }: PipedFrames,
+    skipBytes: number,
+  ): Buffer[] {
     const rest: Buffer[] = [];
     let skip = skipBytes;
     const add = (sizeBytes: number, get: (missing: number) => Buffer): void => {

@@ -32,6 +32,8 @@ export type ExecOutcome = {
   readonly oomKilled?: boolean;
   readonly error?: string;
   readonly usage?: ResourceUsage;
+  /** The guest was lost: nobody knows what became of the command. */
+  readonly isLost?: boolean;
   /** What it took in the guest, by the agent's clock, from request to result. Diagnosis only. */
   readonly agentUs?: number;
 };

@@ -2,10 +2,10 @@
 
 import { ProtocolViolation } from '../errors.ts';
 import { FRAME_CREDIT_BYTES } from '../limits.ts';
-import { creditFor, payloadFor } from '../wire/data-frame.ts';
-import type { PipedBytes } from './link.ts';
 import type { FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
+import { creditFor, payloadFor } from '../wire/data-frame.ts';
+import type { PipedBytes } from './link.ts';
 
 /**
  * Gives 1 to `maxBytes` (at most 65,536) bytes of a flow, or null when there are none now (then `ready` must be called

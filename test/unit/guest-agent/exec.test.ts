@@ -30,17 +30,25 @@ t.test('a command', async (t) => {
     t.ok(exec.usage && exec.durationUs > 0 && (await started) > 1);
   });
 
-  await t.test('leads a session and process group of its own, with default signals and few descriptors', async (t) => {
-    const { out } = await sh('ps -o pid=,pgid=,sid= -p $$; ls /proc/self/fd | wc -l; grep -E "SigIgn|SigBlk" /proc/self/status');
-    const [ids = '', descriptors, ...masks] = out.trim().split('\n');
-    t.equal(new Set(ids.trim().split(/\s+/)).size, 1);
-    t.equal(Number(descriptors), 4, 'three and the directory that ls reads');
-    for (const mask of masks) t.match(mask, /0000000000000000$/);
-  });
+  await t.test(
+    'leads a session and process group of its own, with default signals and few descriptors',
+    async (t) => {
+      const { out } = await sh(
+        'ps -o pid=,pgid=,sid= -p $$; ls /proc/self/fd | wc -l; grep -E "SigIgn|SigBlk" /proc/self/status',
+      );
+      const [ids = '', descriptors, ...masks] = out.trim().split('\n');
+      t.equal(new Set(ids.trim().split(/\s+/)).size, 1);
+      t.equal(Number(descriptors), 4, 'three and the directory that ls reads');
+      for (const mask of masks) t.match(mask, /0000000000000000$/);
+    },
+  );
 
   await t.test('finds its program, directory and environment, or says what is wrong', async (t) => {
     t.equal((await run(channel, ['pwd'], { cwd: '/tmp' }).done).out, '/tmp\n');
-    t.match((await run(channel, ['env'], { env: ['A=1'] }).done).out, /^A=1\nPATH=\/usr\/local.*\nHOME=\/root\n$/);
+    t.match(
+      (await run(channel, ['env'], { env: ['A=1'] }).done).out,
+      /^A=1\nPATH=\/usr\/local.*\nHOME=\/root\n$/,
+    );
     const failures: [string[], object, RegExp][] = [
       [['nope'], {}, /^command not found: "nope" is not in PATH/],
       [['/nope'], {}, /^"\/nope" does not exist/],
@@ -60,7 +68,9 @@ t.test('a command', async (t) => {
   });
 
   await t.test('runs as another user, who may open its output again', async (t) => {
-    const { out } = await run(channel, ['sh', '-c', 'id -u; id -g; id -G; echo again > /dev/stdout'], { user: '1234:77' }).done;
+    const { out } = await run(channel, ['sh', '-c', 'id -u; id -g; id -G; echo again > /dev/stdout'], {
+      user: '1234:77',
+    }).done;
     t.equal(out, '1234\n77\n77\nagain\n');
   });
 
@@ -107,23 +117,30 @@ t.test('a command', async (t) => {
     t.equal(out.split('\n').length, 200_001);
   });
 
-  await t.test('may leave a background process, which delays the result by two seconds and lives on', async (t) => {
-    const startedMs = performance.now();
-    const { exec, out } = await sh('sleep 30 & echo $!');
-    const elapsedMs = performance.now() - startedMs;
-    t.equal(exec.exitCode, 0);
-    t.ok(elapsedMs > 1900 && elapsedMs < 4000, `${elapsedMs} ms`);
-    t.ok(exec.durationUs < 1_000_000, 'the duration is the command’s own');
-    t.ok(isAlive(Number(out)));
-    process.kill(Number(out));
-  });
+  await t.test(
+    'may leave a background process, which delays the result by two seconds and lives on',
+    async (t) => {
+      const startedMs = performance.now();
+      const { exec, out } = await sh('sleep 30 & echo $!');
+      const elapsedMs = performance.now() - startedMs;
+      t.equal(exec.exitCode, 0);
+      t.ok(elapsedMs > 1900 && elapsedMs < 4000, `${elapsedMs} ms`);
+      t.ok(exec.durationUs < 1_000_000, 'the duration is the command’s own');
+      t.ok(isAlive(Number(out)));
+      process.kill(Number(out));
+    },
+  );
 
   await t.test('has a terminal when asked for', async (t) => {
     const tty = { cols: 91, rows: 31 };
-    const { stream, started, done } = run(channel, ['sh', '-c', 'stty size; tty; read line; echo "<$line>"; stty size; cat'], {
-      stdin: true,
-      tty,
-    });
+    const { stream, started, done } = run(
+      channel,
+      ['sh', '-c', 'stty size; tty; read line; echo "<$line>"; stty size; cat'],
+      {
+        stdin: true,
+        tty,
+      },
+    );
     await started;
     await sleep(300);
     stream.resize({ cols: 40, rows: 20 });
@@ -138,7 +155,9 @@ t.test('a command', async (t) => {
 
   await t.test('runs beside two hundred others', async (t) => {
     const before = openFds();
-    const all = await Promise.all(Array.from({ length: 200 }, (_, i) => sh(`echo ${i}; sleep 0.2; echo end ${i}`)));
+    const all = await Promise.all(
+      Array.from({ length: 200 }, (_, i) => sh(`echo ${i}; sleep 0.2; echo end ${i}`)),
+    );
     t.ok(all.every(({ out }, i) => out === `${i}\nend ${i}\n`));
     t.equal(openFds(), before, 'no descriptor is left');
   });

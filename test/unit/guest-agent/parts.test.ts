@@ -21,7 +21,8 @@ import { parseUnifiedPath } from '../../../guest-agent/src/reap/reaper.ts';
 
 t.test('a user is found in the guest’s files', async (t) => {
   const files = {
-    passwd: 'root:x:0:0:root:/root:/bin/sh\nada:x:1000:100:Ada:/home/ada:/bin/sh\n7:x:70:70::/seven:\nbroken\n',
+    passwd:
+      'root:x:0:0:root:/root:/bin/sh\nada:x:1000:100:Ada:/home/ada:/bin/sh\n7:x:70:70::/seven:\nbroken\n',
     group: 'root:x:0:\nusers:x:100:\nwheel:x:10:root,ada\naudio:x:29:ada\n',
   };
   const user = (spec: string) => resolveUser(spec, files);
@@ -30,7 +31,11 @@ t.test('a user is found in the guest’s files', async (t) => {
   t.strictSame(user('1000'), user('ada'));
   t.strictSame(user('ada:audio'), { user: { uid: 1000, gid: 29, groups: [29], home: '/home/ada' } });
   t.strictSame(user('ada:5'), { user: { uid: 1000, gid: 5, groups: [5], home: '/home/ada' } });
-  t.strictSame(user('4242'), { user: { uid: 4242, gid: 0, groups: [0], home: '/' } }, 'a number needs no entry');
+  t.strictSame(
+    user('4242'),
+    { user: { uid: 4242, gid: 0, groups: [0], home: '/' } },
+    'a number needs no entry',
+  );
   t.match(user('7'), { user: { uid: 70 } }, 'a name that looks like a number is a name');
   for (const [spec, error] of [
     ['bob', /no user "bob"/],
@@ -41,7 +46,11 @@ t.test('a user is found in the guest’s files', async (t) => {
   ] as const) {
     t.match(user(spec), { error }, spec);
   }
-  t.match(resolveUser('', { passwd: '', group: '' }), { user: { uid: 0, gid: 0, home: '/root' } }, 'an empty image');
+  t.match(
+    resolveUser('', { passwd: '', group: '' }),
+    { user: { uid: 0, gid: 0, home: '/root' } },
+    'an empty image',
+  );
 });
 
 t.test('a program is looked for where the shell would', async (t) => {
@@ -53,7 +62,11 @@ t.test('a program is looked for where the shell would', async (t) => {
 
 t.test('an environment is completed, never changed', async (t) => {
   t.strictSame(completeEnvironment([], '/h', false), [`PATH=${DEFAULT_PATH}`, 'HOME=/h']);
-  t.strictSame(completeEnvironment(['PATH=', 'HOME=/x', 'TERM=vt100'], '/h', true), ['PATH=', 'HOME=/x', 'TERM=vt100']);
+  t.strictSame(completeEnvironment(['PATH=', 'HOME=/x', 'TERM=vt100'], '/h', true), [
+    'PATH=',
+    'HOME=/x',
+    'TERM=vt100',
+  ]);
   t.equal(environmentValue(['A=1', 'AB=2', 'A=3=4'], 'A'), '3=4');
   fc.assert(
     fc.property(fc.array(fc.stringMatching(/^[A-Z]{1,3}=[a-z=]{0,3}$/)), (env) =>
@@ -90,7 +103,14 @@ t.test('usage is the most complete of what the kernel counted', async (t) => {
     memoryStat: 'anon 1\npgfault 10\npgmajfault 3\n',
     memoryEvents: 'low 0\noom 1\noom_kill 1\noom_group_kill 0\n',
     ioStat: '254:0 rbytes=512 wbytes=0\n',
-    processes: { cpuUserUs: 25, cpuSystemUs: 1, majorFaults: 1, involuntarySwitches: 6, readBytes: 0, writtenBytes: 1024 },
+    processes: {
+      cpuUserUs: 25,
+      cpuSystemUs: 1,
+      majorFaults: 1,
+      involuntarySwitches: 6,
+      readBytes: 0,
+      writtenBytes: 1024,
+    },
   };
   t.strictSame(toResourceUsage(counted), {
     cpuUserUs: 25,
@@ -150,7 +170,10 @@ t.test('an identity is checked, and the host name takes its place', async (t) =>
   const once = nameInHosts('', 'one');
   t.match(once, /^127\.0\.0\.1 localhost\n::1 localhost\n127\.0\.1\.1 one /);
   t.equal(nameInHosts(nameInHosts(once, 'two'), 'one'), once, 'the name before is replaced');
-  t.match(nameInHosts('127.0.0.1 localhost\n10.0.0.1 db\n', 'one'), /^127\.0\.0\.1 localhost\n10\.0\.0\.1 db\n127\.0\.1\.1 one/);
+  t.match(
+    nameInHosts('127.0.0.1 localhost\n10.0.0.1 db\n', 'one'),
+    /^127\.0\.0\.1 localhost\n10\.0\.0\.1 db\n127\.0\.1\.1 one/,
+  );
 });
 
 t.test('files of /proc are read', async (t) => {
@@ -158,5 +181,8 @@ t.test('files of /proc are read', async (t) => {
   t.equal(kibibyteField('', 'Pss'), 0);
   t.equal(parseUnifiedPath('1:name=x:/y\n0::/exec/12/sub (deleted)\n'), 'exec/12/sub');
   t.equal(parseUnifiedPath(''), '');
-  t.strictSame(parseMountTargets('proc /proc proc rw 0 0\nx /a\\040b y rw 0 0\n\n'), new Set(['/proc', '/a\\040b']));
+  t.strictSame(
+    parseMountTargets('proc /proc proc rw 0 0\nx /a\\040b y rw 0 0\n\n'),
+    new Set(['/proc', '/a\\040b']),
+  );
 });

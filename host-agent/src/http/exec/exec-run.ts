@@ -9,6 +9,7 @@ import {
   MAX_DATA_BYTES,
 } from '@sandboxd/proto';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
+import { AppError } from '../../lib/errors.ts';
 import { encodeExitFrame } from './exec-result.ts';
 
 /** Bytes that one pull takes at most, a frame more or less. With the channel's window this bounds memory per exec. */
@@ -26,9 +27,14 @@ export type ExecRunOptions = {
 };
 
 export class ExecRun {
-  /** Resolves at the command's first sign of life (or of its failure): from then on failures are exit frames. */
+  /**
+   * Resolves at the command's first sign of life (or of its failure): from then on failures are exit frames. Rejects with
+   * AppError guest_unreachable when the guest is lost before.
+   */
   readonly opened: Promise<void>;
   #open: () => void = () => {};
+  #refuse: (cause: Error) => void = () => {};
+  #isOpen = false;
   #wake: () => void = () => {};
   readonly #session: ExecSession;
   readonly #decoder = new ExecFrameDecoder();
@@ -37,9 +43,15 @@ export class ExecRun {
   #isOver = false;
 
   constructor({ start, onExit, onDrain }: ExecRunOptions) {
-    this.opened = new Promise((resolve) => {
-      this.#open = resolve;
+    this.opened = new Promise((resolve, reject) => {
+      this.#open = () => {
+        this.#isOpen = true;
+        resolve();
+      };
+      this.#refuse = reject;
     });
+    // It may be refused before anybody waits for it.
+    this.opened.catch(() => {});
     this.#session = start({
       started: () => this.#open(),
       output: (stream, chunk) => {
@@ -50,6 +62,12 @@ export class ExecRun {
       },
       exit: (outcome) => {
         onExit?.(outcome);
+        if (outcome.isLost && !this.#isOpen) {
+          this.#isOver = true;
+          this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest agent was lost'));
+          this.#wake();
+          return;
+        }
         this.#exitFrame ??= encodeExitFrame(outcome);
         this.#open();
         this.#wake();

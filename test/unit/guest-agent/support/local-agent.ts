@@ -43,7 +43,8 @@ export function startLocalAgent(t: Test): LocalAgent {
   reaper.start();
   const connection: GuestConnection = new GuestConnection({
     describe: () => ({ agentVersion: 'test', capabilities: [] }),
-    onRequest: (stream, request) => serveRequest({ poller, reaper, cgroups, streamCount: () => 0 }, stream, request),
+    onRequest: (stream, request) =>
+      serveRequest({ poller, reaper, cgroups, streamCount: () => 0 }, stream, request),
     onMalformed: (cause) => faults.push(cause),
     onFault: (cause) => faults.push(cause),
   });
@@ -70,7 +71,11 @@ export type RunOptions = Omit<ExecInput, 'cmd'> & {
   readonly isReading?: boolean;
 };
 
-export function run(channel: Channel, cmd: string[], { isReading = true, ...exec }: RunOptions = {}): Running {
+export function run(
+  channel: Channel,
+  cmd: string[],
+  { isReading = true, ...exec }: RunOptions = {},
+): Running {
   const chunks: Record<number, Buffer[]> = { [FLOW.out]: [], [FLOW.err]: [] };
   const started = Promise.withResolvers<number>();
   const done = Promise.withResolvers<Awaited<Running['done']>>();
