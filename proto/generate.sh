@@ -4,6 +4,7 @@
 set -eu
 out=${1:-$(dirname "$0")/src/gen}
 mkdir -p "$out"
+out=$(cd "$out" && pwd)
 cd "$(dirname "$0")"
 ../node_modules/.bin/pbjs -t static-module -w esm --dependency protobufjs/minimal.js --force-number \
   --no-verify --no-convert --no-delimited --no-typeurl --no-service -d -o "$out/agent.js" agent.proto

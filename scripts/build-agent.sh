@@ -37,7 +37,7 @@ g++ -std=c++17 -O2 -Wall -Wextra -Werror -fPIC -shared -fno-exceptions -fno-rtti
 
 echo "  bundle" >&2
 node_modules/.bin/esbuild guest-agent/src/main.ts --bundle --platform=node --target=node26 --format=cjs \
-     --legal-comments=none --external:long --log-level=warning --outfile=$work/main.cjs
+  --minify-syntax --minify-whitespace --legal-comments=none --external:long --log-level=warning --outfile=$work/main.cjs
 
 # A runtime without symbols: stripping after the program was put in would break it. Kept, because it takes seconds.
 runtime=dist/.runtime/node-$(sha256sum $node_package/package.json | cut -c1-16)

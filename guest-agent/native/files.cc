@@ -77,12 +77,26 @@ METHOD(write_text) {
   return to_number(env, -error);
 }
 
+// replaceText(path, text): the file's whole content, mode 0644 when it is new; 0 or -errno
+METHOD(replace_text) {
+  ARGUMENTS(2);
+  std::string path, text;
+  CHECK(read_string(env, arguments[0], &path));
+  CHECK(read_string(env, arguments[1], &text));
+  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return to_number(env, -errno);
+  int error = write(fd, text.data(), text.size()) < 0 ? errno : 0;
+  close(fd);
+  return to_number(env, -error);
+}
+
 }  // namespace
 
 bool add_files(napi_env env, napi_value exports) {
   const Method methods[] = {
       {"openDirectory", open_directory}, {"makeDirectory", make_directory}, {"removeDirectory", remove_directory},
       {"readText", read_text},           {"writeText", write_text},
+      {"replaceText", replace_text},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

@@ -18,6 +18,9 @@
 
 namespace {
 
+// Of the kernel's fs/ext4/ext4.h, which has no header for programs.
+constexpr unsigned long EXT4_IOC_RESIZE_FS = _IOW('f', 16, uint64_t);
+
 // mount(source, target, type, flags, options)
 METHOD(mount_file_system) {
   ARGUMENTS(5);
@@ -120,6 +123,22 @@ METHOD(limit_files) {
   return undefined(env);
 }
 
+// growFileSystem(directory, blocks): grows the mounted ext4 file system that `directory` is on, while it is in use
+METHOD(grow_file_system) {
+  ARGUMENTS(2);
+  std::string directory;
+  double wanted;
+  CHECK(read_string(env, arguments[0], &directory));
+  CHECK(read_double(env, arguments[1], &wanted));
+  uint64_t blocks = static_cast<uint64_t>(wanted);
+  int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return throw_errno(env, "open", errno, directory.c_str());
+  int error = ioctl(fd, EXT4_IOC_RESIZE_FS, &blocks) < 0 ? errno : 0;
+  close(fd);
+  if (error) return throw_errno(env, "ioctl EXT4_IOC_RESIZE_FS", error, directory.c_str());
+  return undefined(env);
+}
+
 // syncDisks()
 METHOD(sync_disks) {
   (void)info;
@@ -141,6 +160,7 @@ bool add_system(napi_env env, napi_value exports) {
       {"mount", mount_file_system}, {"unmount", unmount},      {"setHostname", set_hostname},
       {"setClock", set_clock},      {"addEntropy", add_entropy}, {"bringUp", bring_up},
       {"runInBatches", run_in_batches}, {"limitFiles", limit_files},  {"syncDisks", sync_disks},  {"powerOff", power_off},
+      {"growFileSystem", grow_file_system},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

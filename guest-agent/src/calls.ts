@@ -9,6 +9,7 @@ import {
 } from '@sandboxd/proto';
 import { type ExecContext, startExec } from './exec/session.ts';
 import { logError } from './lib/log.ts';
+import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity } from './machine/identity.ts';
 import { powerOff } from './machine/power.ts';
 import { readStats } from './machine/stats.ts';
@@ -34,6 +35,8 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     stream.finish({
       stats: readStats({ execCgroups: context.cgroups.count, streams: context.streamCount() }),
     });
+  } else if (request.growDisk) {
+    stream.finish({ growDisk: { sizeBytes: growDisk() } });
   } else if (request.powerOff) {
     powerOff(() => stream.finish({ powerOff: {} })).catch((error) => logError('power off', error));
   } else {

@@ -12,10 +12,11 @@ import { AppError, toError } from './lib/errors.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
+import type { SnapshotRecord } from './sandboxes/snapshots.ts';
 import { Store } from './store/store.ts';
 
 /** More at once would only make each slower. */
-const MAX_CONCURRENT_BOOTS = 4;
+const MAX_CONCURRENT_STARTS = 4;
 
 export interface App {
   /** Resolves with the address it serves on. Rejects with everything undone that was done. */
@@ -51,7 +52,9 @@ export function createApp(config: Config, log: Logger): App {
       profiles,
       defaults: config.defaults,
       limits: config.limits,
-      maxConcurrentBoots: MAX_CONCURRENT_BOOTS,
+      snapshotRecords: store.table<SnapshotRecord>('snapshots'),
+      templateBudgetBytes: config.templateBudgetBytes,
+      maxConcurrentStarts: MAX_CONCURRENT_STARTS,
       log,
     });
     await sandboxes.start();

@@ -45,6 +45,7 @@ export async function startBareGuest(options: BareOptions = {}): Promise<BareGue
       ],
     },
     accelerator: 'tcg',
+    memory: { kind: 'anonymous' },
     qmpSocketPath: join(dir, 'qmp.sock'),
     agentSocketPath,
     consolePath: join(dir, 'console.log'),

@@ -188,6 +188,15 @@ t.test('an unreachable guest is 502 while that can be said', async (t) => {
   };
   const answer = await ask(app, 'POST', `/sandboxes/${id}/exec`, '{"cmd":["x"]}');
   t.match(answer, { status: 502, body: { error: 'the guest agent does not answer' } });
+
+  const before = await run((exec) => exec.exit({ exitCode: -1, error: 'the guest was lost', isLost: true }));
+  t.equal(before.response.status, 502);
+  t.same(JSON.parse(Buffer.from(before.bytes).toString()), { error: 'the guest was lost' });
+  const after = await run((exec) => {
+    exec.events.started?.(1);
+    exec.exit({ exitCode: -1, error: 'the guest was lost', isLost: true });
+  });
+  t.same(summarize(after.frames).result, { exit_code: -1, duration_ms: 1, error: 'the guest was lost' });
 });
 
 t.test('the answer waits for the first sign of life', async (t) => {

@@ -4,7 +4,11 @@ import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { ExecRequest, Sandboxes } from '../../host-agent/src/sandboxes/sandboxes.ts';
-import type { CreateSandboxOptions, SandboxInfo } from '../../host-agent/src/sandboxes/types.ts';
+import type {
+  CreateSandboxOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from '../../host-agent/src/sandboxes/types.ts';
 
 export type Script = (exec: FakeExec) => void;
 
@@ -115,6 +119,49 @@ export class FakeSandboxes implements Sandboxes {
     this.get(id);
     await this.onDelete(id);
     this.#infos.delete(id);
+  }
+
+  readonly snapshots = new Map<string, SnapshotInfo>();
+  onFork: (count: number, signal?: AbortSignal) => Promise<void> = async () => {};
+
+  async snapshot(id: string): Promise<SnapshotInfo> {
+    this.get(id);
+    const snapshotId = newId('snap');
+    const dir = `/data/snapshots/${snapshotId}`;
+    const snapshot = {
+      id: snapshotId,
+      createdAt: new Date('2024-05-06T07:08:09.010Z'),
+      sourceId: id,
+      dir,
+      memoryPath: `${dir}/memory`,
+      rootfsPath: `${dir}/disk`,
+      statePath: `${dir}/state`,
+      memoryMib: 512,
+      vcpus: 1,
+    };
+    this.snapshots.set(snapshotId, snapshot);
+    return snapshot;
+  }
+
+  listSnapshots(): SnapshotInfo[] {
+    return [...this.snapshots.values()];
+  }
+
+  getSnapshot(id: string): SnapshotInfo {
+    const snapshot = this.snapshots.get(id);
+    if (snapshot === undefined) throw new AppError('not_found', `snapshot ${id} does not exist`);
+    return snapshot;
+  }
+
+  async deleteSnapshot(id: string): Promise<void> {
+    this.getSnapshot(id);
+    this.snapshots.delete(id);
+  }
+
+  async fork(id: string, count: number, signal?: AbortSignal): Promise<SandboxInfo[]> {
+    this.getSnapshot(id);
+    await this.onFork(count, signal);
+    return Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
   }
 
   exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession {

@@ -272,6 +272,12 @@ t.test('WebSockets that go wrong are closed with the code that says how', async 
   await until(() => sandboxes.execs.length === 3, 'the command');
   leaver.socket.terminate();
   await until(() => sandboxes.execs[2]!.isCancelled, 'its end');
+  sandboxes.script = (exec) => exec.exit({ exitCode: -1, error: 'the guest was lost', isLost: true });
+  t.match(await closeOf(BODY), { code: 1011, reason: 'the guest was lost' });
+  const raw = new RawClient(t, port);
+  raw.write(head(id) + BODY);
+  await raw.ended();
+  t.match(raw.text, /^HTTP\/1.1 502 .*\{"error":"the guest was lost"\}$/s, 'over the raw socket, too');
   sandboxes.exec = () => {
     throw new Error('internal detail');
   };

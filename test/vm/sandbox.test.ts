@@ -24,7 +24,7 @@ t.test('an empty body gives a sandbox with the defaults', async (t) => {
   t.same(await api.call('GET', `/sandboxes/${sandbox.id}`), sandbox);
   t.same(await api.list(), [sandbox]);
 
-  t.test('the guest is this sandbox', async (t) => {
+  await t.test('the guest is this sandbox', async (t) => {
     t.equal(await api.sh(sandbox.id, 'hostname'), sandbox.id.replace('_', '-'));
     t.equal(await api.sh(sandbox.id, 'cat /run/sandbox/id'), sandbox.id);
     t.match(await api.sh(sandbox.id, 'cat /etc/machine-id'), /^[0-9a-f]{32}$/);
@@ -32,7 +32,7 @@ t.test('an empty body gives a sandbox with the defaults', async (t) => {
     t.ok(skewS < 5, `the clock is ${skewS} s off`);
   });
 
-  t.test('the root is writable, local and complete', async (t) => {
+  await t.test('the root is writable, local and complete', async (t) => {
     t.equal(await api.sh(sandbox.id, 'echo kept > /root/file && cat /root/file'), 'kept');
     t.match(await api.sh(sandbox.id, 'cat /proc/mounts'), /overlay \/ overlay rw/);
     t.equal(await api.sh(sandbox.id, 'cat /proc/1/comm'), 'sandbox-agent');
@@ -48,7 +48,7 @@ t.test('an empty body gives a sandbox with the defaults', async (t) => {
     t.ok(sizeMib > 3700 && sizeMib <= 4096, `the layer has ${sizeMib} MiB`);
   });
 
-  t.test('after the delete nothing is left of it', async (t) => {
+  await t.test('after the delete nothing is left of it', async (t) => {
     await api.delete(sandbox.id);
     t.notOk(existsSync(sandbox.workdir));
     t.equal(await statusOf(api.call('GET', `/sandboxes/${sandbox.id}`)), 404);

@@ -1,7 +1,8 @@
 // The file systems that programs expect, where the initramfs or the image did not provide them.
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
-import { logError } from '../lib/log.ts';
+import { ignoreExisting } from '../lib/existing.ts';
 import { addon } from '../native/addon.ts';
+import { attempt } from './attempt.ts';
 
 const NOSUID = 2;
 const NODEV = 4;
@@ -36,6 +37,7 @@ const LINKS: readonly (readonly [path: string, target: string])[] = [
 
 /** Directories with the mode they get when they are missing. /tmp stays on disk: what is put there may be large. */
 const DIRECTORIES: readonly (readonly [path: string, mode: number])[] = [
+  ['/etc', 0o755],
   ['/tmp', 0o1777],
   ['/run/lock', 0o1777],
   ['/run/sandbox', 0o755],
@@ -75,21 +77,5 @@ function ensureDirectory(path: string, mode: number): void {
     ignoreExisting(() => mkdirSync(path, { mode }));
   } finally {
     process.umask(before);
-  }
-}
-
-function ignoreExisting(action: () => void): void {
-  try {
-    action();
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-  }
-}
-
-function attempt(what: string, action: () => void): void {
-  try {
-    action();
-  } catch (error) {
-    logError(what, error);
   }
 }

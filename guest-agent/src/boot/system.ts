@@ -1,6 +1,6 @@
 // The rest of bringing a system up: loopback, host name, limits, the agent's exemption from the OOM killer, settings.
-import { logError } from '../lib/log.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
+import { attempt } from './attempt.ts';
 
 /** Descriptors the agent itself may hold: four for each running command. */
 const MAX_OPEN_FILES = 1_048_576;
@@ -21,12 +21,4 @@ export function setUpSystem(): void {
   attempt('host name', () => addon.setHostname('sandbox'));
   // Not every kernel has every setting.
   for (const [path, value] of SETTINGS) addon.writeText(NO_DIRECTORY, path, value);
-}
-
-function attempt(what: string, action: () => void): void {
-  try {
-    action();
-  } catch (error) {
-    logError(what, error);
-  }
 }

@@ -5,6 +5,11 @@ import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { StagingPipe } from './staging-pipe.ts';
 
 const READ_BYTES = 65_536;
+/**
+ * Fewer bytes than this wait until the current event has been dealt with: each write is an exit to the VMM, and the end
+ * of a command alone is four frames.
+ */
+const SMALL_BYTES = 4096;
 /** Bytes read in one go before the event loop gets its turn. */
 const TURN_BYTES = 1024 * 1024;
 
@@ -25,6 +30,9 @@ export class FdLink implements ByteLink {
   #events: LinkEvents | undefined;
   #watch: Watch | undefined;
   readonly #scratch = Buffer.allocUnsafeSlow(READ_BYTES);
+  /** Held back until the end of the current event. */
+  #small: Uint8Array[] = [];
+  /** What the descriptor did not take. */
   #unwritten: Uint8Array[] = [];
   #isHostAway = false;
   #staging: StagingPipe | undefined;
@@ -47,22 +55,24 @@ export class FdLink implements ByteLink {
       for (const chunk of chunks) this.#unwritten.push(Buffer.from(chunk));
       return false;
     }
-    let written = this.#writeGathered(chunks);
-    for (const chunk of chunks) {
-      if (written < chunk.length) this.#unwritten.push(Buffer.from(chunk.subarray(written)));
-      written = Math.max(0, written - chunk.length);
-    }
-    return this.#awaitRoom();
+    let sizeBytes = 0;
+    for (const chunk of chunks) sizeBytes += chunk.length;
+    if (sizeBytes >= SMALL_BYTES) return this.#writeNow([...this.#small.splice(0), ...chunks]);
+    if (this.#small.length === 0) queueMicrotask(() => this.#writeNow(this.#small.splice(0)));
+    for (const chunk of chunks) this.#small.push(Buffer.from(chunk));
+    return true;
   }
 
   writePiped(frames: PipedFrames): boolean {
-    this.#staging ??= new StagingPipe();
+    this.#writeNow(this.#small.splice(0));
+    const staging = this.#staging ?? new StagingPipe();
+    this.#staging = staging;
     if (this.#watch === undefined || this.#isHostAway || this.#isBlocked()) {
-      const rest = this.#staging.readRest(frames, 0);
+      const rest = staging.readRest(frames, 0);
       if (this.#isBlocked()) this.#unwritten.push(...rest);
       return false;
     }
-    this.#unwritten = this.#staging.stage(frames);
+    this.#unwritten = staging.stage(frames);
     this.#flushAll();
     return this.#awaitRoom();
   }
@@ -71,6 +81,7 @@ export class FdLink implements ByteLink {
     if (this.#watch === undefined) return;
     this.#watch.close();
     this.#watch = undefined;
+    this.#small = [];
     this.#unwritten = [];
     this.#staging?.close();
     this.#staging = undefined;
@@ -115,10 +126,24 @@ export class FdLink implements ByteLink {
     }
     if (this.#isHostAway) return;
     this.#isHostAway = true;
+    this.#small = [];
     this.#unwritten = [];
     this.#staging?.close();
     this.#staging = undefined;
     this.#options.onHostLeft();
+  }
+
+  #writeNow(chunks: readonly Uint8Array[]): boolean {
+    if (this.#watch === undefined || chunks.length === 0) return true;
+    let written = this.#writeGathered(chunks);
+    for (const chunk of chunks) {
+      if (written < chunk.length) this.#unwritten.push(Buffer.from(chunk.subarray(written)));
+      written = Math.max(0, written - chunk.length);
+    }
+    if (this.#unwritten.length === 0) return true;
+    // Waiting for room only now: every piece that the host takes would wake the agent otherwise.
+    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
+    return false;
   }
 
   #flush(): void {

@@ -1,6 +1,6 @@
 // One cgroup for each command: what it started can be counted and ended as a whole, however often it forked.
 import { readdirSync } from 'node:fs';
-import { errorCode } from '../lib/error-code.ts';
+import { ignoreExisting } from '../lib/existing.ts';
 import { logError } from '../lib/log.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import type { ProcessUsage } from '../reap/reaper.ts';
@@ -37,6 +37,8 @@ const NOTHING: ProcessUsage = {
 export class ExecCgroups {
   /** Those that a command uses, and those that background processes still keep alive. */
   readonly #cgroups = new Map<string, Cgroup>();
+  /** Of these, the ones whose command is over. */
+  readonly #released = new Set<string>();
   #parentFd = -1;
   #lastNumber = 0;
   #spare: Cgroup | undefined;
@@ -112,8 +114,6 @@ export class ExecCgroups {
     if (this.#released.has(name)) this.#remove(name);
   }
 
-  readonly #released = new Set<string>();
-
   #make(): Cgroup {
     if (this.#parentFd < 0) return { name: '', fd: -1, processes: NOTHING };
     this.#lastNumber += 1;
@@ -168,12 +168,4 @@ function removeTree(parentFd: number, name: string): boolean {
 function enable(path: string, controller: string): void {
   // One at a time: a kernel may lack one of them.
   addon.writeText(NO_DIRECTORY, `${path}/cgroup.subtree_control`, `+${controller}`);
-}
-
-function ignoreExisting(action: () => void): void {
-  try {
-    action();
-  } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error;
-  }
 }

@@ -5,8 +5,8 @@ import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { discardOutput } from './discard.ts';
 
-/** With what the protocol puts around it a frame then fits into two whole writes of the virtio-serial driver. */
-const READ_BYTES = MAX_DATA_BYTES - 32;
+/** A whole pipe in one read, when the stream takes that much. */
+const READ_BYTES = 4 * MAX_DATA_BYTES;
 
 /** From so many waiting bytes on they are moved in the kernel instead of being read. */
 const BULK_BYTES = 32 * 1024;

@@ -1,7 +1,8 @@
 // Who this guest is: everything that two copies of one memory must not share, set in one call.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { AgentError, type Identity } from '@sandboxd/proto';
-import { addon } from '../native/addon.ts';
+import { addon, NO_DIRECTORY } from '../native/addon.ts';
 
 const MIN_ENTROPY_BYTES = 32;
 const MAX_ENTROPY_BYTES = 512;
@@ -34,11 +35,10 @@ export function applyIdentity(identity: Identity): void {
   addon.addEntropy(identity.entropy);
   addon.setClock(identity.unixTimeUs);
   addon.setHostname(identity.hostname);
-  writeFileSync('/etc/hostname', `${identity.hostname}\n`);
-  writeFileSync('/etc/machine-id', `${identity.machineId}\n`);
-  writeFileSync('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
-  mkdirSync('/run/sandbox', { recursive: true });
-  writeFileSync('/run/sandbox/id', `${identity.sandboxId}\n`);
+  write('/etc/hostname', `${identity.hostname}\n`);
+  write('/etc/machine-id', `${identity.machineId}\n`);
+  write('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
+  write('/run/sandbox/id', `${identity.sandboxId}\n`);
 }
 
 /** The text of /etc/hosts in which `hostname` is the guest's own name. Other lines stay as they are. */
@@ -52,8 +52,16 @@ export function nameInHosts(text: string, hostname: string): string {
 
 function readHosts(): string {
   try {
-    return readFileSync('/etc/hosts', 'utf8');
+    return addon.readText(NO_DIRECTORY, '/etc/hosts');
   } catch {
     return '';
   }
+}
+
+/** Natively: a copy of a guest is not usable before this is done, and emulated, Node's own file calls take their time. */
+function write(path: string, text: string): void {
+  if (addon.replaceText(path, text) >= 0) return;
+  mkdirSync(dirname(path), { recursive: true });
+  const result = addon.replaceText(path, text);
+  if (result < 0) throw new AgentError('internal', `cannot write ${path}: error ${-result}`);
 }

@@ -60,6 +60,8 @@ export interface Addon {
   removeDirectory(directory: number, name: string): number;
   readText(directory: number, name: string): string;
   writeText(directory: number, name: string, text: string): number;
+  /** 0 or a negative error number. */
+  replaceText(path: string, text: string): number;
   // spawn.cc
   spawn(spec: SpawnSpec): number;
   // children.cc
@@ -76,6 +78,7 @@ export interface Addon {
   bringUp(interfaceName: string): void;
   runInBatches(): void;
   limitFiles(count: number): void;
+  growFileSystem(directory: string, blocks: number): void;
   syncDisks(): void;
   powerOff(): void;
   // tty.cc

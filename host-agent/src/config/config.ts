@@ -8,6 +8,8 @@ export type SandboxLimits = {
   readonly diskBytes: number;
   /** Sandboxes that may exist at once. */
   readonly sandboxes: number;
+  /** Forks of one request. */
+  readonly fork: number;
 };
 
 export type Config = {
@@ -26,6 +28,8 @@ export type Config = {
     readonly diskBytes: number;
   };
   readonly limits: SandboxLimits;
+  /** Disk for templates; 0 turns them off. */
+  readonly templateBudgetBytes: number;
   readonly bootTimeoutMs: number;
   readonly drainTimeoutMs: number;
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
@@ -50,7 +54,9 @@ export function toConfig(values: SettingValues): Config {
       memoryMib: values.max_memory_mib,
       diskBytes: values.max_disk_bytes,
       sandboxes: values.max_sandboxes,
+      fork: values.max_fork,
     },
+    templateBudgetBytes: values.template_disk_bytes,
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
     log: { level: values.log_level, format: values.log_format },

@@ -48,6 +48,11 @@ export function createSettings(engineNames: readonly string[]) {
       help: 'largest writable layer of one sandbox',
     }),
     max_sandboxes: integer(1, 100_000, { fallback: 1000, help: 'sandboxes that may exist at once' }),
+    max_fork: integer(1, 64, { fallback: 64, help: 'most forks of one request' }),
+    template_disk_bytes: bytes(0, 16_384 * GIB, {
+      fallback: 8 * GIB,
+      help: 'disk for booted guests that creates are copied from; 0 boots every sandbox',
+    }),
     boot_timeout_s: integer(1, 3600, {
       fallback: 60,
       help: 'a guest agent that has not answered after this many seconds fails the create',

@@ -36,6 +36,31 @@ export type VmmIdentity = {
   /** Field 22 of /proc/<pid>/stat: the process is the same one only if this is equal. */
   readonly startTicks: number;
   readonly paths: VmPaths;
+  readonly memory: GuestMemory;
+};
+
+/** How the host holds a guest's memory. */
+export type GuestMemory =
+  /** In memory of its own, without a name. */
+  | { readonly kind: 'anonymous' }
+  /** A file that holds all of it. */
+  | { readonly kind: 'file'; readonly path: string }
+  /** A private copy-on-write mapping of a saved guest's memory file. */
+  | { readonly kind: 'copy-on-write'; readonly path: string };
+
+/** What an engine wrote of a guest; any number of VMs can be restored from it, also at the same time. */
+export type SavedVm = {
+  readonly memoryPath: string;
+  readonly statePath: string;
+};
+
+export type SaveOptions = {
+  /** Existing directory for the files, which must not be in it yet. */
+  readonly dir: string;
+  /** Runs while the guest stands still, for what must be of the same moment as its memory. */
+  readonly whilePaused: () => Promise<void>;
+  /** Leave the VM paused: the caller has no more use for it. */
+  readonly staysPaused?: boolean;
 };
 
 export type VmExit = {
@@ -54,8 +79,13 @@ export interface Vm {
   readonly exit: VmExit | undefined;
   /** A new connection to the guest's agent port; the one before it must be destroyed first. */
   openChannel(signal?: AbortSignal): Promise<{ readonly link: ByteLink; readonly needsResync: boolean }>;
-  pause(): Promise<void>;
-  resume(): Promise<void>;
+  /**
+   * Writes memory and device state. The guest stands still as briefly as possible and then goes on, also when saving
+   * fails (the rejection says the stage). Gives the time it stood still.
+   */
+  save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }>;
+  /** Grows a disk, by its index in the spec, to `sizeBytes`; the guest sees it at once. */
+  resizeDisk(index: number, sizeBytes: number): Promise<void>;
   /** Asks the VMM to end; kills it after `graceMs`. Resolves when it is gone. */
   stop(graceMs?: number): Promise<void>;
   /** SIGKILL; resolves when it is gone. */
@@ -87,17 +117,28 @@ export type BootOptions = {
   readonly spec: VmSpec;
   readonly paths: VmPaths;
   readonly log: Logger;
-  /** Called with the identity before the guest runs, so that a record of it exists first. */
+  /** Called with the identity as soon as there is a process, so that a record of it exists. */
   readonly onSpawn?: (identity: VmmIdentity) => void | Promise<void>;
   readonly signal?: AbortSignal;
 };
+
+export type ColdBootOptions = BootOptions & {
+  /** Keep the guest's memory in this new file, for a VM that is booted to be saved. */
+  readonly memoryPath?: string;
+};
+
+export type RestoreOptions = BootOptions & { readonly saved: SavedVm };
 
 export interface Engine {
   readonly name: string;
   /** Whether guests really run here: boots a throw-away one to its first console line. Must precede `boot`. */
   probe(signal?: AbortSignal): Promise<EngineProbe>;
   /** Starts a VM from its kernel. Rejects with the stage and diagnosis; nothing is left running then. */
-  boot(options: BootOptions): Promise<Vm>;
+  boot(options: ColdBootOptions): Promise<Vm>;
+  /** Starts a VM as a copy of a saved one; it runs when this resolves. Its spec must be the saved one's but for paths. */
+  restore(options: RestoreOptions): Promise<Vm>;
+  /** What a saved VM depends on beside its spec: only an engine with equal values can restore it. JSON-safe. */
+  compatibility(): Readonly<Record<string, string>>;
   /** Takes over a VM that an earlier daemon started; null when it is not there any more. */
   adopt(identity: VmmIdentity, log: Logger): Promise<Vm | null>;
 }

@@ -32,8 +32,8 @@ export type ExecOutcome = {
   readonly oomKilled?: boolean;
   readonly error?: string;
   readonly usage?: ResourceUsage;
-  /** The guest was lost: nobody knows what became of the command. */
-  readonly isLost?: boolean;
+  /** The guest went away: `error` says why, and what became of the command is unknown. */
+  readonly isLost?: true;
   /** What it took in the guest, by the agent's clock, from request to result. Diagnosis only. */
   readonly agentUs?: number;
 };

@@ -8,7 +8,7 @@ import {
   type StreamLoss,
   type TtySize,
 } from '@sandboxd/proto';
-import type { ExecEvents, ExecOutcome, ExecSession, ExecSpec } from './exec-types.ts';
+import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
 import { failedOutcome, toExecOutcome } from './outcome.ts';
 import { StdinQueue } from './stdin-queue.ts';
 
@@ -133,21 +133,18 @@ class ChannelExec implements ExecSession {
   async #lost(loss: StreamLoss): Promise<void> {
     const seen = loss.kind === 'lost' ? loss.cause.message : `its connection was ${loss.kind}`;
     const reason = (await this.#explainLoss?.()) ?? seen;
-    this.#end({
-      ...failedOutcome(`the guest agent was lost while the command ran: ${reason}`, this.#startedAtMs),
-      isLost: true,
-    });
+    this.#finish(`the guest agent was lost while the command ran: ${reason}`, undefined, true);
   }
 
-  #finish(error: string | undefined, result?: ExecResult): void {
-    this.#end(result === undefined ? failedOutcome(error ?? '', this.#startedAtMs) : toExecOutcome(result));
-  }
-
-  #end(outcome: ExecOutcome): void {
+  #finish(error: string | undefined, result?: ExecResult, isLost = false): void {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#cancelTimer);
     this.#stdin.clear();
-    this.#events.exit(outcome);
+    this.#events.exit(
+      result === undefined
+        ? { ...failedOutcome(error ?? '', this.#startedAtMs), ...(isLost && { isLost }) }
+        : toExecOutcome(result),
+    );
   }
 }

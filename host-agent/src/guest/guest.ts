@@ -1,5 +1,6 @@
 // The guest agent of one sandbox, as the host sees it: one connection, made again when it broke, and calls over it.
 import {
+  AGENT_DIR,
   AgentError,
   type Channel,
   connectHost,
@@ -37,6 +38,16 @@ const RECONNECT_TIMEOUT_MS = 10_000;
 /** A guest that breaks the protocol again and again costs one attempt in this time. */
 const RECONNECT_PAUSE_MS = 1000;
 const CALL_TIMEOUT_MS = 30_000;
+/** An idle guest answers within a millisecond; one that is busy is not waited for. */
+const HOLD_TIMEOUT_MS = 1000;
+
+type ConnectOptions = {
+  /** The guest may be in the middle of a frame. */
+  readonly needsResync?: boolean;
+  readonly incarnation?: string;
+};
+
+const WARM_COMMAND = [`${AGENT_DIR}/lib/ld-linux-x86-64.so.2`, '--help'];
 
 export class Guest {
   readonly #options: GuestOptions;
@@ -54,16 +65,38 @@ export class Guest {
   }
 
   /** Connects; resolves with what the agent says about itself. Rejects with the signal's reason or the link's error. */
-  async connect(signal?: AbortSignal): Promise<HelloReply> {
+  async connect(signal?: AbortSignal, options: ConnectOptions = {}): Promise<HelloReply> {
     const { link, needsResync } = await this.#options.source.openChannel(signal);
-    const { channel, hello } = await connectHost(link, {
-      incarnation: this.#options.incarnation,
-      needsResync,
+    const connection = await connectHost(link, {
+      incarnation: options.incarnation ?? this.#options.incarnation,
+      needsResync: needsResync || options.needsResync === true,
       ...(signal && { signal }),
-      onClose: (cause) => this.#lost(cause),
+      // One that was replaced is not missed.
+      onClose: (cause) => {
+        if (this.#channel === connection.channel) this.#lost(cause);
+      },
     });
-    this.#channel = channel;
+    const { hello } = connection;
+    this.#channel = connection.channel;
     return hello;
+  }
+
+  /** Gives up the connection and makes another, as the host of another life of this guest's memory. */
+  async reconnect(incarnation: string, signal?: AbortSignal): Promise<void> {
+    const old = this.#channel;
+    this.#channel = undefined;
+    old?.close(new Error('replaced'));
+    await this.connect(signal, { incarnation });
+  }
+
+  /** Runs a program that every guest has, so that what an exec needs is in memory. Its outcome does not matter. */
+  warm(timeoutMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const session = this.exec(
+        { cmd: WARM_COMMAND, env: {}, timeoutMs, hasStdin: false },
+        { output: (_stream, chunk) => session.consumed(chunk.length), exit: () => resolve() },
+      );
+    });
   }
 
   /** Gives up the connection for good. */
@@ -105,6 +138,30 @@ export class Guest {
   /** Asks the guest to sync and power off; resolves when it agreed. */
   async powerOff(signal?: AbortSignal): Promise<void> {
     await this.#call({ powerOff: {} }, signal);
+  }
+
+  /** The guest grows the file system of its writable layer to the size of its disk. */
+  async growDisk(signal?: AbortSignal): Promise<void> {
+    await this.#call({ growDisk: {} }, signal);
+  }
+
+  /**
+   * Stops sending and waits until the guest has read everything; true when it has, so that a copy of it needs no resync.
+   * A guest that does not answer soon is left as it is. `release` must follow.
+   */
+  async hold(): Promise<boolean> {
+    const channel = this.#channel;
+    if (channel === undefined) return false;
+    const answered = channel.hold().then(
+      () => true,
+      () => false,
+    );
+    const timeout = new Promise<boolean>((resolve) => setTimeout(resolve, HOLD_TIMEOUT_MS, false).unref());
+    return Promise.race([answered, timeout]);
+  }
+
+  release(): void {
+    this.#channel?.release();
   }
 
   /** Round trip to the agent, in milliseconds. */

@@ -8,6 +8,7 @@ import { requestId } from './middleware/request-id.ts';
 import { addExecRoutes } from './routes/exec.ts';
 import { addMetaRoutes } from './routes/meta.ts';
 import { addSandboxRoutes } from './routes/sandboxes.ts';
+import { addSnapshotRoutes } from './routes/snapshots.ts';
 import type { HttpServices } from './services.ts';
 
 export function createHttpApp(services: HttpServices): HttpApp {
@@ -16,6 +17,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   addMetaRoutes(app, services);
   addSandboxRoutes(app, services);
   addExecRoutes(app, services);
+  addSnapshotRoutes(app, services);
   app.notFound(createNotFound(app));
   app.onError((error, c) => {
     const { status, headers, body } = toErrorAnswer(error, c.var.requestId);

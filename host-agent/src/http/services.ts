@@ -22,6 +22,8 @@ export type CreateLimits = {
   readonly vcpus: number;
   readonly memoryMib: number;
   readonly diskBytes: number;
+  /** Forks of one request. */
+  readonly fork: number;
 };
 
 export interface HttpServices {

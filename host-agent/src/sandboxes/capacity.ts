@@ -6,21 +6,26 @@ import { AppError } from '../lib/errors.ts';
 const DISK_RESERVE_BYTES = 256 * 1024 * 1024;
 const RETRY_AFTER_S = 5;
 
-/** AppError exhausted when the data directory's file system is nearly full. */
-export async function assertDiskSpace(dataDir: string): Promise<void> {
+/** AppError exhausted when the data directory's file system has no room for `neededBytes` and a reserve. */
+export async function assertDiskSpace(dataDir: string, neededBytes = 0): Promise<void> {
   const { bavail, bsize } = await statfs(dataDir);
   const freeBytes = bavail * bsize;
-  if (freeBytes >= DISK_RESERVE_BYTES) return;
+  const wantedBytes = DISK_RESERVE_BYTES + neededBytes;
+  if (freeBytes >= wantedBytes) return;
   throw new AppError(
     'exhausted',
-    `no disk space for a sandbox: ${Math.floor(freeBytes / 2 ** 20)} MiB are free in the data directory, ${DISK_RESERVE_BYTES / 2 ** 20} MiB must be; free some or delete sandboxes`,
+    `no disk space: ${Math.floor(freeBytes / 2 ** 20)} MiB are free in the data directory, ${Math.ceil(wantedBytes / 2 ** 20)} MiB must be; free some, or delete sandboxes or snapshots`,
     { stage: 'disk', retryAfterS: RETRY_AFTER_S },
   );
 }
 
-export function assertSlot(used: number, max: number): void {
-  if (used < max) return;
-  throw new AppError('exhausted', `this daemon has its ${max} sandboxes; delete one first`, {
-    retryAfterS: RETRY_AFTER_S,
-  });
+export function assertSlot(wanted: number, max: number): void {
+  if (wanted <= max) return;
+  throw new AppError(
+    'exhausted',
+    `this daemon takes ${max} sandboxes, ${wanted} would exist; delete some first`,
+    {
+      retryAfterS: RETRY_AFTER_S,
+    },
+  );
 }

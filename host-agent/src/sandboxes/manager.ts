@@ -1,57 +1,87 @@
-// All sandboxes of this daemon.
+// All sandboxes and snapshots of this daemon.
 import type { Logger } from 'pino';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Profiles } from '../images/profiles.ts';
-import { AppError, toError } from '../lib/errors.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { Semaphore } from '../lib/serial-queue.ts';
+import type { Table } from '../store/store.ts';
 import { assertDiskSpace, assertSlot } from './capacity.ts';
-import { type CreateContext, createSandbox } from './create.ts';
-import { removeSandboxDirs } from './paths.ts';
+import { forkGuest } from './fork.ts';
+import type { SandboxProfile } from './record.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ExecRequest, Sandboxes } from './sandboxes.ts';
+import { type SnapshotRecord, Snapshots } from './snapshots.ts';
+import { type StartContext, startSandbox } from './start.ts';
 import { sweepLeftovers } from './sweep.ts';
-import type { CreateSandboxOptions, SandboxDefaults, SandboxInfo, SandboxLimits } from './types.ts';
+import { Templates } from './templates.ts';
+import type {
+  CreateSandboxOptions,
+  ResolvedSandboxOptions,
+  SandboxDefaults,
+  SandboxInfo,
+  SandboxLimits,
+  SnapshotInfo,
+} from './types.ts';
 
-export type SandboxManagerOptions = CreateContext & {
+export type SandboxManagerOptions = StartContext & {
   readonly profiles: Profiles;
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
-  /** Boots at the same time; more would only make each slower. */
-  readonly maxConcurrentBoots: number;
+  readonly snapshotRecords: Table<SnapshotRecord>;
+  /** Disk for templates; 0 turns them off. */
+  readonly templateBudgetBytes: number;
+  /** Boots and restores at the same time; more would only make each slower. */
+  readonly maxConcurrentStarts: number;
   readonly log: Logger;
 };
 
 export class SandboxManager implements Sandboxes {
   readonly #options: SandboxManagerOptions;
   readonly #sandboxes = new Map<string, Sandbox>();
-  readonly #creating = new Set<Promise<unknown>>();
-  readonly #boots: Semaphore;
+  readonly #snapshots: Snapshots;
+  readonly #templates: Templates;
+  /** Operations that will add sandboxes, each with how many. */
+  readonly #starting = new Map<Promise<unknown>, number>();
+  readonly #saving = new Set<Promise<unknown>>();
+  readonly #slots: Semaphore;
   readonly #stopping = new AbortController();
 
   constructor(options: SandboxManagerOptions) {
     this.#options = options;
-    this.#boots = new Semaphore(options.maxConcurrentBoots);
+    this.#slots = new Semaphore(options.maxConcurrentStarts);
+    this.#snapshots = new Snapshots({
+      dataDir: options.directories.dataDir,
+      engine: options.engine,
+      kernelDigest: options.kernel.digest,
+      records: options.snapshotRecords,
+      log: options.log,
+    });
+    this.#templates = new Templates({
+      context: options,
+      budgetBytes: options.templateBudgetBytes,
+      diskBytes: options.defaults.diskBytes,
+      log: options.log,
+    });
   }
 
   /** Brings directories and registry in line with what runs. Must be called once, before anything else. */
   async start(): Promise<void> {
     const { directories, records, log } = this.#options;
     await sweepLeftovers(directories, records, log);
+    await this.#snapshots.start();
+    await this.#templates.start();
   }
 
-  async create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
-    const creating = this.#create(options, signal);
-    this.#creating.add(creating);
-    try {
-      const sandbox = await creating;
-      this.#sandboxes.set(sandbox.id, sandbox);
-      sandbox.startLifetime(() => this.#expire(sandbox));
-      return sandbox.info;
-    } finally {
-      this.#creating.delete(creating);
-    }
+  async create(options: CreateSandboxOptions, outer?: AbortSignal): Promise<SandboxInfo> {
+    const signal = this.#signal(outer);
+    const { profiles, defaults, limits } = this.#options;
+    const resolved = resolveSandboxOptions(options, defaults, limits);
+    const profile = await profiles.get(resolved.profile);
+    const [sandbox] = await this.#add(1, async () => [await this.#createOne(resolved, profile, signal)]);
+    if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
+    return sandbox.info;
   }
 
   list(): SandboxInfo[] {
@@ -61,58 +91,135 @@ export class SandboxManager implements Sandboxes {
   }
 
   get(id: string): SandboxInfo {
-    return this.#find(id).info;
+    return this.find(id).info;
   }
 
   async delete(id: string): Promise<void> {
-    const sandbox = this.#find(id);
-    await sandbox.delete(async () => {
-      await removeSandboxDirs(sandbox.paths);
-      await this.#options.records.remove(id);
-    });
+    await this.find(id).remove(this.#options);
     if (this.#sandboxes.delete(id)) this.#options.log.info({ sandbox: id }, 'sandbox deleted');
   }
 
   exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession {
-    return this.#find(id).exec(request, events);
+    return this.find(id).exec(request, events);
+  }
+
+  async snapshot(id: string, outer?: AbortSignal): Promise<SnapshotInfo> {
+    const signal = this.#signal(outer);
+    const sandbox = this.find(id);
+    sandbox.assertAlive();
+    const work = sandbox.snapshotQueue.run(async () => {
+      signal.throwIfAborted();
+      sandbox.assertAlive();
+      await assertDiskSpace(this.#options.directories.dataDir, sandbox.record.options.memoryMib * 2 ** 20);
+      try {
+        return await this.#snapshots.create(sandbox, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        // A source that died or was deleted meanwhile is the better reason.
+        sandbox.assertAlive();
+        throw isAppError(error)
+          ? error
+          : new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
+      }
+    });
+    this.#saving.add(work);
+    return work.finally(() => this.#saving.delete(work));
+  }
+
+  listSnapshots(): SnapshotInfo[] {
+    return this.#snapshots.list();
+  }
+
+  getSnapshot(id: string): SnapshotInfo {
+    return this.#snapshots.get(id);
+  }
+
+  deleteSnapshot(id: string): Promise<void> {
+    return this.#snapshots.delete(id);
+  }
+
+  async fork(snapshotId: string, count: number, outer?: AbortSignal): Promise<SandboxInfo[]> {
+    const signal = this.#signal(outer);
+    const saved = this.#snapshots.open(snapshotId);
+    const { log, maxConcurrentStarts: parallel } = this.#options;
+    const sandboxes = await this.#add(count, () =>
+      forkGuest(this.#options, { snapshotId, saved, count, parallel, log, signal }),
+    );
+    return sandboxes.map(({ info }) => info);
   }
 
   /** The sandbox itself, for rooms above that need more than this face. AppError not_found. */
   find(id: string): Sandbox {
-    return this.#find(id);
+    const sandbox = this.#sandboxes.get(id);
+    if (sandbox !== undefined && sandbox.state !== 'deleted') return sandbox;
+    throw new AppError('not_found', `sandbox ${id} does not exist`);
   }
 
-  /** Refuses new sandboxes, cancels those being made, deletes the rest. Rejects when one could not be deleted. */
+  /** Refuses new work, cancels what is being made, deletes the sandboxes. Rejects when one could not be deleted. */
   async stop(): Promise<void> {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
-    await Promise.allSettled(this.#creating);
+    await this.#templates.stop();
+    await Promise.allSettled([...this.#starting.keys(), ...this.#saving]);
     const ends = await Promise.allSettled([...this.#sandboxes.keys()].map((id) => this.delete(id)));
     const failure = ends.find((end) => end.status === 'rejected');
     if (failure !== undefined) throw toError(failure.reason);
   }
 
-  async #create(options: CreateSandboxOptions, outer?: AbortSignal): Promise<Sandbox> {
-    const { profiles, defaults, limits, directories } = this.#options;
+  #signal(outer?: AbortSignal): AbortSignal {
     const signal =
       outer === undefined ? this.#stopping.signal : AbortSignal.any([outer, this.#stopping.signal]);
     signal.throwIfAborted();
-    const resolved = resolveSandboxOptions(options, defaults, limits);
-    const profile = await profiles.get(resolved.profile);
-    // This create counts itself among those under way.
-    assertSlot(this.#sandboxes.size + this.#creating.size - 1, limits.sandboxes);
-    await assertDiskSpace(directories.dataDir);
-    const id = newId('sbx');
-    const log = this.#options.log.child({ sandbox: id });
-    return this.#boots.run(
-      () => createSandbox(this.#options, { id, options: resolved, profile, log, signal }),
-      signal,
-    );
+    return signal;
   }
 
-  #find(id: string): Sandbox {
-    const sandbox = this.#sandboxes.get(id);
-    if (sandbox !== undefined && sandbox.state !== 'deleted') return sandbox;
-    throw new AppError('not_found', `sandbox ${id} does not exist`);
+  /** Runs `make` within the limits; what it makes becomes visible together. */
+  async #add(count: number, make: () => Promise<Sandbox[]>): Promise<Sandbox[]> {
+    const { limits, directories } = this.#options;
+    const underWay = [...this.#starting.values()].reduce((sum, n) => sum + n, 0);
+    assertSlot(this.#sandboxes.size + underWay + count, limits.sandboxes);
+    const work = assertDiskSpace(directories.dataDir).then(make);
+    this.#starting.set(work, count);
+    try {
+      const sandboxes = await work;
+      for (const sandbox of sandboxes) {
+        this.#sandboxes.set(sandbox.id, sandbox);
+        sandbox.startLifetime(() => this.#expire(sandbox));
+      }
+      return sandboxes;
+    } finally {
+      this.#starting.delete(work);
+    }
+  }
+
+  async #createOne(
+    options: ResolvedSandboxOptions,
+    profile: SandboxProfile,
+    signal: AbortSignal,
+  ): Promise<Sandbox> {
+    const { name, digest, rootfsPath, env, workdir } = profile;
+    const id = newId('sbx');
+    const common = {
+      id,
+      options,
+      profile: { name, digest, rootfsPath, env, workdir },
+      log: this.#options.log.child({ sandbox: id }),
+      signal,
+    };
+    const template = await this.#templates.obtain(options, common.profile, signal);
+    return this.#slots.run(async () => {
+      if (template !== undefined) {
+        try {
+          const origin = { kind: 'saved', saved: template } as const;
+          return await template.use(() => startSandbox(this.#options, { ...common, origin }));
+        } catch (error) {
+          signal.throwIfAborted();
+          if (isAppError(error) && error.code === 'exhausted') throw error;
+          this.#options.log.warn({ err: error, sandbox: id }, 'a template is unusable; booting instead');
+          void this.#templates.discard(template);
+        }
+      }
+      return startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
+    }, signal);
   }
 
   #expire(sandbox: Sandbox): void {

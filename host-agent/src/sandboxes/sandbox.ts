@@ -3,10 +3,11 @@ import type { Logger } from 'pino';
 import type { Vm } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Guest } from '../guest/guest.ts';
-import type { Profile } from '../images/profiles.ts';
 import { AppError } from '../lib/errors.ts';
+import { SerialQueue } from '../lib/serial-queue.ts';
+import type { Table } from '../store/store.ts';
 import { Lifetime } from './lifetime.ts';
-import type { SandboxPaths } from './paths.ts';
+import { removeSandboxDirs, type SandboxPaths } from './paths.ts';
 import type { SandboxRecord } from './record.ts';
 import type { ExecRequest } from './sandboxes.ts';
 import { checkTransition, type SandboxState } from './states.ts';
@@ -16,7 +17,6 @@ export type SandboxParts = {
   readonly id: string;
   readonly record: SandboxRecord;
   readonly paths: SandboxPaths;
-  readonly profile: Pick<Profile, 'env' | 'workdir'>;
   readonly vm: Vm;
   readonly guest: Guest;
   readonly log: Logger;
@@ -28,13 +28,13 @@ export class Sandbox {
   readonly paths: SandboxPaths;
   readonly vm: Vm;
   readonly guest: Guest;
-  readonly #parts: SandboxParts;
+  /** Snapshots of one sandbox are taken one after another. */
+  readonly snapshotQueue = new SerialQueue();
   #state: SandboxState = 'running';
-  #deletion: Promise<void> | undefined;
+  #removal: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
 
   constructor(parts: SandboxParts) {
-    this.#parts = parts;
     this.id = parts.id;
     this.record = parts.record;
     this.paths = parts.paths;
@@ -61,6 +61,7 @@ export class Sandbox {
       vcpus: options.vcpus,
       profile: options.profile,
       workdir: this.paths.dir,
+      ...(this.record.sourceSnapshotId !== undefined && { sourceSnapshotId: this.record.sourceSnapshotId }),
     };
   }
 
@@ -72,7 +73,7 @@ export class Sandbox {
 
   exec(request: ExecRequest, events: ExecEvents): ExecSession {
     this.assertAlive();
-    return this.guest.exec({ ...request, env: { ...this.#parts.profile.env, ...request.env } }, events);
+    return this.guest.exec({ ...request, env: { ...this.record.profile.env, ...request.env } }, events);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died. */
@@ -86,22 +87,25 @@ export class Sandbox {
     }
   }
 
-  /** Ends everything it has with `removeRest` last; the same promise for every caller. A failed deletion can be tried again. */
-  delete(removeRest: () => Promise<void>): Promise<void> {
-    this.#deletion ??= this.#delete(removeRest).catch((error) => {
-      this.#deletion = undefined;
+  /**
+   * Ends everything it has; the same promise for every caller. A removal that failed can be tried again.
+   */
+  remove(context: { readonly records: Table<SandboxRecord> }): Promise<void> {
+    this.#removal ??= this.#remove(context.records).catch((error) => {
+      this.#removal = undefined;
       throw error;
     });
-    return this.#deletion;
+    return this.#removal;
   }
 
-  async #delete(removeRest: () => Promise<void>): Promise<void> {
+  async #remove(records: Table<SandboxRecord>): Promise<void> {
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
     this.guest.close(new Error(`sandbox ${this.id} was deleted`));
     // Nothing in it is worth a grace: its disk and memory go with it.
     await this.vm.kill();
-    await removeRest();
+    await removeSandboxDirs(this.paths);
+    await records.remove(this.id);
     this.#state = checkTransition(this.#state, 'deleted');
   }
 }

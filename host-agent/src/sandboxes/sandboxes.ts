@@ -1,6 +1,6 @@
 // The face of this room: everything a caller can do with sandboxes.
 import type { ExecEvents, ExecSession, ExecSpec } from '../guest/exec-types.ts';
-import type { CreateSandboxOptions, SandboxInfo } from './types.ts';
+import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 
 /** An exec as a client asks for it; the sandbox's environment is joined with `env`. */
 export type ExecRequest = Omit<ExecSpec, 'env'> & { readonly env: Readonly<Record<string, string>> };
@@ -22,4 +22,21 @@ export interface Sandboxes {
    * the command itself are its exit event.
    */
   exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession;
+
+  /**
+   * Saves a running sandbox, which goes on. Cancelled by `signal`, with everything undone. AppError not_found, exhausted,
+   * internal with the stage.
+   */
+  snapshot(id: string, signal?: AbortSignal): Promise<SnapshotInfo>;
+  /** Oldest first. */
+  listSnapshots(): SnapshotInfo[];
+  /** AppError not_found. */
+  getSnapshot(id: string): SnapshotInfo;
+  /** Resolves when nothing of it is left; its forks go on. AppError not_found. */
+  deleteSnapshot(id: string): Promise<void>;
+  /**
+   * Starts `count` copies of a snapshot, all or none. AppError not_found, exhausted, conflict when the engine does not fit
+   * any more, internal with the stage (also when the snapshot is damaged).
+   */
+  fork(snapshotId: string, count: number, signal?: AbortSignal): Promise<SandboxInfo[]>;
 }

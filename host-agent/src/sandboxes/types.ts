@@ -47,4 +47,19 @@ export type SandboxInfo = {
   readonly profile: string;
   /** The sandbox's directory on the host. */
   readonly workdir: string;
+  /** The snapshot it was forked from. */
+  readonly sourceSnapshotId?: string;
+};
+
+/** The public picture of a snapshot. */
+export type SnapshotInfo = {
+  readonly id: string;
+  readonly createdAt: Date;
+  readonly sourceId: string;
+  readonly dir: string;
+  readonly memoryPath: string;
+  readonly rootfsPath: string;
+  readonly statePath: string;
+  readonly memoryMib: number;
+  readonly vcpus: number;
 };

@@ -87,6 +87,21 @@ export class Channel implements StreamOwner {
     });
   }
 
+  /**
+   * Host side: sends nothing more, and resolves once the guest has read everything sent so far, so that it stands
+   * between two frames. Rejects when the channel closes first. `release` must follow in any case.
+   */
+  async hold(): Promise<void> {
+    const answered = this.ping();
+    this.#round.hold();
+    await answered;
+  }
+
+  /** Ends `hold`: what was kept back is sent. */
+  release(): void {
+    this.#round.release();
+  }
+
   /** Takes one encoded frame. Throws ProtocolViolation (or a decode error) when the peer broke the protocol. */
   receive(encoded: Buffer): void {
     this.#options.onActivity?.();

@@ -1,12 +1,18 @@
-// Shares the link between everything that wants to send: control frames at once, byte flows 64 KiB each in turn.
+// Shares the link between everything that wants to send: control frames at once, byte flows in turn, 64 KiB each
+// (a flow that is alone, more).
 import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES, MAX_PIPED_BYTES } from '../limits.ts';
 import type { Flow } from '../messages.ts';
-import { dataFrame, pipedFrames } from '../wire/data-frame.ts';
+import { dataFrames, pipedFrames } from '../wire/data-frame.ts';
 import type { ByteLink, PipedFrames } from './link.ts';
 import type { Stream } from './stream.ts';
 
 /** Bytes sent in one go before the event loop gets its turn, so that incoming credits and cancels are seen. */
 const ROUND_BYTES = 512 * 1024;
+/**
+ * Most bytes of one turn when nobody else waited in the two before, over a link that copies: several frames then cost
+ * one call of the source and one of the link, which is what an emulated guest spends its time on.
+ */
+const LONG_TURN_BYTES = 4 * MAX_DATA_BYTES;
 /** What a turn counts beside its bytes: small frames, and sources that give nothing, end a round too. */
 const TURN_BYTES = 256;
 
@@ -19,7 +25,10 @@ export class SendRound {
   #isScheduled = false;
   #isStopped = false;
   #drains = 0;
+  /** Whose turn the last one was, if nobody waited behind it. */
+  #lastAlone: Stream | undefined;
   #backlogBytes = 0;
+  #held: Uint8Array[] | undefined;
 
   constructor(link: ByteLink, onSourceError: (stream: Stream, error: unknown) => void) {
     this.#link = link;
@@ -34,8 +43,25 @@ export class SendRound {
   /** Sends control frames, ahead of the flows, congested or not. */
   control(chunks: readonly Uint8Array[]): void {
     if (this.#isStopped) return;
+    if (this.#held !== undefined) {
+      this.#held.push(...chunks);
+      return;
+    }
     if (this.#isCongested) for (const chunk of chunks) this.#backlogBytes += chunk.length;
     this.#write(chunks);
+  }
+
+  /** Sends nothing until `release`: the peer then stands between two frames. */
+  hold(): void {
+    this.#held ??= [];
+  }
+
+  release(): void {
+    const held = this.#held;
+    if (held === undefined) return;
+    this.#held = undefined;
+    if (held.length > 0) this.control(held);
+    if (!this.#isScheduled) this.#pump();
   }
 
   /** Gives a flow its place in the round. */
@@ -63,13 +89,13 @@ export class SendRound {
     if (this.#isPumping) return;
     this.#isPumping = true;
     let sentBytes = 0;
-    while (!this.#isCongested && sentBytes < ROUND_BYTES) {
+    while (!this.#isCongested && this.#held === undefined && sentBytes < ROUND_BYTES) {
       const turn = this.#turns.shift();
       if (turn === undefined) break;
       sentBytes += TURN_BYTES + this.#take(turn.stream, turn.flow);
     }
     this.#isPumping = false;
-    if (this.#isCongested || this.#turns.length === 0) return;
+    if (this.#isCongested || this.#held !== undefined || this.#turns.length === 0) return;
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
@@ -77,25 +103,27 @@ export class SendRound {
     });
   }
 
-  /** Sends one data frame of a flow, if it has one; returns its payload's bytes. */
+  /** Sends the data of one turn of a flow, if it has any; returns its payload's bytes. */
   #take(stream: Stream, flow: Flow): number {
     try {
-      const bytes = stream.take(flow, MAX_DATA_BYTES, this.#maxPipedBytes());
+      const isAlone = this.#link.isCopying && this.#turns.length === 0;
+      const isLong = isAlone && this.#lastAlone === stream;
+      this.#lastAlone = isAlone ? stream : undefined;
+      const longest = isLong ? LONG_TURN_BYTES : MAX_DATA_BYTES;
+      const bytes = stream.take(
+        flow,
+        longest,
+        this.#link.writePiped ? (isAlone ? MAX_PIPED_BYTES : MAX_DATA_BYTES) : 0,
+      );
       if (bytes === null) return 0;
       if ('pipe' in bytes) this.#writePiped(pipedFrames(stream.id, flow, bytes));
-      else this.#write(dataFrame(stream.id, flow, bytes));
+      else this.#write(dataFrames(stream.id, flow, bytes));
       stream.sent(flow);
       return bytes.length;
     } catch (error) {
       this.#onSourceError(stream, error);
       return 0;
     }
-  }
-
-  /** A flow that is alone may move more in its turn. */
-  #maxPipedBytes(): number {
-    if (this.#link.writePiped === undefined) return 0;
-    return this.#turns.length === 0 ? MAX_PIPED_BYTES : MAX_DATA_BYTES;
   }
 
   #writePiped(frames: PipedFrames): void {

@@ -8,9 +8,10 @@ import { creditFor, payloadFor } from '../wire/data-frame.ts';
 import type { PipedBytes } from './link.ts';
 
 /**
- * Gives 1 to `maxBytes` (at most 65,536) bytes of a flow, or null when there are none now (then `ready` must be called
- * again). Where the link moves bytes by itself, `maxPipedBytes` is not 0 and it may name so many bytes of a pipe instead,
- * all of which must be there. It may call `end` or `finish`: the bytes that it returns go before the end, but a finished stream sends none.
+ * Gives 1 to `maxBytes` (at most 65,536; in the guest 262,144) bytes of a flow, or null when there are none now (then
+ * `ready` must be called again). Where the link moves bytes by itself, `maxPipedBytes` is not 0 and it may name so many
+ * bytes of a pipe instead, all of which must be there. It may call `end` or `finish`: the bytes that it returns go before
+ * the end, but a finished stream sends none.
  */
 export type Source = (maxBytes: number, maxPipedBytes: number) => Uint8Array | PipedBytes | null;
 
@@ -195,7 +196,7 @@ export class Stream {
     const outflow = this.#outflows.get(flow);
     if (outflow === undefined) return null;
     outflow.isQueued = false;
-    const limit = Math.min(maxBytes, this.#sendCredit - FRAME_CREDIT_BYTES);
+    const limit = Math.min(maxBytes, payloadFor(this.#sendCredit));
     if (limit <= 0) return null;
     outflow.isReady = false;
     outflow.isAsked = true;

@@ -887,8 +887,11 @@ export namespace sandboxd {
                 /** Request powerOff. */
                 powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
 
+                /** Request growDisk. */
+                growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
+
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"powerOff");
+                call?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -934,8 +937,11 @@ export namespace sandboxd {
                     /** Request powerOff */
                     powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
 
+                    /** Request growDisk */
+                    growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
+
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"powerOff");
+                    call?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -947,9 +953,10 @@ export namespace sandboxd {
                   identity?: sandboxd.agent.v1.Identity.$Shape|null;
                   stats?: sandboxd.agent.v1.Stats.$Shape|null;
                   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
+                  growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
                 );
             }
 
@@ -987,8 +994,11 @@ export namespace sandboxd {
                 /** Result powerOff. */
                 powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
 
+                /** Result growDisk. */
+                growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
+
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"powerOff");
+                value?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1037,8 +1047,11 @@ export namespace sandboxd {
                     /** Result powerOff */
                     powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
 
+                    /** Result growDisk */
+                    growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
+
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"powerOff");
+                    value?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1051,9 +1064,10 @@ export namespace sandboxd {
                   identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
                   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
                   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
+                  growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
                 );
             }
 
@@ -1938,6 +1952,130 @@ export namespace sandboxd {
 
                 /** Shape of a PowerOffResult. */
                 type $Shape = sandboxd.agent.v1.PowerOffResult.$Properties;
+            }
+
+            /**
+             * Properties of a GrowDisk.
+             * @deprecated Use sandboxd.agent.v1.GrowDisk.$Properties instead.
+             */
+            interface IGrowDisk extends sandboxd.agent.v1.GrowDisk.$Properties {
+            }
+
+            /** Represents a GrowDisk. */
+            class GrowDisk {
+
+                /**
+                 * Constructs a new GrowDisk.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.GrowDisk.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new GrowDisk instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns GrowDisk instance
+                 */
+                static create(properties: sandboxd.agent.v1.GrowDisk.$Shape): sandboxd.agent.v1.GrowDisk & sandboxd.agent.v1.GrowDisk.$Shape;
+                static create(properties?: sandboxd.agent.v1.GrowDisk.$Properties): sandboxd.agent.v1.GrowDisk;
+
+                /**
+                 * Encodes the specified GrowDisk message. Does not implicitly {@link sandboxd.agent.v1.GrowDisk.verify|verify} messages.
+                 * @param message GrowDisk message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.GrowDisk.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a GrowDisk message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.GrowDisk & sandboxd.agent.v1.GrowDisk.$Shape} GrowDisk
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.GrowDisk & sandboxd.agent.v1.GrowDisk.$Shape;
+            }
+
+            namespace GrowDisk {
+
+                /** Properties of a GrowDisk. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a GrowDisk. */
+                type $Shape = sandboxd.agent.v1.GrowDisk.$Properties;
+            }
+
+            /**
+             * Properties of a GrowDiskResult.
+             * @deprecated Use sandboxd.agent.v1.GrowDiskResult.$Properties instead.
+             */
+            interface IGrowDiskResult extends sandboxd.agent.v1.GrowDiskResult.$Properties {
+            }
+
+            /** Represents a GrowDiskResult. */
+            class GrowDiskResult {
+
+                /**
+                 * Constructs a new GrowDiskResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.GrowDiskResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** GrowDiskResult sizeBytes. */
+                sizeBytes: number;
+
+                /**
+                 * Creates a new GrowDiskResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns GrowDiskResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.GrowDiskResult.$Shape): sandboxd.agent.v1.GrowDiskResult & sandboxd.agent.v1.GrowDiskResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.GrowDiskResult.$Properties): sandboxd.agent.v1.GrowDiskResult;
+
+                /**
+                 * Encodes the specified GrowDiskResult message. Does not implicitly {@link sandboxd.agent.v1.GrowDiskResult.verify|verify} messages.
+                 * @param message GrowDiskResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.GrowDiskResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a GrowDiskResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.GrowDiskResult & sandboxd.agent.v1.GrowDiskResult.$Shape} GrowDiskResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.GrowDiskResult & sandboxd.agent.v1.GrowDiskResult.$Shape;
+            }
+
+            namespace GrowDiskResult {
+
+                /** Properties of a GrowDiskResult. */
+                interface $Properties {
+
+                    /** GrowDiskResult sizeBytes */
+                    sizeBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a GrowDiskResult. */
+                type $Shape = sandboxd.agent.v1.GrowDiskResult.$Properties;
             }
         }
     }

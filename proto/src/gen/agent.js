@@ -2103,7 +2103,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.Identity.$Properties|null} [identity] Request identity
                  * @property {sandboxd.agent.v1.Stats.$Properties|null} [stats] Request stats
                  * @property {sandboxd.agent.v1.PowerOff.$Properties|null} [powerOff] Request powerOff
-                 * @property {"exec"|"identity"|"stats"|"powerOff"} [call] Request call
+                 * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"growDisk"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2122,9 +2123,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   identity?: sandboxd.agent.v1.Identity.$Shape|null;
                  *   stats?: sandboxd.agent.v1.Stats.$Shape|null;
                  *   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
+                 *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2175,17 +2177,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Request.prototype.powerOff = null;
 
+                /**
+                 * Request growDisk.
+                 * @member {sandboxd.agent.v1.GrowDisk.$Properties|null|undefined} growDisk
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.growDisk = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "growDisk"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2229,6 +2239,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Stats.encode(message.stats, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
                     if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
                         $root.sandboxd.agent.v1.PowerOff.encode(message.powerOff, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.growDisk != null && $Object.hasOwnProperty.call(message, "growDisk"))
+                        $root.sandboxd.agent.v1.GrowDisk.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2301,6 +2313,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "powerOff";
                                 continue;
                             }
+                        case 30: {
+                                if (wireType !== 2)
+                                    break;
+                                message.growDisk = $root.sandboxd.agent.v1.GrowDisk.decode(reader, reader.size(), $undefined, _depth + 1, message.growDisk);
+                                message.call = "growDisk";
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -2331,7 +2350,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.IdentityResult.$Properties|null} [identity] Result identity
                  * @property {sandboxd.agent.v1.StatsResult.$Properties|null} [stats] Result stats
                  * @property {sandboxd.agent.v1.PowerOffResult.$Properties|null} [powerOff] Result powerOff
-                 * @property {"exec"|"identity"|"stats"|"powerOff"} [value] Result value
+                 * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"growDisk"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2351,9 +2371,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
                  *   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
                  *   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
+                 *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2412,17 +2433,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Result.prototype.powerOff = null;
 
+                /**
+                 * Result growDisk.
+                 * @member {sandboxd.agent.v1.GrowDiskResult.$Properties|null|undefined} growDisk
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.growDisk = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "growDisk"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2468,6 +2497,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.StatsResult.encode(message.stats, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
                     if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
                         $root.sandboxd.agent.v1.PowerOffResult.encode(message.powerOff, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
+                    if (message.growDisk != null && $Object.hasOwnProperty.call(message, "growDisk"))
+                        $root.sandboxd.agent.v1.GrowDiskResult.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2544,6 +2575,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.powerOff = $root.sandboxd.agent.v1.PowerOffResult.decode(reader, reader.size(), $undefined, _depth + 1, message.powerOff);
                                 message.value = "powerOff";
+                                continue;
+                            }
+                        case 30: {
+                                if (wireType !== 2)
+                                    break;
+                                message.growDisk = $root.sandboxd.agent.v1.GrowDiskResult.decode(reader, reader.size(), $undefined, _depth + 1, message.growDisk);
+                                message.value = "growDisk";
                                 continue;
                             }
                         }
@@ -4780,6 +4818,287 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return PowerOffResult;
+            })();
+
+            v1.GrowDisk = (function() {
+
+                /**
+                 * Properties of a GrowDisk.
+                 * @typedef {Object} sandboxd.agent.v1.GrowDisk.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a GrowDisk.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IGrowDisk
+                 * @augments sandboxd.agent.v1.GrowDisk.$Properties
+                 * @deprecated Use sandboxd.agent.v1.GrowDisk.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a GrowDisk.
+                 * @typedef {sandboxd.agent.v1.GrowDisk.$Properties} sandboxd.agent.v1.GrowDisk.$Shape
+                 */
+
+                /**
+                 * Constructs a new GrowDisk.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a GrowDisk.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.GrowDisk.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const GrowDisk = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new GrowDisk instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.GrowDisk
+                 * @static
+                 * @param {sandboxd.agent.v1.GrowDisk.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.GrowDisk} GrowDisk instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.GrowDisk.$Shape): sandboxd.agent.v1.GrowDisk & sandboxd.agent.v1.GrowDisk.$Shape;
+                 *   (properties?: sandboxd.agent.v1.GrowDisk.$Properties): sandboxd.agent.v1.GrowDisk;
+                 * }}
+                 */
+                GrowDisk.create = function(properties) {
+                    return new GrowDisk(properties);
+                };
+
+                /**
+                 * Encodes the specified GrowDisk message. Does not implicitly {@link sandboxd.agent.v1.GrowDisk.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.GrowDisk
+                 * @static
+                 * @param {sandboxd.agent.v1.GrowDisk.$Properties} message GrowDisk message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                GrowDisk.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a GrowDisk message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.GrowDisk
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.GrowDisk & sandboxd.agent.v1.GrowDisk.$Shape} GrowDisk
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                GrowDisk.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.GrowDisk();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return GrowDisk;
+            })();
+
+            v1.GrowDiskResult = (function() {
+
+                /**
+                 * Properties of a GrowDiskResult.
+                 * @typedef {Object} sandboxd.agent.v1.GrowDiskResult.$Properties
+                 * @property {number|null} [sizeBytes] GrowDiskResult sizeBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a GrowDiskResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IGrowDiskResult
+                 * @augments sandboxd.agent.v1.GrowDiskResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.GrowDiskResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a GrowDiskResult.
+                 * @typedef {sandboxd.agent.v1.GrowDiskResult.$Properties} sandboxd.agent.v1.GrowDiskResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new GrowDiskResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a GrowDiskResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.GrowDiskResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const GrowDiskResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * GrowDiskResult sizeBytes.
+                 * @member {number} sizeBytes
+                 * @memberof sandboxd.agent.v1.GrowDiskResult
+                 * @instance
+                 */
+                GrowDiskResult.prototype.sizeBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new GrowDiskResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.GrowDiskResult
+                 * @static
+                 * @param {sandboxd.agent.v1.GrowDiskResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.GrowDiskResult} GrowDiskResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.GrowDiskResult.$Shape): sandboxd.agent.v1.GrowDiskResult & sandboxd.agent.v1.GrowDiskResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.GrowDiskResult.$Properties): sandboxd.agent.v1.GrowDiskResult;
+                 * }}
+                 */
+                GrowDiskResult.create = function(properties) {
+                    return new GrowDiskResult(properties);
+                };
+
+                /**
+                 * Encodes the specified GrowDiskResult message. Does not implicitly {@link sandboxd.agent.v1.GrowDiskResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.GrowDiskResult
+                 * @static
+                 * @param {sandboxd.agent.v1.GrowDiskResult.$Properties} message GrowDiskResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                GrowDiskResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.sizeBytes != null && $Object.hasOwnProperty.call(message, "sizeBytes") && (typeof message.sizeBytes === "object" ? message.sizeBytes.low || message.sizeBytes.high : message.sizeBytes !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.sizeBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a GrowDiskResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.GrowDiskResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.GrowDiskResult & sandboxd.agent.v1.GrowDiskResult.$Shape} GrowDiskResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                GrowDiskResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.GrowDiskResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.sizeBytes = value;
+                                else
+                                    delete message.sizeBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return GrowDiskResult;
             })();
 
             return v1;

@@ -42,6 +42,16 @@ export function payloadFor(credit: number): number {
   return full * MAX_DATA_BYTES + Math.max(0, rest - FRAME_CREDIT_BYTES);
 }
 
+/** The chunks of as many data frames as `bytes` need. */
+export function dataFrames(stream: number, flow: number, bytes: Uint8Array): Uint8Array[] {
+  if (bytes.length <= MAX_DATA_BYTES) return dataFrame(stream, flow, bytes);
+  const chunks: Uint8Array[] = [];
+  for (let at = 0; at < bytes.length; at += MAX_DATA_BYTES) {
+    chunks.push(...dataFrame(stream, flow, bytes.subarray(at, at + MAX_DATA_BYTES)));
+  }
+  return chunks;
+}
+
 function dataHeader(stream: number, flow: number, payloadBytes: number, tailBytes: number): Buffer {
   const flowBytes = flow === 0 ? 0 : 2;
   const headBytes = 1 + varintLength(stream) + flowBytes + 1 + varintLength(payloadBytes);

@@ -146,7 +146,7 @@ t.test('a command', async (t) => {
     stream.resize({ cols: 40, rows: 20 });
     sendInput(stream, Buffer.from('word\n'));
     const { exec, out, err } = await done;
-    t.match(out, /31 91\r\n\/dev\/pts\/\d+\r\n[^]*<word>\r\n20 40\r\n/);
+    t.match(out, /31 91\r\n\/dev\/pts\/\d+\r\n[\s\S]*<word>\r\n20 40\r\n/);
     t.equal(err, '');
     t.equal(exec.exitCode, 0, 'the end of input ended cat');
     const many = await run(channel, ['seq', '1', '20000'], { tty }).done;

@@ -33,8 +33,9 @@ function problems(argv: string[], env: Record<string, string> = {}): readonly st
   return [];
 }
 
+let files = 0;
 function file(content: unknown): string {
-  const path = join(dir, 'config.json');
+  const path = join(dir, `${files++}.json`);
   writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
   return path;
 }

@@ -1,5 +1,6 @@
 // Small parts of the host agent: the log, the directory lock, the finder of JSON errors, the collector of bodies.
 import { mkdtempSync, rmSync } from 'node:fs';
+import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -33,9 +34,9 @@ t.test('a directory is held by one at a time', async (t) => {
   });
   await first[Symbol.asyncDispose]();
   await (await lockDirectory(dir))[Symbol.asyncDispose]();
-  await t.rejects(lockDirectory('/proc/nope'), {
+  await t.rejects(lockDirectory('/dev/null/x'), {
     code: 'internal',
-    message: /^cannot make directory \/proc\/nope: /,
+    message: /^cannot make directory \/dev\/null\/x: /,
   });
 });
 
@@ -110,7 +111,7 @@ t.test('a body is collected whatever its cuts, and what is behind it is left alo
       },
     ),
   );
-  const refused: [object, string, RegExp][] = [
+  const refused: [IncomingHttpHeaders, string, RegExp][] = [
     [{ 'content-length': '11' }, '', /over 10 bytes/],
     [{ 'transfer-encoding': 'chunked' }, 'b\r\n', /over 10 bytes/],
     [{ 'transfer-encoding': 'chunked' }, '6\r\nabcdef\r\n6\r\n', /over 10 bytes/],

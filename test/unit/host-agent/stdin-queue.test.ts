@@ -15,12 +15,12 @@ t.test('what goes in comes out, however it is cut', async (t) => {
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const queue = new StdinQueue();
       const pushed: Uint8Array[] = [];
-      const taken: { readonly bytes: Uint8Array; readonly then: string }[] = [];
+      const taken: { readonly bytes: Uint8Array; readonly hex: string }[] = [];
       const take = (maxBytes: number): boolean => {
         const bytes = queue.take(maxBytes);
         if (bytes === undefined) return false;
         t.ok(bytes.length >= 1 && bytes.length <= maxBytes);
-        taken.push({ bytes, then: Buffer.from(bytes).toString('hex') });
+        taken.push({ bytes, hex: Buffer.from(bytes).toString('hex') });
         return true;
       };
       for (const step of steps) {
@@ -33,7 +33,7 @@ t.test('what goes in comes out, however it is cut', async (t) => {
       t.equal(queue.sizeBytes, 0);
       t.ok(Buffer.concat(taken.map(({ bytes }) => bytes)).equals(Buffer.concat(pushed)));
       t.ok(
-        taken.every(({ bytes, then }) => Buffer.from(bytes).toString('hex') === then),
+        taken.every(({ bytes, hex }) => Buffer.from(bytes).toString('hex') === hex),
         'what was taken is not written to again',
       );
     }),

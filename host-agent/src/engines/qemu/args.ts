@@ -1,6 +1,6 @@
 // QEMU's command line as a pure function. The device order is the guest's PCI order and so the names of its disks.
 import { AGENT_PORT_NAME } from '@sandboxd/proto';
-import type { Disk, VmSpec } from '../engine.ts';
+import type { Disk, GuestMemory, VmSpec } from '../engine.ts';
 
 export type Accelerator = 'kvm' | 'tcg';
 
@@ -12,11 +12,14 @@ const TCG_CACHE_MIB = 64;
  * which is emulated byte by byte, and with SMAP every copy from and to user space flushes translations. Without them
  * the bare channel went from 60 to 500 MiB/s and an exec's output from 39 to 80 MiB/s.
  */
-const TCG_CPU = 'max,-erms,-fsrm,-smap';
+export const TCG_CPU = 'max,-erms,-fsrm,-smap';
 
 export type QemuArgsOptions = {
   readonly spec: VmSpec;
   readonly accelerator: Accelerator;
+  readonly memory: GuestMemory;
+  /** Descriptor, inherited by the process, of the device state to start from. */
+  readonly incomingFd?: number;
   readonly qmpSocketPath: string;
   readonly agentSocketPath: string;
   readonly consolePath: string;
@@ -45,8 +48,17 @@ export function kernelCommandLine(spec: VmSpec): string {
   return spec.bootArgs === '' ? base.join(' ') : `${base.join(' ')} ${spec.bootArgs}`;
 }
 
+/** Name of a disk's block node, by its index in the spec. */
+export function diskNode(index: number): string {
+  return `disk${index}`;
+}
+
+function kernelArgs(spec: VmSpec): string[] {
+  return ['-kernel', spec.kernelPath, '-initrd', spec.initramfsPath, '-append', kernelCommandLine(spec)];
+}
+
 function diskArgs(disk: Disk, index: number): string[] {
-  const node = `disk${index}`;
+  const node = diskNode(index);
   const file = JSON.stringify({
     driver: 'raw',
     'node-name': node,
@@ -81,15 +93,10 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     String(spec.vcpus),
     '-m',
     `${spec.memoryMib}M`,
-    // Guest memory as one shareable descriptor, so that a snapshot can map or copy it without the VMM's help.
     '-object',
-    `memory-backend-memfd,id=ram,size=${spec.memoryMib}M,share=on`,
-    '-kernel',
-    spec.kernelPath,
-    '-initrd',
-    spec.initramfsPath,
-    '-append',
-    kernelCommandLine(spec),
+    memoryObject(options.memory, spec.memoryMib),
+    // A saved guest has its kernel in its memory.
+    ...(options.incomingFd === undefined ? kernelArgs(spec) : []),
     // Append mode: the engine may cut the file while the guest writes on.
     '-chardev',
     `file,id=console,path=${escapeComma(options.consolePath)},append=on`,
@@ -108,7 +115,18 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     `unix:${escapeComma(options.qmpSocketPath)},server=on,wait=off`,
     // A reset is the guest's end (a panic resets); the VMM then exits.
     '-no-reboot',
+    // Saved device state has no configuration section: the manifest beside it pins what that would check.
+    '-global',
+    'migration.send-configuration=off',
+    ...(options.incomingFd === undefined ? [] : ['-incoming', `fd:${options.incomingFd}`]),
   ];
+}
+
+/** Guest memory as one mapping of something that can be read, copied or mapped again without the VMM's help. */
+function memoryObject(memory: GuestMemory, sizeMib: number): string {
+  if (memory.kind === 'anonymous') return `memory-backend-memfd,id=ram,size=${sizeMib}M,share=on`;
+  const share = memory.kind === 'file' ? 'on' : 'off';
+  return `memory-backend-file,id=ram,size=${sizeMib}M,mem-path=${escapeComma(memory.path)},share=${share}`;
 }
 
 /** Commas separate QEMU's options and are doubled in values. */

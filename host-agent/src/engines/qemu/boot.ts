@@ -1,34 +1,65 @@
-// Starting a guest: spawn, control connection, and the handle. Whatever fails, nothing is left running.
+// Starting a VM, from its kernel or from saved state. Whatever fails, nothing is left running.
+import { open } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
 import { deadline, poll } from '../../lib/wait.ts';
-import type { BootOptions, Vm, VmmIdentity } from '../engine.ts';
+import type {
+  BootOptions,
+  ColdBootOptions,
+  GuestMemory,
+  RestoreOptions,
+  Vm,
+  VmmIdentity,
+} from '../engine.ts';
 import { type Accelerator, buildQemuArgs } from './args.ts';
 import { qemuFiles } from './files.ts';
-import { spawnVmm } from './process.ts';
+import { INHERITED_FD, spawnVmm } from './process.ts';
 import { QmpClient } from './qmp.ts';
 import { QemuVm } from './vm.ts';
 
 export const QEMU_PROGRAM = 'qemu-system-x86_64';
 const CONTROL_TIMEOUT_MS = 20_000;
 /** QEMU listens some 30 ms after its start. */
-const CONNECT_POLL_MS = 3;
+const CONNECT_POLL_MS = 2;
 
-export async function bootQemu(options: BootOptions, accelerator: Accelerator): Promise<Vm> {
+export function bootQemu(options: ColdBootOptions, accelerator: Accelerator): Promise<Vm> {
+  const memory: GuestMemory =
+    options.memoryPath === undefined ? { kind: 'anonymous' } : { kind: 'file', path: options.memoryPath };
+  return startQemu(options, accelerator, memory);
+}
+
+export async function restoreQemu(options: RestoreOptions, accelerator: Accelerator): Promise<Vm> {
+  const { memoryPath, statePath } = options.saved;
+  await using state = await open(statePath, 'r');
+  return await startQemu(options, accelerator, { kind: 'copy-on-write', path: memoryPath }, state.fd);
+}
+
+async function startQemu(
+  options: BootOptions,
+  accelerator: Accelerator,
+  memory: GuestMemory,
+  stateFd?: number,
+): Promise<Vm> {
   options.signal?.throwIfAborted();
   const files = qemuFiles(options.paths);
-  const args = buildQemuArgs({ spec: options.spec, accelerator, ...files });
-  const process = await spawnVmm(QEMU_PROGRAM, args, files.logPath);
+  const args = buildQemuArgs({
+    spec: options.spec,
+    accelerator,
+    memory,
+    ...(stateFd !== undefined && { incomingFd: INHERITED_FD }),
+    ...files,
+  });
+  const process = await spawnVmm(QEMU_PROGRAM, args, files.logPath, stateFd);
   const identity: VmmIdentity = {
     engine: 'qemu',
     pid: process.pid,
     startTicks: process.startTicks,
     paths: options.paths,
+    memory,
   };
   const vm = new QemuVm({ identity, process, files, log: options.log, hasHistory: false });
   try {
-    await options.onSpawn?.(identity);
-    await connectControl(vm, files.qmpSocketPath, options.signal);
+    await Promise.all([options.onSpawn?.(identity), connectControl(vm, files.qmpSocketPath, options.signal)]);
     return vm;
   } catch (error) {
     await vm.kill();

@@ -1,18 +1,30 @@
 // The engine for hosts of every kind: KVM where guests run on it, software emulation elsewhere.
+import { cpus } from 'node:os';
 import type { Logger } from 'pino';
 import { AppError } from '../../lib/errors.ts';
-import type { BootOptions, Engine, EngineContext, EngineProbe, Vm, VmmIdentity } from '../engine.ts';
-import type { Accelerator } from './args.ts';
-import { bootQemu, connectControl } from './boot.ts';
+import type {
+  ColdBootOptions,
+  Engine,
+  EngineContext,
+  EngineProbe,
+  RestoreOptions,
+  Vm,
+  VmmIdentity,
+} from '../engine.ts';
+import { type Accelerator, TCG_CPU } from './args.ts';
+import { bootQemu, connectControl, restoreQemu } from './boot.ts';
 import { qemuFiles } from './files.ts';
 import { probeQemu } from './probe.ts';
 import { watchVmm } from './process.ts';
 import { QemuVm } from './vm.ts';
 
+/** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
+const LAYOUT_VERSION = 1;
+
 export class QemuEngine implements Engine {
   readonly name = 'qemu';
   readonly #context: EngineContext;
-  #accelerator: Accelerator | undefined;
+  #working: { readonly accelerator: Accelerator; readonly version: string } | undefined;
 
   constructor(context: EngineContext) {
     this.#context = context;
@@ -20,13 +32,27 @@ export class QemuEngine implements Engine {
 
   async probe(signal?: AbortSignal): Promise<EngineProbe> {
     const { accelerator, result } = await probeQemu(this.#context, signal);
-    if (result.isUsable) this.#accelerator = accelerator;
+    if (result.isUsable) this.#working = { accelerator, version: result.version };
     return result;
   }
 
-  boot(options: BootOptions): Promise<Vm> {
-    if (this.#accelerator === undefined) throw new AppError('internal', 'this engine was not probed yet');
-    return bootQemu(options, this.#accelerator);
+  boot(options: ColdBootOptions): Promise<Vm> {
+    return bootQemu(options, this.#probed().accelerator);
+  }
+
+  restore(options: RestoreOptions): Promise<Vm> {
+    return restoreQemu(options, this.#probed().accelerator);
+  }
+
+  compatibility(): Readonly<Record<string, string>> {
+    const { accelerator, version } = this.#probed();
+    const cpu = accelerator === 'tcg' ? TCG_CPU : hostCpu();
+    return { engine: this.name, version, accelerator, cpu, layout: String(LAYOUT_VERSION) };
+  }
+
+  #probed(): { readonly accelerator: Accelerator; readonly version: string } {
+    if (this.#working === undefined) throw new AppError('internal', 'this engine was not probed yet');
+    return this.#working;
   }
 
   async adopt(identity: VmmIdentity, log: Logger): Promise<Vm | null> {
@@ -37,4 +63,9 @@ export class QemuEngine implements Engine {
     await connectControl(vm, files.qmpSocketPath);
     return vm;
   }
+}
+
+/** A guest that runs on the host's own CPU model can go on only on an equal one. */
+function hostCpu(): string {
+  return cpus()[0]?.model.trim() ?? 'unknown';
 }

@@ -17,14 +17,26 @@ export interface VmmProcess {
   signal(name: NodeJS.Signals): boolean;
 }
 
-/** Starts the program with stdout and stderr in a log file. AppError `internal` when it is not there. */
+/** Number under which the process finds the descriptor that it inherits. */
+export const INHERITED_FD = 3;
+
+/**
+ * Starts the program with stdout and stderr in a log file, and `inheritedFd`, if given, as descriptor INHERITED_FD.
+ * AppError `internal` when it is not there.
+ */
 export async function spawnVmm(
   program: string,
   args: readonly string[],
   logPath: string,
+  inheritedFd?: number,
 ): Promise<VmmProcess> {
   await using log = await open(logPath, 'a', 0o600);
-  const child = spawn(program, args, { detached: true, stdio: ['ignore', log.fd, log.fd], cwd: '/' });
+  const inherited = inheritedFd === undefined ? [] : [inheritedFd];
+  const child = spawn(program, args, {
+    detached: true,
+    stdio: ['ignore', log.fd, log.fd, ...inherited],
+    cwd: '/',
+  });
   const ended = new Promise<ProcessEnd>((resolve) => {
     child.once('exit', (exitCode, signal) => resolve({ exitCode, signal }));
   });

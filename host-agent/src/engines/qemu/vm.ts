@@ -6,10 +6,12 @@ import { connectUnix, SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import { limitConsoleLog } from '../console-log.ts';
-import type { Vm, VmExit, VmmIdentity } from '../engine.ts';
+import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from '../engine.ts';
+import { diskNode } from './args.ts';
 import type { QemuFiles } from './files.ts';
 import type { ProcessEnd, VmmProcess } from './process.ts';
 import type { QmpClient, QmpEvent } from './qmp.ts';
+import { saveQemu } from './save.ts';
 
 export type QemuVmOptions = {
   readonly identity: VmmIdentity;
@@ -67,12 +69,12 @@ export class QemuVm implements Vm {
     return { link: new SocketLink(socket), needsResync };
   }
 
-  async pause(): Promise<void> {
-    await this.#control().execute('stop');
+  save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
+    return saveQemu(this.identity, this.#control(), options);
   }
 
-  async resume(): Promise<void> {
-    await this.#control().execute('cont');
+  async resizeDisk(index: number, sizeBytes: number): Promise<void> {
+    await this.#control().execute('block_resize', { 'node-name': diskNode(index), size: sizeBytes });
   }
 
   async stop(graceMs = 2000): Promise<void> {

@@ -28,13 +28,12 @@ export type ExecRunOptions = {
 
 export class ExecRun {
   /**
-   * Resolves at the command's first sign of life (or of its failure): from then on failures are exit frames. Rejects with
-   * AppError guest_unreachable when the guest is lost before.
+   * Resolves at the command's first sign of life, or of its failure: from then on failures are exit frames. Rejects
+   * with AppError guest_unreachable when the guest went away before.
    */
   readonly opened: Promise<void>;
   #open: () => void = () => {};
-  #refuse: (cause: Error) => void = () => {};
-  #isOpen = false;
+  #refuse: (error: AppError) => void = () => {};
   #wake: () => void = () => {};
   readonly #session: ExecSession;
   readonly #decoder = new ExecFrameDecoder();
@@ -44,14 +43,9 @@ export class ExecRun {
 
   constructor({ start, onExit, onDrain }: ExecRunOptions) {
     this.opened = new Promise((resolve, reject) => {
-      this.#open = () => {
-        this.#isOpen = true;
-        resolve();
-      };
+      this.#open = resolve;
       this.#refuse = reject;
     });
-    // It may be refused before anybody waits for it.
-    this.opened.catch(() => {});
     this.#session = start({
       started: () => this.#open(),
       output: (stream, chunk) => {
@@ -62,13 +56,10 @@ export class ExecRun {
       },
       exit: (outcome) => {
         onExit?.(outcome);
-        if (outcome.isLost && !this.#isOpen) {
-          this.#isOver = true;
-          this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest agent was lost'));
-          this.#wake();
-          return;
-        }
         this.#exitFrame ??= encodeExitFrame(outcome);
+        // Without effect once something was seen of the command.
+        if (outcome.isLost)
+          this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest was lost'));
         this.#open();
         this.#wake();
       },

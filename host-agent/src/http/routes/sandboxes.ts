@@ -27,7 +27,7 @@ export function addSandboxRoutes(app: HttpApp, services: HttpServices): void {
   });
 }
 
-function toSandboxBody(sandbox: SandboxInfo) {
+export function toSandboxBody(sandbox: SandboxInfo) {
   return {
     id: sandbox.id,
     created_at: sandbox.createdAt.toISOString(),
@@ -35,5 +35,6 @@ function toSandboxBody(sandbox: SandboxInfo) {
     vcpus: sandbox.vcpus,
     profile: sandbox.profile,
     workdir: sandbox.workdir,
+    ...(sandbox.sourceSnapshotId !== undefined && { source_snapshot_id: sandbox.sourceSnapshotId }),
   };
 }

@@ -1,48 +1,61 @@
-// Making a sandbox by booting it. Every step puts its undoing on a stack that a failure unwinds.
-
-import { createWritableLayer, type ResolvedKernel } from '@sandboxd/rootfs-builder';
+// Making a sandbox, by booting it or as a copy of a saved guest. Every step puts its undoing on a stack that a failure
+// unwinds.
+import { copySparse, createWritableLayer, type ResolvedKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
-import type { Engine } from '../engines/engine.ts';
+import type { Engine, Vm } from '../engines/engine.ts';
 import { Guest } from '../guest/guest.ts';
-import type { Profile } from '../images/profiles.ts';
 import { AppError, errnoOf, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Table } from '../store/store.ts';
 import { makeIdentity } from './identity.ts';
 import { type Directories, makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
-import type { SandboxRecord } from './record.ts';
+import type { SandboxProfile, SandboxRecord } from './record.ts';
 import { Sandbox } from './sandbox.ts';
+import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
-export type CreateContext = {
+export type StartContext = {
   readonly engine: Engine;
-  readonly kernel: Pick<ResolvedKernel, 'vmlinuxPath' | 'initramfsPath'>;
+  readonly kernel: Pick<ResolvedKernel, 'vmlinuxPath' | 'initramfsPath' | 'digest'>;
   readonly directories: Directories;
   readonly records: Table<SandboxRecord>;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
 };
 
-export type CreateInput = {
+export type Origin =
+  /** `memoryPath`: keep the guest's memory in this new file. */
+  | { readonly kind: 'boot'; readonly memoryPath?: string }
+  | { readonly kind: 'saved'; readonly saved: SavedGuest };
+
+export type StartInput = {
   readonly id: string;
   readonly options: ResolvedSandboxOptions;
-  readonly profile: Profile;
+  readonly profile: SandboxProfile;
+  readonly origin: Origin;
+  /** The user's snapshot that it comes from. */
+  readonly sourceSnapshotId?: string;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
 
 /** AppError internal or exhausted with the stage and the last log lines; the signal's reason when cancelled. */
-export async function createSandbox(context: CreateContext, input: CreateInput): Promise<Sandbox> {
-  const { id, options, profile, log, signal } = input;
+export async function startSandbox(context: StartContext, input: StartInput): Promise<Sandbox> {
+  const { id, options, profile, origin, log, signal } = input;
   const paths = sandboxPaths(context.directories, id);
   const startedAt = performance.now();
+  const times: Record<string, number> = {};
+  const mark = (name: string): void => {
+    times[name] = Math.round(performance.now() - startedAt);
+  };
   let record: SandboxRecord = {
     createdAtMs: Date.now(),
     options,
-    profileDigest: profile.digest,
+    profile,
     incarnation: id,
     isReady: false,
     vmm: null,
+    ...(input.sourceSnapshotId !== undefined && { sourceSnapshotId: input.sourceSnapshotId }),
   };
   await using undo = new AsyncDisposableStack();
   let stage = 'record';
@@ -54,17 +67,18 @@ export async function createSandbox(context: CreateContext, input: CreateInput):
     stage = 'disk';
     undo.defer(() => removeSandboxDirs(paths));
     await makeSandboxDirs(paths);
-    await createWritableLayer(context.directories.dataDir, paths.layerPath, options.diskBytes);
-    const diskMs = performance.now() - startedAt;
+    if (origin.kind === 'saved') await copySparse(origin.saved.diskPath, paths.layerPath);
+    else await createWritableLayer(context.directories.dataDir, paths.layerPath, options.diskBytes);
+    mark('diskMs');
     signal.throwIfAborted();
 
-    stage = 'boot';
+    stage = origin.kind === 'saved' ? 'restore' : 'boot';
     using limit = deadline(
       context.bootTimeoutMs,
       () => new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`),
       signal,
     );
-    const vm = await context.engine.boot({
+    const vmOptions = {
       spec: {
         vcpus: options.vcpus,
         memoryMib: options.memoryMib,
@@ -79,13 +93,20 @@ export async function createSandbox(context: CreateContext, input: CreateInput):
       paths,
       log,
       signal: limit.signal,
-      onSpawn: async (vmm) => {
+      onSpawn: async (vmm: NonNullable<SandboxRecord['vmm']>) => {
         record = { ...record, vmm };
         await context.records.put(id, record);
       },
-    });
+    };
+    const vm =
+      origin.kind === 'saved'
+        ? await context.engine.restore({ ...vmOptions, saved: origin.saved.vm })
+        : await context.engine.boot({
+            ...vmOptions,
+            ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
+          });
     undo.defer(() => vm.kill());
-    const spawnMs = performance.now() - startedAt;
+    mark('vmMs');
 
     stage = 'agent';
     const guest = new Guest({
@@ -95,20 +116,14 @@ export async function createSandbox(context: CreateContext, input: CreateInput):
       explainLoss: () => explainExit(vm.exited),
     });
     undo.defer(() => guest.close(new Error('the sandbox was not made')));
-    try {
-      const hello = await raceSignal(
-        Promise.race([guest.connect(limit.signal), failOnExit(vm.exited)]),
-        limit.signal,
-      );
-      await guest.setIdentity(makeIdentity(id), limit.signal);
-      log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
-    } catch (error) {
-      if (signal.aborted) throw error;
-      // A guest that ends takes its channel with it a moment before its exit is seen.
-      const exitReason = await explainExit(vm.exited);
-      throw new AppError('internal', `${exitReason ?? toError(error).message}\n${await vm.diagnose()}`, {
-        cause: error,
-      });
+    await greetGuest(vm, guest, input, limit.signal);
+    mark('agentMs');
+    const savedDiskBytes = origin.kind === 'saved' ? origin.saved.manifest.diskBytes : options.diskBytes;
+    if (options.diskBytes > savedDiskBytes) {
+      stage = 'grow disk';
+      await vm.resizeDisk(LAYER_DISK, options.diskBytes);
+      await guest.growDisk(limit.signal);
+      mark('growMs');
     }
 
     stage = 'record';
@@ -117,12 +132,36 @@ export async function createSandbox(context: CreateContext, input: CreateInput):
     await context.records.put(id, record);
     signal.throwIfAborted();
     undo.move();
-    const totalMs = Math.round(performance.now() - startedAt);
-    log.info({ totalMs, diskMs: Math.round(diskMs), spawnMs: Math.round(spawnMs) }, 'sandbox created');
-    return new Sandbox({ id, record, paths, profile, vm, guest, log });
+    mark('totalMs');
+    log.info({ ...times, origin: origin.kind }, 'sandbox created');
+    return new Sandbox({ id, record, paths, vm, guest, log });
   } catch (error) {
     if (signal.aborted) throw error;
     throw describeFailure(error, stage);
+  }
+}
+
+/** Index of the writable layer among the disks. */
+const LAYER_DISK = 1;
+
+/** Until the guest is who it shall be, before anyone can reach it. */
+async function greetGuest(vm: Vm, guest: Guest, input: StartInput, signal: AbortSignal): Promise<void> {
+  const { id, origin, log } = input;
+  const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
+  try {
+    const hello = await raceSignal(
+      Promise.race([guest.connect(signal, { needsResync }), failOnExit(vm.exited)]),
+      signal,
+    );
+    await guest.setIdentity(makeIdentity(id), signal);
+    log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
+  } catch (error) {
+    if (input.signal.aborted) throw error;
+    // A guest that ends takes its channel with it a moment before its exit is seen.
+    const exitReason = await explainExit(vm.exited);
+    throw new AppError('internal', `${exitReason ?? toError(error).message}\n${await vm.diagnose()}`, {
+      cause: error,
+    });
   }
 }
 
@@ -142,11 +181,7 @@ function describeFailure(error: unknown, stage: string): AppError {
     return new AppError(
       'exhausted',
       `cannot create the sandbox (stage ${stage}): no space left on the host's disk`,
-      {
-        stage,
-        retryAfterS: 5,
-        cause,
-      },
+      { stage, retryAfterS: 5, cause },
     );
   }
   const code = isAppError(error) ? error.code : 'internal';

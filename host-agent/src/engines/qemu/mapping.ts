@@ -1,0 +1,69 @@
+// Where a VMM process has its guest's memory mapped, and which of its pages differ from the file behind them.
+import { open, readFile } from 'node:fs/promises';
+
+export type Mapping = { readonly startAddress: number; readonly sizeBytes: number };
+export type Range = { readonly offset: number; readonly length: number };
+
+export const PAGE_BYTES = 4096;
+const ENTRY_BYTES = 8;
+/** Bits 63 and 62 of a pagemap entry: present, swapped; bit 61: of a file or shared. In the upper 32-bit half. */
+const PRESENT = 1 << 31;
+const SWAPPED = 1 << 30;
+const FILE_OR_SHARED = 1 << 29;
+/** Unchanged pages between two changed ones that are copied along: one larger read beats two small ones. */
+const MAX_GAP_PAGES = 8;
+
+/** Finds the private mapping of `path` in the text of /proc/<pid>/maps; a deleted file still counts. */
+export function findMapping(maps: string, path: string): Mapping | undefined {
+  for (const line of maps.split('\n')) {
+    const match = /^([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ \d+ +(.*)$/.exec(line);
+    if (match === null) continue;
+    const [, start = '', end = '', name] = match;
+    if (name !== path && name !== `${path} (deleted)`) continue;
+    const startAddress = Number.parseInt(start, 16);
+    return { startAddress, sizeBytes: Number.parseInt(end, 16) - startAddress };
+  }
+  return undefined;
+}
+
+export async function readMapping(pid: number, path: string): Promise<Mapping> {
+  const mapping = findMapping(await readFile(`/proc/${pid}/maps`, 'utf8'), path);
+  if (mapping === undefined) throw new Error(`process ${pid} has no mapping of ${path}`);
+  return mapping;
+}
+
+/** The file behind a mapping, under a name that works even when the file was deleted. */
+export function mappedFile(pid: number, { startAddress, sizeBytes }: Mapping): string {
+  return `/proc/${pid}/map_files/${startAddress.toString(16)}-${(startAddress + sizeBytes).toString(16)}`;
+}
+
+/** Ranges of a private mapping that hold pages of the process's own, from pagemap entries (little-endian). */
+export function changedRanges(pagemap: Buffer): Range[] {
+  const ranges: { offset: number; length: number }[] = [];
+  const pages = Math.floor(pagemap.length / ENTRY_BYTES);
+  for (let page = 0; page < pages; page++) {
+    const high = pagemap.readInt32LE(page * ENTRY_BYTES + 4);
+    if ((high & (PRESENT | SWAPPED)) === 0 || (high & FILE_OR_SHARED) !== 0) continue;
+    const offset = page * PAGE_BYTES;
+    const last = ranges.at(-1);
+    if (last !== undefined && offset - (last.offset + last.length) <= MAX_GAP_PAGES * PAGE_BYTES) {
+      last.length = offset + PAGE_BYTES - last.offset;
+    } else {
+      ranges.push({ offset, length: PAGE_BYTES });
+    }
+  }
+  return ranges;
+}
+
+export async function readChangedRanges(pid: number, mapping: Mapping): Promise<Range[]> {
+  await using pagemap = await open(`/proc/${pid}/pagemap`, 'r');
+  const length = (mapping.sizeBytes / PAGE_BYTES) * ENTRY_BYTES;
+  const position = (mapping.startAddress / PAGE_BYTES) * ENTRY_BYTES;
+  const buffer = Buffer.allocUnsafe(length);
+  for (let have = 0; have < length; ) {
+    const { bytesRead } = await pagemap.read(buffer, have, length - have, position + have);
+    if (bytesRead === 0) throw new Error(`the page map of process ${pid} ends early`);
+    have += bytesRead;
+  }
+  return changedRanges(buffer);
+}

@@ -1,0 +1,66 @@
+// Sparse files: which ranges hold data, and a checksum over those alone.
+import { execFile } from 'node:child_process';
+import { open, stat } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { crc32 } from 'node:zlib';
+
+export type Extent = { readonly offset: number; readonly length: number };
+
+const CHUNK_BYTES = 1 << 20;
+
+/** From the table that `filefrag -v -b1` prints; ranges beyond `sizeBytes` are cut. */
+export function parseExtents(text: string, sizeBytes: number): Extent[] {
+  const extents: { offset: number; length: number }[] = [];
+  for (const line of text.split('\n')) {
+    const match = /^\s*\d+:\s*(\d+)\.\.\s*(\d+):/.exec(line);
+    if (match === null) continue;
+    const offset = Number(match[1]);
+    const end = Math.min(Number(match[2]) + 1, sizeBytes);
+    const last = extents.at(-1);
+    if (last !== undefined && last.offset + last.length === offset) last.length = end - last.offset;
+    else if (end > offset) extents.push({ offset, length: end - offset });
+  }
+  return extents;
+}
+
+/** Ranges of a file that are allocated; the whole file where the file system does not say. */
+export async function readExtents(path: string): Promise<Extent[]> {
+  const { size } = await stat(path);
+  try {
+    // Without -s: what is not written back yet counts as well.
+    const { stdout } = await promisify(execFile)('filefrag', ['-v', '-b1', '--', path], {
+      maxBuffer: 256 * 1024 * 1024,
+    });
+    return parseExtents(stdout, size);
+  } catch {
+    return [{ offset: 0, length: size }];
+  }
+}
+
+/**
+ * CRC-32 over the file's size and its chunks of 1 MiB that are not all zero, each with its offset: equal for equal
+ * content, however the file is allocated.
+ */
+export async function checksumSparse(path: string): Promise<string> {
+  await using file = await open(path, 'r');
+  const { size } = await file.stat();
+  const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+  let sum = crc32(`${size}`);
+  let nextOffset = 0;
+  for (const extent of await readExtents(path)) {
+    const first = Math.max(nextOffset, extent.offset - (extent.offset % CHUNK_BYTES));
+    for (let offset = first; offset < extent.offset + extent.length; offset += CHUNK_BYTES) {
+      const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, offset);
+      const chunk = buffer.subarray(0, bytesRead);
+      if (!isZero(chunk)) sum = crc32(chunk, crc32(`@${offset}`, sum));
+      nextOffset = offset + CHUNK_BYTES;
+    }
+  }
+  return sum.toString(16).padStart(8, '0');
+}
+
+const ZEROS = Buffer.alloc(CHUNK_BYTES);
+
+function isZero(chunk: Buffer): boolean {
+  return chunk.equals(ZEROS.subarray(0, chunk.length));
+}

@@ -1,0 +1,64 @@
+// Several copies of one saved guest at once: all of them or none.
+import type { Logger } from 'pino';
+import { AppError } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
+import { Semaphore } from '../lib/serial-queue.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { SavedGuest } from './saved/saved-guest.ts';
+import { type StartContext, startSandbox } from './start.ts';
+
+export type ForkInput = {
+  readonly snapshotId: string;
+  readonly saved: SavedGuest;
+  readonly count: number;
+  /** Copies being started at the same time; more would only make each slower. */
+  readonly parallel: number;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+};
+
+/** The first failure cancels the others, and nothing is left of any. */
+export async function forkGuest(context: StartContext, input: ForkInput): Promise<Sandbox[]> {
+  const { saved, snapshotId, count, log } = input;
+  const { manifest } = saved;
+  const failed = new AbortController();
+  const signal = AbortSignal.any([input.signal, failed.signal]);
+  const slots = new Semaphore(input.parallel);
+  const options = {
+    profile: manifest.profile.name,
+    vcpus: manifest.vcpus,
+    memoryMib: manifest.memoryMib,
+    diskBytes: manifest.diskBytes,
+    timeoutS: manifest.timeoutS,
+    bootArgs: '',
+  };
+  let firstFailure: unknown;
+  const startOne = async (): Promise<Sandbox> => {
+    const id = newId('sbx');
+    try {
+      return await slots.run(
+        () =>
+          startSandbox(context, {
+            id,
+            options,
+            profile: manifest.profile,
+            origin: { kind: 'saved', saved },
+            sourceSnapshotId: snapshotId,
+            log: log.child({ sandbox: id }),
+            signal,
+          }),
+        signal,
+      );
+    } catch (error) {
+      firstFailure ??= error;
+      failed.abort(new AppError('cancelled', 'another copy could not be started'));
+      throw error;
+    }
+  };
+  const results = await saved.use(() => Promise.allSettled(Array.from({ length: count }, startOne)));
+  const started = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  if (started.length === count) return started;
+  await Promise.all(started.map((sandbox) => sandbox.remove(context)));
+  input.signal.throwIfAborted();
+  throw firstFailure;
+}

@@ -1,0 +1,62 @@
+// Saving a running guest into a directory: memory, device state and writable layer of one moment, and the manifest.
+import { mkdir, open } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { copySparse } from '@sandboxd/rootfs-builder';
+import type { Vm } from '../../engines/engine.ts';
+import type { Guest } from '../../guest/guest.ts';
+import { DISK_FILE, describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './manifest.ts';
+import { SavedGuest } from './saved-guest.ts';
+
+export type SaveInput = {
+  /** New directory, on the file system of the layer. */
+  readonly dir: string;
+  readonly vm: Vm;
+  readonly guest: Guest;
+  readonly layerPath: string;
+  readonly manifest: Omit<SavedManifest, 'formatVersion' | 'createdAt' | 'needsResync' | 'files'>;
+  /** The guest is not needed any more and stays paused. */
+  readonly staysPaused?: boolean;
+  readonly signal?: AbortSignal;
+};
+
+export type SaveTimes = { readonly pausedMs: number; readonly totalMs: number };
+
+/** Nothing is removed on failure: the caller owns the directory. */
+export async function saveGuest(input: SaveInput): Promise<{ readonly saved: SavedGuest } & SaveTimes> {
+  const { dir, vm, guest } = input;
+  const startedAt = performance.now();
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const isQuiet = await guest.hold();
+  const written = await vm
+    .save({
+      dir,
+      whilePaused: () => copySparse(input.layerPath, join(dir, DISK_FILE)),
+      ...(input.staysPaused && { staysPaused: true }),
+    })
+    .finally(() => guest.release());
+  input.signal?.throwIfAborted();
+  const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE];
+  await Promise.all(names.map((name) => flush(join(dir, name))));
+  const [memory, state, disk] = await Promise.all(names.map((name) => describeFile(dir, name)));
+  if (!memory || !state || !disk) throw new Error('three files were described');
+  input.signal?.throwIfAborted();
+  const manifest: SavedManifest = {
+    ...input.manifest,
+    formatVersion: SAVED_FORMAT,
+    createdAt: new Date().toISOString(),
+    needsResync: !isQuiet,
+    files: { memory, state, disk },
+  };
+  await writeManifest(dir, manifest);
+  await flush(dir);
+  return {
+    saved: new SavedGuest(dir, manifest, true),
+    pausedMs: written.pausedMs,
+    totalMs: performance.now() - startedAt,
+  };
+}
+
+async function flush(path: string): Promise<void> {
+  await using file = await open(path, 'r');
+  await file.sync();
+}

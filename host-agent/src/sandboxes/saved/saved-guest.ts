@@ -1,0 +1,89 @@
+// A saved guest on disk: restored any number of times, removed when nobody uses it any more.
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { SavedVm } from '../../engines/engine.ts';
+import { AppError } from '../../lib/errors.ts';
+import { readManifest, type SavedManifest, verifyFiles } from './manifest.ts';
+
+export class SavedGuest {
+  readonly dir: string;
+  readonly manifest: SavedManifest;
+  #users = 0;
+  #isVerified: boolean;
+  #removal: Promise<void> | undefined;
+  #onUnused: () => void = () => undefined;
+
+  /** `isVerified`: this process wrote the files itself. */
+  constructor(dir: string, manifest: SavedManifest, isVerified: boolean) {
+    this.dir = dir;
+    this.manifest = manifest;
+    this.#isVerified = isVerified;
+  }
+
+  static async open(dir: string): Promise<SavedGuest> {
+    return new SavedGuest(dir, await readManifest(dir), false);
+  }
+
+  get vm(): SavedVm {
+    const { memory, state } = this.manifest.files;
+    return { memoryPath: join(this.dir, memory.name), statePath: join(this.dir, state.name) };
+  }
+
+  get diskPath(): string {
+    return join(this.dir, this.manifest.files.disk.name);
+  }
+
+  /** Why this engine cannot restore it, or undefined when it can. */
+  incompatibility(compatibility: Readonly<Record<string, string>>): string | undefined {
+    const wanted = this.manifest.compatibility;
+    const names = new Set([...Object.keys(wanted), ...Object.keys(compatibility)]);
+    const different = [...names].filter((name) => wanted[name] !== compatibility[name]);
+    if (different.length === 0) return undefined;
+    return different
+      .map((name) => `${name} was ${wanted[name] ?? 'absent'}, is ${compatibility[name] ?? 'absent'}`)
+      .join('; ');
+  }
+
+  /**
+   * Runs `task` while the files are sure to stay. AppError not_found once it is being removed, internal when it is
+   * damaged; the files are read whole at the first use.
+   */
+  async use<T>(task: () => Promise<T>): Promise<T> {
+    if (this.#removal !== undefined)
+      throw new AppError('not_found', 'the snapshot does not exist; it was deleted');
+    this.#users += 1;
+    try {
+      await verifyFiles(this.dir, this.manifest, !this.#isVerified);
+      this.#isVerified = true;
+      return await task();
+    } finally {
+      this.#users -= 1;
+      if (this.#users === 0) this.#onUnused();
+    }
+  }
+
+  /** Removes the files once nobody uses them. Guests that run from them go on: their mappings keep the memory file. */
+  remove(): Promise<void> {
+    this.#removal ??= this.#remove();
+    return this.#removal;
+  }
+
+  async #remove(): Promise<void> {
+    if (this.#users > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onUnused = resolve;
+      });
+    }
+    await removeSaved(this.dir);
+  }
+}
+
+/** Removes a directory of saved files; one that is half removed after a crash does not look complete. */
+export async function removeSaved(dir: string): Promise<void> {
+  await rm(join(dir, 'manifest.json'), { force: true });
+  await rm(dir, { recursive: true, force: true });
+}
+
+export async function publishSaved(temporary: string, dir: string): Promise<void> {
+  await rename(temporary, dir);
+}

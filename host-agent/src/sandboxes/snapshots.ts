@@ -1,0 +1,151 @@
+// The snapshots that users made: taken, listed, opened for forks, deleted.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import type { Engine } from '../engines/engine.ts';
+import { AppError, toError } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
+import type { Table } from '../store/store.ts';
+import type { Sandbox } from './sandbox.ts';
+import { snapshotsRoot, sweepSaved, unfinished } from './saved/layout.ts';
+import { saveGuest } from './saved/save.ts';
+import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
+import type { SnapshotInfo } from './types.ts';
+
+export type SnapshotRecord = {
+  readonly createdAtMs: number;
+  readonly sourceId: string;
+  /** False until every file is on disk. */
+  readonly isComplete: boolean;
+};
+
+export type SnapshotsOptions = {
+  readonly dataDir: string;
+  readonly engine: Engine;
+  readonly kernelDigest: string;
+  readonly records: Table<SnapshotRecord>;
+  readonly log: Logger;
+};
+
+type Entry = { readonly record: SnapshotRecord; readonly saved: SavedGuest };
+
+export class Snapshots {
+  readonly #options: SnapshotsOptions;
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(options: SnapshotsOptions) {
+    this.#options = options;
+  }
+
+  /** Reads what is there; removes what a crash left half made or half removed. */
+  async start(): Promise<void> {
+    const { dataDir, records, log } = this.#options;
+    const all = new Map(records.all().map(({ id, record }) => [id, record]));
+    const kept = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
+    for (const [id, record] of all) {
+      try {
+        if (!kept.includes(id))
+          throw new AppError('internal', 'it was never completed, or its files are gone');
+        this.#entries.set(id, { record, saved: await SavedGuest.open(this.#dir(id)) });
+      } catch (error) {
+        log.warn({ snapshot: id, reason: toError(error).message }, 'removed a snapshot that cannot be used');
+        await removeSaved(this.#dir(id));
+        await records.remove(id);
+      }
+    }
+  }
+
+  /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
+  async create(sandbox: Sandbox, signal: AbortSignal): Promise<SnapshotInfo> {
+    const { dataDir, engine, kernelDigest, records, log } = this.#options;
+    const id = newId('snap');
+    const { options, profile } = sandbox.record;
+    const root = snapshotsRoot(dataDir);
+    const temporary = unfinished(root, id);
+    const record = { createdAtMs: Date.now(), sourceId: sandbox.id, isComplete: false };
+    await using undo = new AsyncDisposableStack();
+    undo.defer(() => records.remove(id));
+    await records.put(id, record);
+    undo.defer(() => removeSaved(temporary));
+    await mkdir(root, { recursive: true, mode: 0o700 });
+    signal.throwIfAborted();
+    const { saved, pausedMs, totalMs } = await saveGuest({
+      dir: temporary,
+      vm: sandbox.vm,
+      guest: sandbox.guest,
+      layerPath: sandbox.paths.layerPath,
+      manifest: {
+        compatibility: engine.compatibility(),
+        kernelDigest,
+        profile,
+        vcpus: options.vcpus,
+        memoryMib: options.memoryMib,
+        diskBytes: options.diskBytes,
+        timeoutS: options.timeoutS,
+      },
+      signal,
+    });
+    sandbox.assertAlive();
+    undo.defer(() => removeSaved(this.#dir(id)));
+    await publishSaved(temporary, this.#dir(id));
+    const complete = { ...record, isComplete: true };
+    await records.put(id, complete);
+    signal.throwIfAborted();
+    undo.move();
+    this.#entries.set(id, { record: complete, saved: new SavedGuest(this.#dir(id), saved.manifest, true) });
+    log.info(
+      { snapshot: id, sandbox: sandbox.id, pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) },
+      'snapshot taken',
+    );
+    return this.get(id);
+  }
+
+  /** Oldest first. */
+  list(): SnapshotInfo[] {
+    return [...this.#entries.keys()]
+      .map((id) => this.get(id))
+      .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
+  }
+
+  /** AppError not_found. */
+  get(id: string): SnapshotInfo {
+    const { record, saved } = this.#find(id);
+    return {
+      id,
+      createdAt: new Date(record.createdAtMs),
+      sourceId: record.sourceId,
+      dir: saved.dir,
+      memoryPath: saved.vm.memoryPath,
+      rootfsPath: saved.diskPath,
+      statePath: saved.vm.statePath,
+      memoryMib: saved.manifest.memoryMib,
+      vcpus: saved.manifest.vcpus,
+    };
+  }
+
+  /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
+  open(id: string): SavedGuest {
+    const { saved } = this.#find(id);
+    const why = saved.incompatibility(this.#options.engine.compatibility());
+    if (why === undefined) return saved;
+    throw new AppError('conflict', `snapshot ${id} does not fit the engine any more: ${why}; take a new one`);
+  }
+
+  /** Resolves when nothing of it is left; waits for forks that are just starting from it. AppError not_found. */
+  async delete(id: string): Promise<void> {
+    const { saved } = this.#find(id);
+    await saved.remove();
+    await this.#options.records.remove(id);
+    if (this.#entries.delete(id)) this.#options.log.info({ snapshot: id }, 'snapshot deleted');
+  }
+
+  #find(id: string): Entry {
+    const entry = this.#entries.get(id);
+    if (entry !== undefined) return entry;
+    throw new AppError('not_found', `snapshot ${id} does not exist`);
+  }
+
+  #dir(id: string): string {
+    return join(snapshotsRoot(this.#options.dataDir), id);
+  }
+}

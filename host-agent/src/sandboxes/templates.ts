@@ -1,0 +1,217 @@
+// Booted, idle guests that creates are copies of, made on demand and kept within a disk budget.
+import { mkdir, readdir, stat, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { AppError, toError } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
+import { raceSignal } from '../lib/wait.ts';
+import { makeIdentity } from './identity.ts';
+import type { SandboxProfile } from './record.ts';
+import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
+import { saveGuest } from './saved/save.ts';
+import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
+import { type StartContext, startSandbox } from './start.ts';
+import { templateKey } from './template-key.ts';
+import type { ResolvedSandboxOptions } from './types.ts';
+
+export type TemplatesOptions = {
+  readonly context: StartContext;
+  /** Disk that all templates together may take; least recently used ones go first. 0 turns templates off. */
+  readonly budgetBytes: number;
+  /** Layer size of templates; smaller requests get templates of their own size. */
+  readonly diskBytes: number;
+  readonly log: Logger;
+};
+
+/** Rounds of using a new guest before it is saved: what runs once is compiled, opened and cached in every copy. */
+const WARM_ROUNDS = 2;
+const WARM_TIMEOUT_MS = 60_000;
+/** A template that could not be made is not tried again for this long. */
+const RETRY_MS = 60_000;
+
+export class Templates {
+  readonly #options: TemplatesOptions;
+  readonly #ready = new Map<string, SavedGuest>();
+  readonly #making = new Map<string, Promise<SavedGuest>>();
+  readonly #failedAt = new Map<string, number>();
+  readonly #stopping = new AbortController();
+
+  constructor(options: TemplatesOptions) {
+    this.#options = options;
+  }
+
+  /** Opens the templates that still fit this daemon's engine and kernel, and removes the others. */
+  async start(): Promise<void> {
+    const { context, log } = this.#options;
+    const root = templatesRoot(context.directories.dataDir);
+    for (const key of await sweepSaved(root, () => true)) {
+      try {
+        const saved = await SavedGuest.open(join(root, key));
+        const why = saved.incompatibility(context.engine.compatibility());
+        if (why !== undefined) throw new Error(why);
+        if (saved.manifest.kernelDigest !== context.kernel.digest)
+          throw new Error('it was made with another kernel');
+        this.#ready.set(key, saved);
+      } catch (error) {
+        log.info({ template: key, reason: toError(error).message }, 'removed a template');
+        await removeSaved(join(root, key));
+      }
+    }
+    await this.#evict();
+  }
+
+  /** Cancels what is being made. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
+    await Promise.allSettled(this.#making.values());
+  }
+
+  /**
+   * The template for a create, made first if there is none yet; callers that want the same one wait for it together.
+   * Undefined when such a create has to boot: templates are off, it has boot arguments, or none could be made.
+   */
+  async obtain(
+    options: ResolvedSandboxOptions,
+    profile: SandboxProfile,
+    signal: AbortSignal,
+  ): Promise<SavedGuest | undefined> {
+    if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
+    const { context } = this.#options;
+    const diskBytes = Math.min(options.diskBytes, this.#options.diskBytes);
+    const compatibility = context.engine.compatibility();
+    const key = templateKey({
+      compatibility,
+      kernelDigest: context.kernel.digest,
+      profile,
+      options,
+      diskBytes,
+    });
+    const ready = this.#ready.get(key);
+    if (ready !== undefined) {
+      await this.#touch(ready);
+      return ready;
+    }
+    if (performance.now() - (this.#failedAt.get(key) ?? Number.NEGATIVE_INFINITY) < RETRY_MS)
+      return undefined;
+    let making = this.#making.get(key);
+    if (making === undefined) {
+      making = this.#make(key, { ...options, diskBytes, timeoutS: 0 }, profile).finally(() =>
+        this.#making.delete(key),
+      );
+      this.#making.set(key, making);
+    }
+    try {
+      return await raceSignal(making, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      this.#options.log.warn(
+        { template: key, err: toError(error) },
+        'cannot make a template; booting instead',
+      );
+      this.#failedAt.set(key, performance.now());
+      return undefined;
+    }
+  }
+
+  /** Forgets a template that turned out to be unusable, so that the next create makes it anew. */
+  async discard(saved: SavedGuest): Promise<void> {
+    for (const [key, ready] of this.#ready) if (ready === saved) this.#ready.delete(key);
+    await saved.remove();
+  }
+
+  async #make(key: string, options: ResolvedSandboxOptions, profile: SandboxProfile): Promise<SavedGuest> {
+    const { context, log } = this.#options;
+    const { signal } = this.#stopping;
+    const startedAt = performance.now();
+    const root = templatesRoot(context.directories.dataDir);
+    const temporary = unfinished(root, key);
+    await removeSaved(temporary);
+    await mkdir(temporary, { recursive: true, mode: 0o700 });
+    await using undo = new AsyncDisposableStack();
+    undo.defer(() => removeSaved(temporary));
+    const id = newId('sbx');
+    const sandbox = await startSandbox(context, {
+      id,
+      options,
+      profile,
+      origin: { kind: 'boot', memoryPath: join(temporary, 'memory') },
+      log: log.child({ template: key, sandbox: id }),
+      signal,
+    });
+    undo.defer(() => sandbox.remove(context));
+    await warm(sandbox, signal);
+    const { pausedMs } = await saveGuest({
+      dir: temporary,
+      vm: sandbox.vm,
+      guest: sandbox.guest,
+      layerPath: sandbox.paths.layerPath,
+      manifest: {
+        compatibility: context.engine.compatibility(),
+        kernelDigest: context.kernel.digest,
+        profile,
+        vcpus: options.vcpus,
+        memoryMib: options.memoryMib,
+        diskBytes: options.diskBytes,
+        timeoutS: 0,
+      },
+      staysPaused: true,
+      signal,
+    });
+    // Its memory file must have no writer any more before anything is restored from it.
+    await sandbox.remove(context);
+    await publishSaved(temporary, join(root, key));
+    const saved = new SavedGuest(join(root, key), (await SavedGuest.open(join(root, key))).manifest, true);
+    this.#ready.set(key, saved);
+    this.#failedAt.delete(key);
+    const totalMs = Math.round(performance.now() - startedAt);
+    log.info(
+      { template: key, profile: profile.name, totalMs, pausedMs: Math.round(pausedMs) },
+      'template made',
+    );
+    await this.#evict(saved);
+    return saved;
+  }
+
+  async #touch(saved: SavedGuest): Promise<void> {
+    const now = new Date();
+    await utimes(saved.dir, now, now).catch(() => undefined);
+  }
+
+  /** Removes the least recently used templates until all fit the budget; `spare` stays. */
+  async #evict(spare?: SavedGuest): Promise<void> {
+    const entries = await Promise.all(
+      [...this.#ready].map(async ([key, saved]) => {
+        const [sizeBytes, usedAtMs] = await Promise.all([
+          allocatedBytes(saved.dir),
+          stat(saved.dir).then(({ mtimeMs }) => mtimeMs),
+        ]);
+        return { key, saved, sizeBytes, usedAtMs };
+      }),
+    );
+    entries.sort((a, b) => a.usedAtMs - b.usedAtMs);
+    let total = entries.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+    for (const { key, saved, sizeBytes } of entries) {
+      if (total <= this.#options.budgetBytes) return;
+      if (saved === spare) continue;
+      total -= sizeBytes;
+      this.#ready.delete(key);
+      await saved.remove();
+      this.#options.log.info({ template: key, sizeBytes }, 'removed the least recently used template');
+    }
+  }
+}
+
+/** Uses a guest as its copies will be used, over connections of their own. */
+async function warm(sandbox: Awaited<ReturnType<typeof startSandbox>>, signal: AbortSignal): Promise<void> {
+  for (let round = 0; round < WARM_ROUNDS; round++) {
+    await sandbox.guest.reconnect(`warm-${round}`, signal);
+    await sandbox.guest.setIdentity(makeIdentity(sandbox.id), signal);
+    await sandbox.guest.warm(WARM_TIMEOUT_MS);
+  }
+}
+
+async function allocatedBytes(dir: string): Promise<number> {
+  const names = await readdir(dir).catch(() => []);
+  const sizes = await Promise.all(names.map(async (name) => (await stat(join(dir, name))).blocks * 512));
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
