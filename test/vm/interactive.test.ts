@@ -1,7 +1,9 @@
 // Interactive exec on a real guest, over a raw connection and over a WebSocket: bytes, terminals, and bad ends.
+import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/proto';
+import { promisify } from 'node:util';
+import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { type ExecFields, RawExec, REPLY, WebSocketExec } from '../support/interactive.ts';
@@ -42,6 +44,21 @@ t.test('the reply is exact, and bytes in the packet of the request arrive', asyn
   t.equal(exec.head, REPLY);
   t.equal(exec.text, 'one two\n');
   t.equal(result.exit_code, 0);
+});
+
+t.test('curl runs a command', async (t) => {
+  const { stdout } = await promisify(execFile)(
+    'curl',
+    ['-sSN', `${url}/sandboxes/${id}/exec`, '-d', '{"cmd": ["sh", "-c", "echo out; echo err >&2; exit 9"]}'],
+    { encoding: 'buffer' },
+  );
+  const frames = new ExecFrameDecoder().push(stdout);
+  const text = (type: number): string =>
+    Buffer.concat(frames.filter((frame) => frame.type === type).map(({ payload }) => payload)).toString();
+  t.equal(text(EXEC_FRAME.stdout), 'out\n');
+  t.equal(text(EXEC_FRAME.stderr), 'err\n');
+  t.match(JSON.parse(text(EXEC_FRAME.exit)), { exit_code: 9 });
+  t.equal(frames.at(-1)?.type, EXEC_FRAME.exit);
 });
 
 both('bytes go there and back unchanged', async (t, open) => {
