@@ -47,11 +47,13 @@ export async function benchTransports(daemon: Daemon, id: string, rounds: number
     'raw connection': () => interactive(() => new RawExec(daemon.url, id, fields)),
     WebSocket: () => interactive(() => new WebSocketExec(daemon.url, id, fields)),
   };
-  const times: Record<string, Times[]> = {};
+  const times: Record<string, Times[]> = Object.fromEntries(
+    Object.keys(transports).map((name) => [name, []]),
+  );
   for (let round = 0; round < rounds + 5; round++) {
     for (const [name, run] of Object.entries(transports)) {
       const time = await run();
-      if (round >= 5) (times[name] ??= []).push(time);
+      if (round >= 5) times[name]?.push(time);
     }
   }
   const startedAt = performance.now();
