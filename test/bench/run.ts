@@ -13,6 +13,7 @@ import { RawChannel } from './raw-channel.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
 import { markdownTable, plainTable, type Section } from './stats.ts';
 import { benchThroughput } from './throughput.ts';
+import { benchTransports } from './transports.ts';
 
 const OUTPUT = resolve(import.meta.dirname, '../../docs/benchmarks.md');
 const isQuick = process.argv.includes('--quick');
@@ -36,6 +37,7 @@ try {
   );
   const { id } = await daemon.api.create();
   await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 200));
+  await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 50));
   {
     await using raw = await RawChannel.open();
     await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 5));

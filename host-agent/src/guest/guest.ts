@@ -131,7 +131,7 @@ export class Guest {
     this.#channel = undefined;
   }
 
-  /** AppError guest_unreachable; the command's own failures are its exit event. */
+  /** AppError guest_unreachable, or exhausted; the command's own failures are its exit event. */
   exec(spec: ExecSpec, events: ExecEvents): ExecSession {
     const channel = this.#usable();
     try {
@@ -141,6 +141,9 @@ export class Guest {
         throw new AppError('invalid_argument', `cmd and env are too long: ${error.message}`, {
           cause: error,
         });
+      }
+      if (error instanceof AgentError && error.code === 'busy') {
+        throw new AppError('exhausted', `${error.message}; try again when some have ended`, { cause: error });
       }
       throw this.#unreachable(toError(error));
     }

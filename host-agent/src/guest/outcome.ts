@@ -12,6 +12,7 @@ export function toExecOutcome(result: ExecResult): ExecOutcome {
     ...(result.timedOut && { timedOut: true }),
     ...(result.oomKilled && { oomKilled: true }),
     ...(result.error !== '' && { error: result.error.slice(0, MAX_TEXT) }),
+    ...(result.agentUs > 0 && { agentUs: count(result.agentUs) }),
     ...(result.usage && { usage: toUsage(result.usage as WireUsage) }),
   };
 }

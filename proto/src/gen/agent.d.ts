@@ -1431,6 +1431,9 @@ export namespace sandboxd {
                 /** ExecResult usage. */
                 usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
 
+                /** ExecResult agentUs. */
+                agentUs: number;
+
                 /**
                  * Creates a new ExecResult instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1483,6 +1486,9 @@ export namespace sandboxd {
 
                     /** ExecResult usage */
                     usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
+
+                    /** ExecResult agentUs */
+                    agentUs?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

@@ -3437,6 +3437,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {boolean|null} [oomKilled] ExecResult oomKilled
                  * @property {string|null} [error] ExecResult error
                  * @property {sandboxd.agent.v1.ResourceUsage.$Properties|null} [usage] ExecResult usage
+                 * @property {number|null} [agentUs] ExecResult agentUs
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -3525,6 +3526,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 ExecResult.prototype.usage = null;
 
                 /**
+                 * ExecResult agentUs.
+                 * @member {number} agentUs
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.agentUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
                  * Creates a new ExecResult instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.ExecResult
@@ -3570,6 +3579,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 6, wireType 2 =*/50).string(message.error);
                     if (message.usage != null && $Object.hasOwnProperty.call(message, "usage"))
                         $root.sandboxd.agent.v1.ResourceUsage.encode(message.usage, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.agentUs != null && $Object.hasOwnProperty.call(message, "agentUs") && (typeof message.agentUs === "object" ? message.agentUs.low || message.agentUs.high : message.agentUs !== 0))
+                        writer.uint32(/* id 8, wireType 0 =*/64).uint64(message.agentUs);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -3672,6 +3683,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                 if (wireType !== 2)
                                     break;
                                 message.usage = $root.sandboxd.agent.v1.ResourceUsage.decode(reader, reader.size(), $undefined, _depth + 1, message.usage);
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.agentUs = value;
+                                else
+                                    delete message.agentUs;
                                 continue;
                             }
                         }
