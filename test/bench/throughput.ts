@@ -24,7 +24,12 @@ const zeros = (sizeMib: number): string[] => [
 ];
 
 /** MiB/s of one command's output, counted as a client gets it. */
-async function stdoutRate(daemon: Daemon, id: string, sizeMib: number, cmd: string[]): Promise<number> {
+export async function stdoutRate(
+  daemon: Daemon,
+  id: string,
+  sizeMib: number,
+  cmd: string[] = zeros(sizeMib),
+): Promise<number> {
   const startedAt = performance.now();
   const response = await daemon.api.fetch(`/sandboxes/${id}/exec`, {
     method: 'POST',

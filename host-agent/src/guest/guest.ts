@@ -9,6 +9,8 @@ import {
   type RequestInput,
   type Result,
   type StatsResult,
+  type Stream,
+  type StreamHandlers,
   toAgentErrorCode,
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
@@ -16,6 +18,7 @@ import { AppError, toError } from '../lib/errors.ts';
 import { deadline } from '../lib/wait.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
+import { GuestService } from './service.ts';
 
 /** Where connections come from; the engine's VM is one. */
 export interface ChannelSource {
@@ -55,6 +58,11 @@ export class Guest {
   #lastCause: Error = new Error('not connected yet');
   #isClosed = false;
   #reconnecting: Promise<void> | undefined;
+  readonly #onConnect = new Set<() => void>();
+  readonly service = new GuestService({
+    call: (request, signal) => this.#call(request, signal),
+    open: (request, handlers) => this.#open(request, handlers),
+  });
 
   constructor(options: GuestOptions) {
     this.#options = options;
@@ -78,7 +86,14 @@ export class Guest {
     });
     const { hello } = connection;
     this.#channel = connection.channel;
+    for (const listener of this.#onConnect) listener();
     return hello;
+  }
+
+  /** Calls `listener` after each new connection until the returned function is called. */
+  watchConnections(listener: () => void): () => void {
+    this.#onConnect.add(listener);
+    return () => this.#onConnect.delete(listener);
   }
 
   /** Gives up the connection and makes another, as the host of another life of this guest's memory. */
@@ -169,6 +184,16 @@ export class Guest {
     const startedAt = performance.now();
     await this.#usable().ping(payload);
     return performance.now() - startedAt;
+  }
+
+  /** A call with byte flows. AppError guest_unreachable. */
+  #open(request: RequestInput, handlers: StreamHandlers): Stream {
+    const channel = this.#usable();
+    try {
+      return channel.open(request, handlers);
+    } catch (error) {
+      throw this.#unreachable(toError(error));
+    }
   }
 
   /** A call without byte flows. Rejects with AgentError, or AppError guest_unreachable. */

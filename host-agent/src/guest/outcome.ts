@@ -34,6 +34,7 @@ function toUsage(usage: WireUsage): ResourceUsage {
   };
 }
 
-function count(value: number): number {
+/** A number of a guest as a count. */
+export function count(value: number): number {
   return Number.isFinite(value) ? Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER) : 0;
 }

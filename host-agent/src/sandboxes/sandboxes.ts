@@ -1,5 +1,6 @@
 // The face of this room: everything a caller can do with sandboxes.
 import type { ExecEvents, ExecSession, ExecSpec } from '../guest/exec-types.ts';
+import type { SandboxService } from './service.ts';
 import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 
 /** An exec as a client asks for it; the sandbox's environment is joined with `env`. */
@@ -22,6 +23,8 @@ export interface Sandboxes {
    * the command itself are its exit event.
    */
   exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession;
+  /** Its supervised service. AppError not_found, internal naming the cause when its VM died. */
+  service(id: string): SandboxService;
 
   /**
    * Saves a running sandbox, which goes on. Cancelled by `signal`, with everything undone. AppError not_found, exhausted,
