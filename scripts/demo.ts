@@ -65,7 +65,9 @@ try {
   );
   const forks = (sandboxes as { id: string }[]).map((sandbox) => sandbox.id);
   for (const fork of forks) await exec(baseUrl, fork, ['sh', '-c', 'echo "$(hostname): $(cat /root/state)"']);
-  const second = await timed('another create: a copy of the template', () => call(baseUrl, 'POST', '/sandboxes', {}));
+  const second = await timed('another create: a copy of the template', () =>
+    call(baseUrl, 'POST', '/sandboxes', {}),
+  );
   await timed(`delete ${forks.length + 2} sandboxes and the snapshot`, async () => {
     for (const each of [id, String(second.id), ...forks]) await call(baseUrl, 'DELETE', `/sandboxes/${each}`);
     await call(baseUrl, 'DELETE', `/snapshots/${snapshot.id}`);

@@ -8,6 +8,9 @@ import {
   type Identity,
   type Request,
   type ResultInput,
+  type ServiceConfigure,
+  type ServiceControl,
+  type ServiceOutput,
   type Stream,
 } from '@sandboxd/proto';
 import { type ExecContext, startExec } from './exec/session.ts';
@@ -19,8 +22,13 @@ import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity } from './machine/identity.ts';
 import { powerOff } from './machine/power.ts';
 import { readStats } from './machine/stats.ts';
+import { configureService, controlService, streamOutput } from './service/calls.ts';
+import type { Supervisor } from './service/supervisor.ts';
 
-export type CallContext = ExecContext & { readonly streamCount: () => number };
+export type CallContext = ExecContext & {
+  readonly service: Supervisor;
+  readonly streamCount: () => number;
+};
 
 /** Serves one request; its stream always gets a result. */
 export function serveRequest(context: CallContext, stream: Stream, request: Request): void {
@@ -45,6 +53,12 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     stream.finish({ growDisk: { sizeBytes: growDisk() } });
   } else if (request.powerOff) {
     powerOff(() => stream.finish({ powerOff: {} })).catch((error) => logError('power off', error));
+  } else if (request.serviceConfigure) {
+    configureService(context.service, stream, request.serviceConfigure as ServiceConfigure);
+  } else if (request.serviceControl) {
+    controlService(context.service, stream, request.serviceControl as ServiceControl);
+  } else if (request.serviceOutput) {
+    streamOutput(context.service, stream, request.serviceOutput as ServiceOutput);
   } else if (request.filePush) {
     startPush(stream, request.filePush as FilePush);
   } else if (request.filePull) {

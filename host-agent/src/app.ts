@@ -10,6 +10,7 @@ import { createHttpApp, HttpServer } from './http/index.ts';
 import { Profiles } from './images/profiles.ts';
 import { AppError, toError } from './lib/errors.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
+import { LogStore } from './logs/index.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
 import type { SnapshotRecord } from './sandboxes/snapshots.ts';
@@ -28,6 +29,7 @@ export interface App {
 export function createApp(config: Config, log: Logger): App {
   const resources = new AsyncDisposableStack();
   const starting = new AbortController();
+  const draining = new AbortController();
   let hurry: AbortSignal | undefined;
 
   const open = async (): Promise<ListenAddress> => {
@@ -43,6 +45,9 @@ export function createApp(config: Config, log: Logger): App {
     });
     const selected = await chooseEngine(config, kernel, log, starting.signal);
     const profiles = new Profiles(config.dataDir);
+    const logs =
+      config.sandboxLogs && new LogStore({ ...config.sandboxLogs, dir: join(config.dataDir, 'logs'), log });
+    resources.defer(() => logs?.stop());
     const sandboxes = new SandboxManager({
       engine: selected.engine,
       kernel,
@@ -52,6 +57,7 @@ export function createApp(config: Config, log: Logger): App {
       profiles,
       defaults: config.defaults,
       limits: config.limits,
+      logs,
       snapshotRecords: store.table<SnapshotRecord>('snapshots'),
       templateBudgetBytes: config.templateBudgetBytes,
       maxConcurrentStarts: MAX_CONCURRENT_STARTS,
@@ -62,6 +68,8 @@ export function createApp(config: Config, log: Logger): App {
     const app = createHttpApp({
       log,
       sandboxes,
+      logs,
+      stopping: draining.signal,
       limits: config.limits,
       listProfiles: async () =>
         (await profiles.list()).map((profile) => ({
@@ -79,7 +87,10 @@ export function createApp(config: Config, log: Logger): App {
     resources.defer(() => server.close());
     resources.defer(() => sandboxes.stop());
     const address = await server.listen(config.listen);
-    resources.defer(() => server.drain(config.drainTimeoutMs, hurry));
+    resources.defer(() => {
+      draining.abort();
+      return server.drain(config.drainTimeoutMs, hurry);
+    });
     return address;
   };
 

@@ -7,11 +7,13 @@ import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daem
 import { benchBoot } from './boot.ts';
 import { benchExec } from './exec.ts';
 import { benchFiles } from './files.ts';
+import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
 import { RawChannel } from './raw-channel.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
 import { markdownTable, plainTable, type Section } from './stats.ts';
 import { benchThroughput } from './throughput.ts';
+import { benchTransports } from './transports.ts';
 
 const OUTPUT = resolve(import.meta.dirname, '../../docs/benchmarks.md');
 const isQuick = process.argv.includes('--quick');
@@ -35,11 +37,13 @@ try {
   );
   const { id } = await daemon.api.create();
   await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 200));
+  await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 50));
   {
     await using raw = await RawChannel.open();
     await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 5));
     await measure('files', () => benchFiles(daemon, id, raw, isQuick ? 1 : 5));
   }
+  await measure('logs', () => benchLogs(daemon, id, isQuick ? 3 : 9));
   await measure('memory', () => benchMemory(daemon, id));
   await daemon.api.delete(id);
 } finally {

@@ -5,6 +5,7 @@ import type { ByteSource, PulledFile, PushResult } from '../../host-agent/src/gu
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { ExecRequest, Sandboxes } from '../../host-agent/src/sandboxes/sandboxes.ts';
+import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
   CreateSandboxOptions,
   SandboxInfo,
@@ -129,6 +130,14 @@ export class FakeSandboxes implements Sandboxes {
     this.get(id);
     await this.onDelete(id);
     this.#infos.delete(id);
+  }
+
+  /** What `service` gives; each test brings the calls that it needs. */
+  serviceCalls: Partial<SandboxService> = {};
+
+  service(id: string): SandboxService {
+    this.get(id);
+    return this.serviceCalls as SandboxService;
   }
 
   readonly snapshots = new Map<string, SnapshotInfo>();

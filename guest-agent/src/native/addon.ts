@@ -39,6 +39,16 @@ export interface Addon {
   read(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   write(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   writeGathered(fd: number, chunks: readonly Uint8Array[]): number;
+  stagePiped(
+    staging: number,
+    pipe: number,
+    length: number,
+    frameBytes: number,
+    header: Uint8Array,
+    lastHeader: Uint8Array,
+    trailer: Uint8Array,
+  ): number;
+  flushStaged(staging: number, fd: number): boolean;
   pipe(ours: 0 | 1, sizeBytes: number): [number, number];
   available(fd: number): number;
   socketPair(): [number, number];
@@ -89,6 +99,7 @@ export interface Addon {
   setClock(unixTimeUs: number): void;
   addEntropy(bytes: Uint8Array): void;
   bringUp(interfaceName: string): void;
+  runInBatches(): void;
   limitFiles(count: number): void;
   growFileSystem(directory: string, blocks: number): void;
   syncDisks(): void;

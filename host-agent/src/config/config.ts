@@ -32,6 +32,8 @@ export type Config = {
   readonly templateBudgetBytes: number;
   readonly bootTimeoutMs: number;
   readonly drainTimeoutMs: number;
+  /** Absent: no logs of sandboxes are kept. */
+  readonly sandboxLogs?: { readonly maxBytes: number; readonly retentionMs: number };
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
@@ -59,6 +61,12 @@ export function toConfig(values: SettingValues): Config {
     templateBudgetBytes: values.template_disk_bytes,
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
+    ...(values.sandbox_logs === 'on' && {
+      sandboxLogs: {
+        maxBytes: values.sandbox_log_max_bytes,
+        retentionMs: values.sandbox_log_retention_s * 1000,
+      },
+    }),
     log: { level: values.log_level, format: values.log_format },
   };
 }

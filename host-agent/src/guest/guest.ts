@@ -9,6 +9,8 @@ import {
   type RequestInput,
   type Result,
   type StatsResult,
+  type Stream,
+  type StreamHandlers,
   toAgentErrorCode,
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
@@ -25,6 +27,7 @@ import {
   pullFile,
   pushFiles,
 } from './files.ts';
+import { GuestService } from './service.ts';
 
 /** Where connections come from; the engine's VM is one. */
 export interface ChannelSource {
@@ -64,6 +67,11 @@ export class Guest {
   #lastCause: Error = new Error('not connected yet');
   #isClosed = false;
   #reconnecting: Promise<void> | undefined;
+  readonly #onConnect = new Set<() => void>();
+  readonly service = new GuestService({
+    call: (request, signal) => this.#call(request, signal),
+    open: (request, handlers) => this.#open(request, handlers),
+  });
 
   constructor(options: GuestOptions) {
     this.#options = options;
@@ -87,7 +95,14 @@ export class Guest {
     });
     const { hello } = connection;
     this.#channel = connection.channel;
+    for (const listener of this.#onConnect) listener();
     return hello;
+  }
+
+  /** Calls `listener` after each new connection until the returned function is called. */
+  watchConnections(listener: () => void): () => void {
+    this.#onConnect.add(listener);
+    return () => this.#onConnect.delete(listener);
   }
 
   /** Gives up the connection and makes another, as the host of another life of this guest's memory. */
@@ -116,7 +131,7 @@ export class Guest {
     this.#channel = undefined;
   }
 
-  /** AppError guest_unreachable; the command's own failures are its exit event. */
+  /** AppError guest_unreachable, or exhausted; the command's own failures are its exit event. */
   exec(spec: ExecSpec, events: ExecEvents): ExecSession {
     const channel = this.#usable();
     try {
@@ -126,6 +141,9 @@ export class Guest {
         throw new AppError('invalid_argument', `cmd and env are too long: ${error.message}`, {
           cause: error,
         });
+      }
+      if (error instanceof AgentError && error.code === 'busy') {
+        throw new AppError('exhausted', `${error.message}; try again when some have ended`, { cause: error });
       }
       throw this.#unreachable(toError(error));
     }
@@ -188,6 +206,16 @@ export class Guest {
     const startedAt = performance.now();
     await this.#usable().ping(payload);
     return performance.now() - startedAt;
+  }
+
+  /** A call with byte flows. AppError guest_unreachable. */
+  #open(request: RequestInput, handlers: StreamHandlers): Stream {
+    const channel = this.#usable();
+    try {
+      return channel.open(request, handlers);
+    } catch (error) {
+      throw this.#unreachable(toError(error));
+    }
   }
 
   /** A call without byte flows. Rejects with AgentError, or AppError guest_unreachable. */

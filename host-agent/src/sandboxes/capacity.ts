@@ -1,6 +1,6 @@
 // Whether the host has room for one more sandbox.
 import { statfs } from 'node:fs/promises';
-import { AppError } from '../lib/errors.ts';
+import { AppError, errnoOf, toError } from '../lib/errors.ts';
 
 /** Kept free for logs, the registry and what running guests write. */
 const DISK_RESERVE_BYTES = 256 * 1024 * 1024;
@@ -28,4 +28,14 @@ export function assertSlot(wanted: number, max: number): void {
       retryAfterS: RETRY_AFTER_S,
     },
   );
+}
+
+/** The error as AppError exhausted when it says that a disk of the host is full, else undefined. */
+export function asNoSpace(error: unknown, doing: string, stage: string): AppError | undefined {
+  if (!/ENOSPC|[Nn]o space left/.test(`${errnoOf(error)} ${toError(error).message}`)) return undefined;
+  return new AppError('exhausted', `cannot ${doing} (stage ${stage}): no space left on the host's disk`, {
+    stage,
+    retryAfterS: RETRY_AFTER_S,
+    cause: error,
+  });
 }

@@ -7,12 +7,13 @@ import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { Semaphore } from '../lib/serial-queue.ts';
 import type { Table } from '../store/store.ts';
-import { assertDiskSpace, assertSlot } from './capacity.ts';
+import { asNoSpace, assertDiskSpace, assertSlot } from './capacity.ts';
 import { forkGuest } from './fork.ts';
 import type { SandboxProfile } from './record.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ExecRequest, Sandboxes } from './sandboxes.ts';
+import type { SandboxService } from './service.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { type StartContext, startSandbox } from './start.ts';
 import { sweepLeftovers } from './sweep.ts';
@@ -60,7 +61,8 @@ export class SandboxManager implements Sandboxes {
       log: options.log,
     });
     this.#templates = new Templates({
-      context: options,
+      // Nobody ever sees the guest that a template is made of.
+      context: { ...options, logs: undefined },
       budgetBytes: options.templateBudgetBytes,
       diskBytes: options.defaults.diskBytes,
       log: options.log,
@@ -71,6 +73,7 @@ export class SandboxManager implements Sandboxes {
   async start(): Promise<void> {
     const { directories, records, log } = this.#options;
     await sweepLeftovers(directories, records, log);
+    await this.#options.logs?.start(new Set(this.#sandboxes.keys()));
     await this.#snapshots.start();
     await this.#templates.start();
   }
@@ -118,6 +121,8 @@ export class SandboxManager implements Sandboxes {
         signal.throwIfAborted();
         // A source that died or was deleted meanwhile is the better reason.
         sandbox.assertAlive();
+        const noSpace = asNoSpace(error, 'take the snapshot', 'save');
+        if (noSpace !== undefined) throw noSpace;
         throw isAppError(error)
           ? error
           : new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
@@ -147,6 +152,10 @@ export class SandboxManager implements Sandboxes {
       forkGuest(this.#options, { snapshotId, saved, count, parallel, log, signal }),
     );
     return sandboxes.map(({ info }) => info);
+  }
+
+  service(id: string): SandboxService {
+    return this.find(id).service();
   }
 
   async pushFiles(id: string, path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {

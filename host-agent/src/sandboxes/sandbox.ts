@@ -6,11 +6,15 @@ import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
+import type { LogStore, SandboxLog } from '../logs/index.ts';
 import type { Table } from '../store/store.ts';
+import { logExecEvents, logExecStart } from './exec-log.ts';
 import { Lifetime } from './lifetime.ts';
+import { LogCapture } from './log-capture.ts';
 import { removeSandboxDirs, type SandboxPaths } from './paths.ts';
 import type { SandboxRecord } from './record.ts';
 import type { ExecRequest } from './sandboxes.ts';
+import { createSandboxService, type SandboxService } from './service.ts';
 import { checkTransition, type SandboxState } from './states.ts';
 import type { SandboxInfo } from './types.ts';
 
@@ -21,6 +25,13 @@ export type SandboxParts = {
   readonly vm: Vm;
   readonly guest: Guest;
   readonly log: Logger;
+  /** Absent when this daemon keeps no logs. */
+  readonly sandboxLog?: SandboxLog | undefined;
+};
+
+export type RemovalContext = {
+  readonly records: Table<SandboxRecord>;
+  readonly logs?: LogStore | undefined;
 };
 
 export class Sandbox {
@@ -34,6 +45,8 @@ export class Sandbox {
   #state: SandboxState = 'running';
   #removal: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
+  readonly #log: SandboxLog | undefined;
+  readonly #capture: LogCapture | undefined;
 
   constructor(parts: SandboxParts) {
     this.id = parts.id;
@@ -41,6 +54,9 @@ export class Sandbox {
     this.paths = parts.paths;
     this.vm = parts.vm;
     this.guest = parts.guest;
+    const { sandboxLog, guest, log } = parts;
+    this.#log = sandboxLog;
+    if (sandboxLog !== undefined) this.#capture = new LogCapture({ guest, log: sandboxLog, logger: log });
     void this.vm.exited.then((exit) => {
       this.guest.close(new Error(exit.reason));
       if (this.#state !== 'running') return;
@@ -74,7 +90,16 @@ export class Sandbox {
 
   exec(request: ExecRequest, events: ExecEvents): ExecSession {
     this.assertAlive();
-    return this.guest.exec({ ...request, env: { ...this.record.profile.env, ...request.env } }, events);
+    const spec = { ...request, env: { ...this.record.profile.env, ...request.env } };
+    if (this.#log === undefined) return this.guest.exec(spec, events);
+    const session = this.guest.exec(spec, logExecEvents(this.#log, events));
+    logExecStart(this.#log, request.cmd);
+    return session;
+  }
+
+  service(): SandboxService {
+    this.assertAlive();
+    return createSandboxService(this.guest, this.record.profile.env);
   }
 
   async pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
@@ -106,22 +131,24 @@ export class Sandbox {
   /**
    * Ends everything it has; the same promise for every caller. A removal that failed can be tried again.
    */
-  remove(context: { readonly records: Table<SandboxRecord> }): Promise<void> {
-    this.#removal ??= this.#remove(context.records).catch((error) => {
+  remove(context: RemovalContext): Promise<void> {
+    this.#removal ??= this.#remove(context).catch((error) => {
       this.#removal = undefined;
       throw error;
     });
     return this.#removal;
   }
 
-  async #remove(records: Table<SandboxRecord>): Promise<void> {
+  async #remove({ records, logs }: RemovalContext): Promise<void> {
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
+    this.#capture?.stop();
     this.guest.close(new Error(`sandbox ${this.id} was deleted`));
     // Nothing in it is worth a grace: its disk and memory go with it.
     await this.vm.kill();
     await removeSandboxDirs(this.paths);
     await records.remove(this.id);
+    await logs?.end(this.id);
     this.#state = checkTransition(this.#state, 'deleted');
   }
 }

@@ -1,6 +1,7 @@
 // The face of this room: everything a caller can do with sandboxes.
 import type { ExecEvents, ExecSession, ExecSpec } from '../guest/exec-types.ts';
 import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
+import type { SandboxService } from './service.ts';
 import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 
 /** An exec as a client asks for it; the sandbox's environment is joined with `env`. */
@@ -23,6 +24,8 @@ export interface Sandboxes {
    * the command itself are its exit event.
    */
   exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession;
+  /** Its supervised service. AppError not_found, internal naming the cause when its VM died. */
+  service(id: string): SandboxService;
 
   /**
    * Files in and out; paths are absolute paths of the guest. AppError not_found, guest_unreachable, internal for a VM

@@ -887,6 +887,15 @@ export namespace sandboxd {
                 /** Request powerOff. */
                 powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
 
+                /** Request serviceConfigure. */
+                serviceConfigure?: (sandboxd.agent.v1.ServiceConfigure.$Properties|null);
+
+                /** Request serviceControl. */
+                serviceControl?: (sandboxd.agent.v1.ServiceControl.$Properties|null);
+
+                /** Request serviceOutput. */
+                serviceOutput?: (sandboxd.agent.v1.ServiceOutput.$Properties|null);
+
                 /** Request filePush. */
                 filePush?: (sandboxd.agent.v1.FilePush.$Properties|null);
 
@@ -900,7 +909,7 @@ export namespace sandboxd {
                 growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|"growDisk");
+                call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -946,6 +955,15 @@ export namespace sandboxd {
                     /** Request powerOff */
                     powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
 
+                    /** Request serviceConfigure */
+                    serviceConfigure?: (sandboxd.agent.v1.ServiceConfigure.$Properties|null);
+
+                    /** Request serviceControl */
+                    serviceControl?: (sandboxd.agent.v1.ServiceControl.$Properties|null);
+
+                    /** Request serviceOutput */
+                    serviceOutput?: (sandboxd.agent.v1.ServiceOutput.$Properties|null);
+
                     /** Request filePush */
                     filePush?: (sandboxd.agent.v1.FilePush.$Properties|null);
 
@@ -959,7 +977,7 @@ export namespace sandboxd {
                     growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|"growDisk");
+                    call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -971,13 +989,16 @@ export namespace sandboxd {
                   identity?: sandboxd.agent.v1.Identity.$Shape|null;
                   stats?: sandboxd.agent.v1.Stats.$Shape|null;
                   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
+                  serviceConfigure?: sandboxd.agent.v1.ServiceConfigure.$Shape|null;
+                  serviceControl?: sandboxd.agent.v1.ServiceControl.$Shape|null;
+                  serviceOutput?: sandboxd.agent.v1.ServiceOutput.$Shape|null;
                   filePush?: sandboxd.agent.v1.FilePush.$Shape|null;
                   filePull?: sandboxd.agent.v1.FilePull.$Shape|null;
                   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape })
                 );
             }
 
@@ -1015,6 +1036,12 @@ export namespace sandboxd {
                 /** Result powerOff. */
                 powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
 
+                /** Result serviceStatus. */
+                serviceStatus?: (sandboxd.agent.v1.ServiceStatus.$Properties|null);
+
+                /** Result serviceOutput. */
+                serviceOutput?: (sandboxd.agent.v1.ServiceOutputResult.$Properties|null);
+
                 /** Result filePush. */
                 filePush?: (sandboxd.agent.v1.FilePushResult.$Properties|null);
 
@@ -1028,7 +1055,7 @@ export namespace sandboxd {
                 growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|"growDisk");
+                value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1077,6 +1104,12 @@ export namespace sandboxd {
                     /** Result powerOff */
                     powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
 
+                    /** Result serviceStatus */
+                    serviceStatus?: (sandboxd.agent.v1.ServiceStatus.$Properties|null);
+
+                    /** Result serviceOutput */
+                    serviceOutput?: (sandboxd.agent.v1.ServiceOutputResult.$Properties|null);
+
                     /** Result filePush */
                     filePush?: (sandboxd.agent.v1.FilePushResult.$Properties|null);
 
@@ -1090,7 +1123,7 @@ export namespace sandboxd {
                     growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"powerOff"|"filePush"|"filePull"|"dirPull"|"growDisk");
+                    value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1103,13 +1136,15 @@ export namespace sandboxd {
                   identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
                   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
                   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
+                  serviceStatus?: sandboxd.agent.v1.ServiceStatus.$Shape|null;
+                  serviceOutput?: sandboxd.agent.v1.ServiceOutputResult.$Shape|null;
                   filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
                   filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
                   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape })
                 );
             }
 
@@ -1396,6 +1431,9 @@ export namespace sandboxd {
                 /** ExecResult usage. */
                 usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
 
+                /** ExecResult agentUs. */
+                agentUs: number;
+
                 /**
                  * Creates a new ExecResult instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1448,6 +1486,9 @@ export namespace sandboxd {
 
                     /** ExecResult usage */
                     usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
+
+                    /** ExecResult agentUs */
+                    agentUs?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1994,6 +2035,663 @@ export namespace sandboxd {
 
                 /** Shape of a PowerOffResult. */
                 type $Shape = sandboxd.agent.v1.PowerOffResult.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceSpec.
+             * @deprecated Use sandboxd.agent.v1.ServiceSpec.$Properties instead.
+             */
+            interface IServiceSpec extends sandboxd.agent.v1.ServiceSpec.$Properties {
+            }
+
+            /** Represents a ServiceSpec. */
+            class ServiceSpec {
+
+                /**
+                 * Constructs a new ServiceSpec.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceSpec.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceSpec cmd. */
+                cmd: string[];
+
+                /** ServiceSpec env. */
+                env: string[];
+
+                /** ServiceSpec baseEnv. */
+                baseEnv: string[];
+
+                /** ServiceSpec makeCwd. */
+                makeCwd: boolean;
+
+                /** ServiceSpec cwd. */
+                cwd: string;
+
+                /** ServiceSpec user. */
+                user: string;
+
+                /** ServiceSpec stopSignal. */
+                stopSignal: string;
+
+                /** ServiceSpec stopGraceMs. */
+                stopGraceMs: number;
+
+                /** ServiceSpec restartPolicy. */
+                restartPolicy: string;
+
+                /** ServiceSpec maxRetries. */
+                maxRetries: number;
+
+                /** ServiceSpec logBufferBytes. */
+                logBufferBytes: number;
+
+                /**
+                 * Creates a new ServiceSpec instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceSpec instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceSpec.$Shape): sandboxd.agent.v1.ServiceSpec & sandboxd.agent.v1.ServiceSpec.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceSpec.$Properties): sandboxd.agent.v1.ServiceSpec;
+
+                /**
+                 * Encodes the specified ServiceSpec message. Does not implicitly {@link sandboxd.agent.v1.ServiceSpec.verify|verify} messages.
+                 * @param message ServiceSpec message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceSpec.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceSpec message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceSpec & sandboxd.agent.v1.ServiceSpec.$Shape} ServiceSpec
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceSpec & sandboxd.agent.v1.ServiceSpec.$Shape;
+            }
+
+            namespace ServiceSpec {
+
+                /** Properties of a ServiceSpec. */
+                interface $Properties {
+
+                    /** ServiceSpec cmd */
+                    cmd?: (string[]|null);
+
+                    /** ServiceSpec env */
+                    env?: (string[]|null);
+
+                    /** ServiceSpec baseEnv */
+                    baseEnv?: (string[]|null);
+
+                    /** ServiceSpec makeCwd */
+                    makeCwd?: (boolean|null);
+
+                    /** ServiceSpec cwd */
+                    cwd?: (string|null);
+
+                    /** ServiceSpec user */
+                    user?: (string|null);
+
+                    /** ServiceSpec stopSignal */
+                    stopSignal?: (string|null);
+
+                    /** ServiceSpec stopGraceMs */
+                    stopGraceMs?: (number|null);
+
+                    /** ServiceSpec restartPolicy */
+                    restartPolicy?: (string|null);
+
+                    /** ServiceSpec maxRetries */
+                    maxRetries?: (number|null);
+
+                    /** ServiceSpec logBufferBytes */
+                    logBufferBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceSpec. */
+                type $Shape = sandboxd.agent.v1.ServiceSpec.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceConfigure.
+             * @deprecated Use sandboxd.agent.v1.ServiceConfigure.$Properties instead.
+             */
+            interface IServiceConfigure extends sandboxd.agent.v1.ServiceConfigure.$Properties {
+            }
+
+            /** Represents a ServiceConfigure. */
+            class ServiceConfigure {
+
+                /**
+                 * Constructs a new ServiceConfigure.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceConfigure.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceConfigure spec. */
+                spec?: (sandboxd.agent.v1.ServiceSpec.$Properties|null);
+
+                /**
+                 * Creates a new ServiceConfigure instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceConfigure instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceConfigure.$Shape): sandboxd.agent.v1.ServiceConfigure & sandboxd.agent.v1.ServiceConfigure.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceConfigure.$Properties): sandboxd.agent.v1.ServiceConfigure;
+
+                /**
+                 * Encodes the specified ServiceConfigure message. Does not implicitly {@link sandboxd.agent.v1.ServiceConfigure.verify|verify} messages.
+                 * @param message ServiceConfigure message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceConfigure.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceConfigure message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceConfigure & sandboxd.agent.v1.ServiceConfigure.$Shape} ServiceConfigure
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceConfigure & sandboxd.agent.v1.ServiceConfigure.$Shape;
+            }
+
+            namespace ServiceConfigure {
+
+                /** Properties of a ServiceConfigure. */
+                interface $Properties {
+
+                    /** ServiceConfigure spec */
+                    spec?: (sandboxd.agent.v1.ServiceSpec.$Properties|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceConfigure. */
+                type $Shape = sandboxd.agent.v1.ServiceConfigure.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceControl.
+             * @deprecated Use sandboxd.agent.v1.ServiceControl.$Properties instead.
+             */
+            interface IServiceControl extends sandboxd.agent.v1.ServiceControl.$Properties {
+            }
+
+            /** Represents a ServiceControl. */
+            class ServiceControl {
+
+                /**
+                 * Constructs a new ServiceControl.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceControl.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceControl verb. */
+                verb: sandboxd.agent.v1.ServiceControl.Verb;
+
+                /** ServiceControl graceMs. */
+                graceMs?: (number|null);
+
+                /**
+                 * Creates a new ServiceControl instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceControl instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceControl.$Shape): sandboxd.agent.v1.ServiceControl & sandboxd.agent.v1.ServiceControl.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceControl.$Properties): sandboxd.agent.v1.ServiceControl;
+
+                /**
+                 * Encodes the specified ServiceControl message. Does not implicitly {@link sandboxd.agent.v1.ServiceControl.verify|verify} messages.
+                 * @param message ServiceControl message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceControl.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceControl message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceControl & sandboxd.agent.v1.ServiceControl.$Shape} ServiceControl
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceControl & sandboxd.agent.v1.ServiceControl.$Shape;
+            }
+
+            namespace ServiceControl {
+
+                /** Properties of a ServiceControl. */
+                interface $Properties {
+
+                    /** ServiceControl verb */
+                    verb?: (sandboxd.agent.v1.ServiceControl.Verb|null);
+
+                    /** ServiceControl graceMs */
+                    graceMs?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceControl. */
+                type $Shape = sandboxd.agent.v1.ServiceControl.$Properties;
+
+                /** Verb enum. */
+                enum Verb {
+
+                    /** STATUS value */
+                    STATUS = 0,
+
+                    /** START value */
+                    START = 1,
+
+                    /** STOP value */
+                    STOP = 2,
+
+                    /** RESTART value */
+                    RESTART = 3
+                }
+            }
+
+            /**
+             * Properties of a ServiceStatus.
+             * @deprecated Use sandboxd.agent.v1.ServiceStatus.$Properties instead.
+             */
+            interface IServiceStatus extends sandboxd.agent.v1.ServiceStatus.$Properties {
+            }
+
+            /** Represents a ServiceStatus. */
+            class ServiceStatus {
+
+                /**
+                 * Constructs a new ServiceStatus.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceStatus.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceStatus state. */
+                state: string;
+
+                /** ServiceStatus pid. */
+                pid: number;
+
+                /** ServiceStatus restarts. */
+                restarts: number;
+
+                /** ServiceStatus spec. */
+                spec?: (sandboxd.agent.v1.ServiceSpec.$Properties|null);
+
+                /** ServiceStatus startedUnixMs. */
+                startedUnixMs: number;
+
+                /** ServiceStatus uptimeMs. */
+                uptimeMs: number;
+
+                /** ServiceStatus lastExit. */
+                lastExit?: (sandboxd.agent.v1.ExecResult.$Properties|null);
+
+                /** ServiceStatus lastExitUnixMs. */
+                lastExitUnixMs: number;
+
+                /** ServiceStatus lastExitRequested. */
+                lastExitRequested: boolean;
+
+                /** ServiceStatus liveRssBytes. */
+                liveRssBytes: number;
+
+                /** ServiceStatus livePeakRssBytes. */
+                livePeakRssBytes: number;
+
+                /** ServiceStatus ring. */
+                ring?: (sandboxd.agent.v1.ServiceRing.$Properties|null);
+
+                /**
+                 * Creates a new ServiceStatus instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceStatus instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceStatus.$Shape): sandboxd.agent.v1.ServiceStatus & sandboxd.agent.v1.ServiceStatus.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceStatus.$Properties): sandboxd.agent.v1.ServiceStatus;
+
+                /**
+                 * Encodes the specified ServiceStatus message. Does not implicitly {@link sandboxd.agent.v1.ServiceStatus.verify|verify} messages.
+                 * @param message ServiceStatus message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceStatus.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceStatus message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceStatus & sandboxd.agent.v1.ServiceStatus.$Shape} ServiceStatus
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceStatus & sandboxd.agent.v1.ServiceStatus.$Shape;
+            }
+
+            namespace ServiceStatus {
+
+                /** Properties of a ServiceStatus. */
+                interface $Properties {
+
+                    /** ServiceStatus state */
+                    state?: (string|null);
+
+                    /** ServiceStatus pid */
+                    pid?: (number|null);
+
+                    /** ServiceStatus restarts */
+                    restarts?: (number|null);
+
+                    /** ServiceStatus spec */
+                    spec?: (sandboxd.agent.v1.ServiceSpec.$Properties|null);
+
+                    /** ServiceStatus startedUnixMs */
+                    startedUnixMs?: (number|null);
+
+                    /** ServiceStatus uptimeMs */
+                    uptimeMs?: (number|null);
+
+                    /** ServiceStatus lastExit */
+                    lastExit?: (sandboxd.agent.v1.ExecResult.$Properties|null);
+
+                    /** ServiceStatus lastExitUnixMs */
+                    lastExitUnixMs?: (number|null);
+
+                    /** ServiceStatus lastExitRequested */
+                    lastExitRequested?: (boolean|null);
+
+                    /** ServiceStatus liveRssBytes */
+                    liveRssBytes?: (number|null);
+
+                    /** ServiceStatus livePeakRssBytes */
+                    livePeakRssBytes?: (number|null);
+
+                    /** ServiceStatus ring */
+                    ring?: (sandboxd.agent.v1.ServiceRing.$Properties|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceStatus. */
+                type $Shape = sandboxd.agent.v1.ServiceStatus.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceRing.
+             * @deprecated Use sandboxd.agent.v1.ServiceRing.$Properties instead.
+             */
+            interface IServiceRing extends sandboxd.agent.v1.ServiceRing.$Properties {
+            }
+
+            /** Represents a ServiceRing. */
+            class ServiceRing {
+
+                /**
+                 * Constructs a new ServiceRing.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceRing.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceRing id. */
+                id: string;
+
+                /** ServiceRing firstSeq. */
+                firstSeq: number;
+
+                /** ServiceRing nextSeq. */
+                nextSeq: number;
+
+                /** ServiceRing droppedRecords. */
+                droppedRecords: number;
+
+                /** ServiceRing droppedBytes. */
+                droppedBytes: number;
+
+                /**
+                 * Creates a new ServiceRing instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceRing instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceRing.$Shape): sandboxd.agent.v1.ServiceRing & sandboxd.agent.v1.ServiceRing.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceRing.$Properties): sandboxd.agent.v1.ServiceRing;
+
+                /**
+                 * Encodes the specified ServiceRing message. Does not implicitly {@link sandboxd.agent.v1.ServiceRing.verify|verify} messages.
+                 * @param message ServiceRing message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceRing.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceRing message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceRing & sandboxd.agent.v1.ServiceRing.$Shape} ServiceRing
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceRing & sandboxd.agent.v1.ServiceRing.$Shape;
+            }
+
+            namespace ServiceRing {
+
+                /** Properties of a ServiceRing. */
+                interface $Properties {
+
+                    /** ServiceRing id */
+                    id?: (string|null);
+
+                    /** ServiceRing firstSeq */
+                    firstSeq?: (number|null);
+
+                    /** ServiceRing nextSeq */
+                    nextSeq?: (number|null);
+
+                    /** ServiceRing droppedRecords */
+                    droppedRecords?: (number|null);
+
+                    /** ServiceRing droppedBytes */
+                    droppedBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceRing. */
+                type $Shape = sandboxd.agent.v1.ServiceRing.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceOutput.
+             * @deprecated Use sandboxd.agent.v1.ServiceOutput.$Properties instead.
+             */
+            interface IServiceOutput extends sandboxd.agent.v1.ServiceOutput.$Properties {
+            }
+
+            /** Represents a ServiceOutput. */
+            class ServiceOutput {
+
+                /**
+                 * Constructs a new ServiceOutput.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceOutput.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceOutput ring. */
+                ring: string;
+
+                /** ServiceOutput fromSeq. */
+                fromSeq: number;
+
+                /** ServiceOutput follow. */
+                follow: boolean;
+
+                /** ServiceOutput wait. */
+                wait: boolean;
+
+                /** ServiceOutput maxBytes. */
+                maxBytes: number;
+
+                /**
+                 * Creates a new ServiceOutput instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceOutput instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceOutput.$Shape): sandboxd.agent.v1.ServiceOutput & sandboxd.agent.v1.ServiceOutput.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceOutput.$Properties): sandboxd.agent.v1.ServiceOutput;
+
+                /**
+                 * Encodes the specified ServiceOutput message. Does not implicitly {@link sandboxd.agent.v1.ServiceOutput.verify|verify} messages.
+                 * @param message ServiceOutput message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceOutput.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceOutput message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceOutput & sandboxd.agent.v1.ServiceOutput.$Shape} ServiceOutput
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceOutput & sandboxd.agent.v1.ServiceOutput.$Shape;
+            }
+
+            namespace ServiceOutput {
+
+                /** Properties of a ServiceOutput. */
+                interface $Properties {
+
+                    /** ServiceOutput ring */
+                    ring?: (string|null);
+
+                    /** ServiceOutput fromSeq */
+                    fromSeq?: (number|null);
+
+                    /** ServiceOutput follow */
+                    follow?: (boolean|null);
+
+                    /** ServiceOutput wait */
+                    wait?: (boolean|null);
+
+                    /** ServiceOutput maxBytes */
+                    maxBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceOutput. */
+                type $Shape = sandboxd.agent.v1.ServiceOutput.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceOutputResult.
+             * @deprecated Use sandboxd.agent.v1.ServiceOutputResult.$Properties instead.
+             */
+            interface IServiceOutputResult extends sandboxd.agent.v1.ServiceOutputResult.$Properties {
+            }
+
+            /** Represents a ServiceOutputResult. */
+            class ServiceOutputResult {
+
+                /**
+                 * Constructs a new ServiceOutputResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceOutputResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceOutputResult ring. */
+                ring?: (sandboxd.agent.v1.ServiceRing.$Properties|null);
+
+                /** ServiceOutputResult nextSeq. */
+                nextSeq: number;
+
+                /**
+                 * Creates a new ServiceOutputResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceOutputResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceOutputResult.$Shape): sandboxd.agent.v1.ServiceOutputResult & sandboxd.agent.v1.ServiceOutputResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceOutputResult.$Properties): sandboxd.agent.v1.ServiceOutputResult;
+
+                /**
+                 * Encodes the specified ServiceOutputResult message. Does not implicitly {@link sandboxd.agent.v1.ServiceOutputResult.verify|verify} messages.
+                 * @param message ServiceOutputResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceOutputResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceOutputResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceOutputResult & sandboxd.agent.v1.ServiceOutputResult.$Shape} ServiceOutputResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceOutputResult & sandboxd.agent.v1.ServiceOutputResult.$Shape;
+            }
+
+            namespace ServiceOutputResult {
+
+                /** Properties of a ServiceOutputResult. */
+                interface $Properties {
+
+                    /** ServiceOutputResult ring */
+                    ring?: (sandboxd.agent.v1.ServiceRing.$Properties|null);
+
+                    /** ServiceOutputResult nextSeq */
+                    nextSeq?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceOutputResult. */
+                type $Shape = sandboxd.agent.v1.ServiceOutputResult.$Properties;
             }
 
             /**
