@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/proto';
 
 const SHARED = ['profiles', 'kernels', 'layers'];
+const FORKS = 3;
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 20_000;
 
@@ -44,7 +45,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 try {
   const baseUrl = await timed('daemon start, engine probe included', startDaemon);
   say(`\nsandboxd serves ${baseUrl}`);
-  const created = await timed('create (cold boot to the agent answering)', () =>
+  const created = await timed('first create: boots a guest, saves it as a template, copies it', () =>
     call(baseUrl, 'POST', '/sandboxes', {}),
   );
   say(`\nPOST /sandboxes → 201\n${indent(JSON.stringify(created, null, 2))}`);
@@ -56,7 +57,21 @@ try {
     say(`→ exit code ${last.exit_code} after ${last.duration_ms} ms`);
   }
   say(`\nusage of the last command\n${indent(JSON.stringify(last?.usage, null, 2))}`);
-  await timed('delete', () => call(baseUrl, 'DELETE', `/sandboxes/${id}`));
+  say('\n# pay once, then have copies: the guest’s memory, processes and files go on in each');
+  await exec(baseUrl, id, ['sh', '-c', 'echo prepared once > /root/state']);
+  const snapshot = await timed('snapshot', () => call(baseUrl, 'POST', `/sandboxes/${id}/snapshot`));
+  const { sandboxes } = await timed(`fork × ${FORKS}`, () =>
+    call(baseUrl, 'POST', `/snapshots/${snapshot.id}/fork?count=${FORKS}`),
+  );
+  const forks = (sandboxes as { id: string }[]).map((sandbox) => sandbox.id);
+  for (const fork of forks) await exec(baseUrl, fork, ['sh', '-c', 'echo "$(hostname): $(cat /root/state)"']);
+  const second = await timed('another create: a copy of the template', () =>
+    call(baseUrl, 'POST', '/sandboxes', {}),
+  );
+  await timed(`delete ${forks.length + 2} sandboxes and the snapshot`, async () => {
+    for (const each of [id, String(second.id), ...forks]) await call(baseUrl, 'DELETE', `/sandboxes/${each}`);
+    await call(baseUrl, 'DELETE', `/snapshots/${snapshot.id}`);
+  });
   await timed('daemon stop', stopDaemon);
   say('\nhow long each step took');
   for (const { step, ms } of steps) say(`  ${`${ms.toFixed(0)} ms`.padStart(9)}  ${step}`);

@@ -77,15 +77,19 @@ METHOD(write_text) {
   return to_number(env, -error);
 }
 
-// replaceText(path, text): the file's whole content, mode 0644 when it is new; 0 or -errno
+// replaceText(path, text): the file's whole content, mode 0644 when it is new; 0 or -errno. In place, without emptying
+// the file first: freeing and allocating blocks is most of the work where text of the same length replaces another.
 METHOD(replace_text) {
   ARGUMENTS(2);
   std::string path, text;
   CHECK(read_string(env, arguments[0], &path));
   CHECK(read_string(env, arguments[1], &text));
-  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return to_number(env, -errno);
-  int error = write(fd, text.data(), text.size()) < 0 ? errno : 0;
+  struct stat status;
+  bool ok = write(fd, text.data(), text.size()) >= 0 && fstat(fd, &status) == 0 &&
+            (status.st_size == static_cast<off_t>(text.size()) || ftruncate(fd, text.size()) == 0);
+  int error = ok ? 0 : errno;
   close(fd);
   return to_number(env, -error);
 }

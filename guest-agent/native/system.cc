@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <linux/random.h>
 #include <net/if.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -102,6 +103,16 @@ METHOD(bring_up) {
   return undefined(env);
 }
 
+// runInBatches(): this thread no longer interrupts a running command the moment it has something to do; what it starts
+// is scheduled as usual. The wait is a few milliseconds at most.
+METHOD(run_in_batches) {
+  (void)info;
+  sched_param none = {};
+  if (sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none) < 0)
+    return throw_errno(env, "sched_setscheduler", errno);
+  return undefined(env);
+}
+
 // limitFiles(count): soft and hard limit of open files of the agent itself
 METHOD(limit_files) {
   ARGUMENTS(1);
@@ -148,7 +159,7 @@ bool add_system(napi_env env, napi_value exports) {
   const Method methods[] = {
       {"mount", mount_file_system}, {"unmount", unmount},      {"setHostname", set_hostname},
       {"setClock", set_clock},      {"addEntropy", add_entropy}, {"bringUp", bring_up},
-      {"limitFiles", limit_files},  {"syncDisks", sync_disks},  {"powerOff", power_off},
+      {"runInBatches", run_in_batches}, {"limitFiles", limit_files},  {"syncDisks", sync_disks},  {"powerOff", power_off},
       {"growFileSystem", grow_file_system},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);

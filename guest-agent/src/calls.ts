@@ -1,21 +1,35 @@
 // Which request is answered where.
 import {
   AgentError,
+  type DirPull,
   type Exec,
+  type FilePull,
+  type FilePush,
   type Identity,
   type Request,
   type ResultInput,
+  type ServiceConfigure,
+  type ServiceControl,
+  type ServiceOutput,
   type Stream,
 } from '@sandboxd/proto';
 import { type ExecContext, startExec } from './exec/session.ts';
+import { startDirectoryPull } from './files/directory-pull.ts';
+import { startPull } from './files/pull.ts';
+import { startPush } from './files/push.ts';
 import { logError } from './lib/log.ts';
 import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity } from './machine/identity.ts';
 import { powerOff } from './machine/power.ts';
 import { readStats } from './machine/stats.ts';
 import { addon } from './native/addon.ts';
+import { configureService, controlService, streamOutput } from './service/calls.ts';
+import type { Supervisor } from './service/supervisor.ts';
 
-export type CallContext = ExecContext & { readonly streamCount: () => number };
+export type CallContext = ExecContext & {
+  readonly service: Supervisor;
+  readonly streamCount: () => number;
+};
 
 /** Serves one request; its stream always gets a result. */
 export function serveRequest(context: CallContext, stream: Stream, request: Request): void {
@@ -43,6 +57,18 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     stream.finish({ setClock: {} });
   } else if (request.powerOff) {
     powerOff(() => stream.finish({ powerOff: {} })).catch((error) => logError('power off', error));
+  } else if (request.serviceConfigure) {
+    configureService(context.service, stream, request.serviceConfigure as ServiceConfigure);
+  } else if (request.serviceControl) {
+    controlService(context.service, stream, request.serviceControl as ServiceControl);
+  } else if (request.serviceOutput) {
+    streamOutput(context.service, stream, request.serviceOutput as ServiceOutput);
+  } else if (request.filePush) {
+    startPush(stream, request.filePush as FilePush);
+  } else if (request.filePull) {
+    startPull(stream, request.filePull as FilePull);
+  } else if (request.dirPull) {
+    startDirectoryPull(stream, request.dirPull as DirPull);
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }

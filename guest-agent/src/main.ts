@@ -11,6 +11,9 @@ import { logError } from './lib/log.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
 import { Poller } from './native/poller.ts';
 import { Reaper } from './reap/reaper.ts';
+import { systemClock } from './service/clock.ts';
+import { createLauncher } from './service/process.ts';
+import { Supervisor } from './service/supervisor.ts';
 
 const AGENT_VERSION = '0.1.0';
 
@@ -44,6 +47,8 @@ cgroups.restock();
 const reaper = new Reaper({ poller, onOrphan: (path, usage) => cgroups.credit(path, usage) });
 reaper.start();
 
+const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), systemClock);
+
 const bootId = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/boot_id').trim();
 const connection: GuestConnection = new GuestConnection({
   describe: () => ({ agentVersion: AGENT_VERSION, bootId, agentStartUs, agentReadyUs, capabilities: [] }),
@@ -51,7 +56,7 @@ const connection: GuestConnection = new GuestConnection({
   onMalformed: (cause) => logError('channel', cause),
   onFault: (cause) => logError('stream', cause),
 });
-const context = { poller, reaper, cgroups, streamCount: () => connection.channel?.streamCount ?? 0 };
+const context = { poller, reaper, cgroups, service, streamCount: () => connection.channel?.streamCount ?? 0 };
 serveChannels(poller, connection, () => {
   agentReadyUs = bootClockUs();
 });

@@ -12,6 +12,7 @@ import { Profiles } from './images/profiles.ts';
 import { AppError, toError } from './lib/errors.ts';
 import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
+import { LogStore } from './logs/index.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
 import type { SnapshotRecord } from './sandboxes/snapshots.ts';
@@ -31,6 +32,7 @@ export interface App {
 export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULTS): App {
   const resources = new AsyncDisposableStack();
   const starting = new AbortController();
+  const draining = new AbortController();
   let hurry: AbortSignal | undefined;
 
   const open = async (): Promise<ListenAddress> => {
@@ -52,6 +54,9 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     };
     const selected = await chooseEngine(config.engine, engineContext, starting.signal);
     const profiles = new Profiles(config.dataDir);
+    const logs =
+      config.sandboxLogs && new LogStore({ ...config.sandboxLogs, dir: join(config.dataDir, 'logs'), log });
+    resources.defer(() => logs?.stop());
     const sandboxes = new SandboxManager({
       engine: selected.engine,
       adopters: makeEngines('auto', engineContext),
@@ -63,6 +68,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       profiles,
       defaults: config.defaults,
       limits: config.limits,
+      logs,
       snapshotRecords: store.table<SnapshotRecord>('snapshots'),
       templateBudgetBytes: config.templateBudgetBytes,
       admission: config.admission,
@@ -75,6 +81,8 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     const app = createHttpApp({
       log,
       sandboxes,
+      logs,
+      stopping: draining.signal,
       limits: config.limits,
       listProfiles: async () =>
         (await profiles.list()).map((profile) => ({
@@ -95,7 +103,10 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     resources.defer(() => sandboxes.stop(isServing ? config.onExit : 'keep'));
     const address = await server.listen(config.listen);
     isServing = true;
-    resources.defer(() => server.drain(config.drainTimeoutMs, hurry));
+    resources.defer(() => {
+      draining.abort();
+      return server.drain(config.drainTimeoutMs, hurry);
+    });
     return address;
   };
 

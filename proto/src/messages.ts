@@ -27,6 +27,25 @@ export type ResourceUsage = Decoded<sandboxd.agent.v1.ResourceUsage.$Properties>
 export type Identity = Decoded<sandboxd.agent.v1.Identity.$Properties>;
 export type IdentityInput = sandboxd.agent.v1.Identity.$Properties;
 export type StatsResult = Decoded<sandboxd.agent.v1.StatsResult.$Properties>;
+export type ServiceSpec = Decoded<sandboxd.agent.v1.ServiceSpec.$Properties>;
+export type ServiceConfigure = Decoded<sandboxd.agent.v1.ServiceConfigure.$Properties, 'spec'>;
+export type ServiceControl = Decoded<sandboxd.agent.v1.ServiceControl.$Properties, 'graceMs'>;
+export type ServiceOutput = Decoded<sandboxd.agent.v1.ServiceOutput.$Properties>;
+export type ServiceOutputInput = sandboxd.agent.v1.ServiceOutput.$Properties;
+export type ServiceOutputResult = Decoded<sandboxd.agent.v1.ServiceOutputResult.$Properties, 'ring'>;
+export type ServiceRing = Decoded<sandboxd.agent.v1.ServiceRing.$Properties>;
+export type ServiceStatus = Decoded<
+  sandboxd.agent.v1.ServiceStatus.$Properties,
+  'spec' | 'lastExit' | 'ring'
+>;
+export type ServiceStatusInput = sandboxd.agent.v1.ServiceStatus.$Properties;
+export const { Verb: SERVICE_VERB } = sandboxd.agent.v1.ServiceControl;
+export type FilePush = Decoded<sandboxd.agent.v1.FilePush.$Properties>;
+export type FilePull = Decoded<sandboxd.agent.v1.FilePull.$Properties>;
+export type DirPull = Decoded<sandboxd.agent.v1.DirPull.$Properties>;
+export type FileInfo = Decoded<sandboxd.agent.v1.FileInfo.$Properties>;
+export type FileInfoInput = sandboxd.agent.v1.FileInfo.$Properties;
+export type FilePushResult = Decoded<sandboxd.agent.v1.FilePushResult.$Properties>;
 
 /** Byte flows of a stream: the host sends `in`, the guest `out` and `err`. */
 export const FLOW = { in: 0, out: 1, err: 2 } as const;

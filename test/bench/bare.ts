@@ -25,6 +25,19 @@ export type BareOptions = {
   readonly mapArgs?: (args: string[]) => string[];
 };
 
+/** Connects to a Unix socket as soon as somebody listens. */
+export async function connectWhenReady(path: string): Promise<Socket> {
+  for (;;) {
+    const socket = await new Promise<Socket | undefined>((resolve) => {
+      const attempt = connect({ path });
+      attempt.once('connect', () => resolve(attempt));
+      attempt.once('error', () => resolve(undefined));
+    });
+    if (socket !== undefined) return socket;
+    await sleep(2);
+  }
+}
+
 export async function startBareGuest(options: BareOptions = {}): Promise<BareGuest> {
   const dir = await mkdtemp(join(tmpdir(), 'bare-'));
   const kernel = await resolveKernel(BAKED_DATA_DIR);
@@ -58,17 +71,7 @@ export async function startBareGuest(options: BareOptions = {}): Promise<BareGue
   return {
     pid: child.pid ?? 0,
     startedAt,
-    openPort: async () => {
-      for (;;) {
-        const socket = await new Promise<Socket | undefined>((resolve) => {
-          const attempt = connect({ path: agentSocketPath });
-          attempt.once('connect', () => resolve(attempt));
-          attempt.once('error', () => resolve(undefined));
-        });
-        if (socket !== undefined) return socket;
-        await sleep(3);
-      }
-    },
+    openPort: () => connectWhenReady(agentSocketPath),
     [Symbol.asyncDispose]: async () => {
       child.kill('SIGKILL');
       await exited;

@@ -1,39 +1,23 @@
-// Memory of the agent in its guest and of the daemon on the host.
-import { readFile } from 'node:fs/promises';
+// Memory of the agent in its guest, of the daemon and of a VMM on the host.
 import type { Daemon } from '../support/daemon.ts';
+import { type Memory, parseSmaps, processesOf, smaps } from './processes.ts';
 import type { Section } from './stats.ts';
 
-function kib(text: string, name: string): number {
-  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1]);
-}
-
-function mib(valueKib: number): string {
-  return `${(valueKib / 1024).toFixed(1)} MiB`;
-}
-
-function row(name: string, smaps: string): string[] {
-  return [name, ...['Rss', 'Pss', 'Anonymous'].map((field) => mib(kib(smaps, field)))];
-}
-
-/** The VMM process that has the sandbox's id in its arguments. */
-async function vmmPid(id: string): Promise<number> {
-  const { readdir } = await import('node:fs/promises');
-  for (const pid of await readdir('/proc')) {
-    if (!/^\d+$/.test(pid)) continue;
-    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-    if (args.includes(id)) return Number(pid);
-  }
-  throw new Error(`no process of ${id}`);
+function row(name: string, { rssMib, pssMib, anonymousMib }: Memory): string[] {
+  return [name, ...[rssMib, pssMib, anonymousMib].map((mib) => `${mib.toFixed(1)} MiB`)];
 }
 
 export async function benchMemory(daemon: Daemon, id: string): Promise<Section> {
-  const agent = await daemon.api.sh(id, 'cat /proc/1/smaps_rollup');
-  const host = await readFile(`/proc/${daemon.pid}/smaps_rollup`, 'utf8');
-  const vmm = await readFile(`/proc/${await vmmPid(id)}/smaps_rollup`, 'utf8');
+  const agent = parseSmaps(await daemon.api.sh(id, 'cat /proc/1/smaps_rollup'));
+  const [vmm = 0] = await processesOf(id);
   return {
     title: 'Memory',
     note: 'After the measurements above, one sandbox of 512 MiB alive. The agent within its guest; to reach: at most 60 MiB.',
     head: ['', 'RSS', 'PSS', 'anonymous'],
-    rows: [row('guest agent', agent), row('daemon', host), row('VMM with its guest', vmm)],
+    rows: [
+      row('guest agent', agent),
+      row('daemon', await smaps(daemon.pid)),
+      row('VMM with its guest', await smaps(vmm)),
+    ],
   };
 }

@@ -6,32 +6,44 @@ import { resolve } from 'node:path';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 import { benchBoot } from './boot.ts';
 import { benchExec } from './exec.ts';
+import { benchFiles } from './files.ts';
+import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
 import { RawChannel } from './raw-channel.ts';
+import { benchCreate, benchFork } from './snapshot.ts';
 import { markdownTable, plainTable, type Section } from './stats.ts';
 import { benchThroughput } from './throughput.ts';
+import { benchTransports } from './transports.ts';
 
 const OUTPUT = resolve(import.meta.dirname, '../../docs/benchmarks.md');
 const isQuick = process.argv.includes('--quick');
 
 const sections: Section[] = [];
-async function measure(name: string, work: () => Promise<Section>): Promise<void> {
+async function measure(name: string, work: () => Promise<Section | Section[]>): Promise<void> {
   process.stderr.write(`${name} …\n`);
-  const section = await work();
-  sections.push(section);
-  console.log(`\n${section.title}\n${plainTable(section.head, section.rows)}`);
+  for (const section of [await work()].flat()) {
+    sections.push(section);
+    console.log(`\n${section.title}\n${plainTable(section.head, section.rows)}`);
+  }
 }
 
 const directories = await makeDirectories();
 const daemon = await spawnDaemon(directories, { flags: ['--log-level', 'debug'] });
 try {
   await measure('cold boot', () => benchBoot(daemon, isQuick ? 2 : 7));
+  await measure('create from a template', () => benchCreate(daemon, isQuick ? 2 : 7));
+  await measure('snapshot and fork', () =>
+    benchFork(daemon, isQuick ? [1, 4] : [1, 16, 64], isQuick ? 2 : 5),
+  );
   const { id } = await daemon.api.create();
   await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 200));
+  await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 50));
   {
     await using raw = await RawChannel.open();
     await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 5));
+    await measure('files', () => benchFiles(daemon, id, raw, isQuick ? 1 : 5));
   }
+  await measure('logs', () => benchLogs(daemon, id, isQuick ? 3 : 9));
   await measure('memory', () => benchMemory(daemon, id));
   await daemon.api.delete(id);
 } finally {

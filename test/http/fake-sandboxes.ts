@@ -1,9 +1,11 @@
 // Sandboxes without virtual machines: what each test makes of create and exec, and a record of what was asked.
 import { EventEmitter } from 'node:events';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
+import type { ByteSource, PulledFile, PushResult } from '../../host-agent/src/guest/files.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { ExecRequest, Sandboxes } from '../../host-agent/src/sandboxes/sandboxes.ts';
+import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
   CreateSandboxOptions,
   SandboxInfo,
@@ -85,6 +87,15 @@ export class FakeSandboxes implements Sandboxes {
     exec.exit();
   };
 
+  onPush: (path: string, read: ByteSource, signal?: AbortSignal) => Promise<PushResult> = async () => ({
+    files: 0,
+    bytes: 0,
+  });
+  onPull: (path: string, maxBytes: number | undefined, signal?: AbortSignal) => Promise<PulledFile> =
+    async () => ({
+      body: new ReadableStream({ start: (controller) => controller.close() }),
+    });
+
   add(): SandboxInfo {
     const id = newId('sbx');
     const info = {
@@ -119,6 +130,14 @@ export class FakeSandboxes implements Sandboxes {
     this.get(id);
     await this.onDelete(id);
     this.#infos.delete(id);
+  }
+
+  /** What `service` gives; each test brings the calls that it needs. */
+  serviceCalls: Partial<SandboxService> = {};
+
+  service(id: string): SandboxService {
+    this.get(id);
+    return this.serviceCalls as SandboxService;
   }
 
   readonly snapshots = new Map<string, SnapshotInfo>();
@@ -171,5 +190,20 @@ export class FakeSandboxes implements Sandboxes {
     // As on the real channel, nothing happens before the caller has the session.
     queueMicrotask(() => this.script(exec));
     return exec;
+  }
+
+  async pushFiles(id: string, path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
+    this.get(id);
+    return this.onPush(path, read, signal);
+  }
+
+  async pullFile(id: string, path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
+    this.get(id);
+    return this.onPull(path, maxBytes, signal);
+  }
+
+  async pullDirectory(id: string, path: string, signal?: AbortSignal): Promise<PulledFile> {
+    this.get(id);
+    return this.onPull(path, undefined, signal);
   }
 }

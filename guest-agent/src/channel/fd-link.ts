@@ -1,7 +1,8 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
-import type { ByteLink, LinkEvents } from '@sandboxd/proto';
+import type { ByteLink, LinkEvents, PipedFrames } from '@sandboxd/proto';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
+import { StagingPipe } from './staging-pipe.ts';
 
 const READ_BYTES = 65_536;
 /**
@@ -34,6 +35,7 @@ export class FdLink implements ByteLink {
   /** What the descriptor did not take. */
   #unwritten: Uint8Array[] = [];
   #isHostAway = false;
+  #staging: StagingPipe | undefined;
 
   /** Takes the descriptor over. */
   constructor(fd: number, options: FdLinkOptions) {
@@ -49,7 +51,7 @@ export class FdLink implements ByteLink {
 
   write(chunks: readonly Uint8Array[]): boolean {
     if (this.#watch === undefined || this.#isHostAway) return false;
-    if (this.#unwritten.length > 0) {
+    if (this.#isBlocked()) {
       for (const chunk of chunks) this.#unwritten.push(Buffer.from(chunk));
       return false;
     }
@@ -61,19 +63,35 @@ export class FdLink implements ByteLink {
     return true;
   }
 
+  writePiped(frames: PipedFrames): boolean {
+    this.#writeNow(this.#small.splice(0));
+    const staging = this.#staging ?? new StagingPipe();
+    this.#staging = staging;
+    if (this.#watch === undefined || this.#isHostAway || this.#isBlocked()) {
+      const rest = staging.readRest(frames, 0);
+      if (this.#isBlocked()) this.#unwritten.push(...rest);
+      return false;
+    }
+    this.#unwritten = staging.stage(frames);
+    this.#flushAll();
+    return this.#awaitRoom();
+  }
+
   destroy(cause?: Error): void {
     if (this.#watch === undefined) return;
     this.#watch.close();
     this.#watch = undefined;
     this.#small = [];
     this.#unwritten = [];
+    this.#staging?.close();
+    this.#staging = undefined;
     addon.close(this.#fd);
     this.#events?.close(cause);
   }
 
   #onReady(mask: number): void {
     this.#read();
-    if (mask & POLL.out && this.#unwritten.length > 0) this.#flush();
+    if (mask & POLL.out && this.#isBlocked()) this.#flush();
   }
 
   #read(): void {
@@ -110,6 +128,8 @@ export class FdLink implements ByteLink {
     this.#isHostAway = true;
     this.#small = [];
     this.#unwritten = [];
+    this.#staging?.close();
+    this.#staging = undefined;
     this.#options.onHostLeft();
   }
 
@@ -127,6 +147,32 @@ export class FdLink implements ByteLink {
   }
 
   #flush(): void {
+    this.#flushAll();
+    if (this.#watch === undefined || this.#isBlocked()) return;
+    this.#watch.update(POLL.in | POLL.edge);
+    this.#events?.drain();
+  }
+
+  #isBlocked(): boolean {
+    return this.#unwritten.length > 0 || this.#staging?.isEmpty === false;
+  }
+
+  /** Whether everything is written; waits for room otherwise, and only then: every piece the host takes would wake us. */
+  #awaitRoom(): boolean {
+    if (!this.#isBlocked()) return this.#watch !== undefined;
+    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
+    return false;
+  }
+
+  /** Writes what waits, what is staged first, as far as there is room. */
+  #flushAll(): void {
+    try {
+      if (this.#staging?.flush(this.#fd) === false) return;
+    } catch (error) {
+      this.destroy(error as Error);
+      return;
+    }
+    if (this.#unwritten.length === 0) return;
     let written = this.#writeGathered(this.#unwritten);
     let done = 0;
     for (const chunk of this.#unwritten) {
@@ -136,12 +182,7 @@ export class FdLink implements ByteLink {
     }
     this.#unwritten.splice(0, done);
     const first = this.#unwritten[0];
-    if (first !== undefined) {
-      this.#unwritten[0] = first.subarray(written);
-      return;
-    }
-    this.#watch?.update(POLL.in | POLL.edge);
-    this.#events?.drain();
+    if (first !== undefined) this.#unwritten[0] = first.subarray(written);
   }
 
   #writeGathered(chunks: readonly Uint8Array[]): number {

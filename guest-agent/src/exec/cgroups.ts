@@ -98,6 +98,17 @@ export class ExecCgroups {
     return fd >= 0 && addon.writeText(fd, 'cgroup.kill', '1') === 0;
   }
 
+  /** Whether a process is in it or below it. */
+  isPopulated({ fd }: Cgroup): boolean {
+    return isPopulated(fd);
+  }
+
+  /** Processes directly in it. */
+  pids({ fd }: Cgroup): number[] {
+    const text = fd < 0 ? '' : addon.readText(fd, 'cgroup.procs');
+    return text.split('\n').flatMap((line) => (line === '' ? [] : [Number(line)]));
+  }
+
   /** The command is over. Its cgroup goes now, or with its last background process. */
   release(cgroup: Cgroup): void {
     if (cgroup.fd < 0) return;

@@ -1,5 +1,5 @@
 // The output of a command: from its pipe or terminal into one flow of the stream, read only when the host has room.
-import { type Flow, MAX_DATA_BYTES, type Stream } from '@sandboxd/proto';
+import { type Flow, MAX_DATA_BYTES, type PipedBytes, type Stream } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
@@ -8,8 +8,21 @@ import { discardOutput } from './discard.ts';
 /** A whole pipe in one read, when the stream takes that much. */
 const READ_BYTES = 4 * MAX_DATA_BYTES;
 
+/** From so many waiting bytes on they are moved in the kernel instead of being read. */
+const BULK_BYTES = 32 * 1024;
+
 /** One for all: the link has copied the bytes when the stream asks for the next. */
 const scratch = Buffer.allocUnsafeSlow(READ_BYTES);
+
+export type OutputPumpOptions = {
+  readonly poller: Poller;
+  readonly stream: Stream;
+  readonly flow: Flow;
+  readonly fd: number;
+  /** Not a terminal. */
+  readonly isPipe: boolean;
+  readonly onEnd: () => void;
+};
 
 export class OutputPump {
   readonly #poller: Poller;
@@ -18,18 +31,26 @@ export class OutputPump {
   #watch: Watch | undefined;
   #stream: Stream | undefined;
   #flow: Flow;
+  readonly #isPipe: boolean;
+  /** Whether the last read was so long that much more may wait. */
+  #isBulk = false;
+  #isEmptied = false;
   /** Bytes that will still be passed on. */
   #remaining = Number.POSITIVE_INFINITY;
 
   /** Takes the descriptor over. `onEnd` is called once, when the last byte has been passed on. */
-  constructor(poller: Poller, stream: Stream, flow: Flow, fd: number, onEnd: () => void) {
+  constructor({ poller, stream, flow, fd, isPipe, onEnd }: OutputPumpOptions) {
     this.#poller = poller;
     this.#stream = stream;
     this.#flow = flow;
+    this.#isPipe = isPipe;
     this.#fd = fd;
     this.#onEnd = onEnd;
-    stream.setSource(flow, (maxBytes) => this.#take(maxBytes));
-    this.#watch = poller.watch(fd, POLL.in | POLL.edge, () => this.#stream?.ready(flow));
+    stream.setSource(flow, (maxBytes, maxPipedBytes) => this.#take(maxBytes, maxPipedBytes));
+    this.#watch = poller.watch(fd, POLL.in | POLL.edge, () => {
+      this.#isEmptied = false;
+      this.#stream?.ready(flow);
+    });
   }
 
   get hasEnded(): boolean {
@@ -56,11 +77,15 @@ export class OutputPump {
     if (!this.hasEnded) this.#end(false);
   }
 
-  #take(maxBytes: number): Uint8Array | null {
+  #take(maxBytes: number, maxPipedBytes: number): Uint8Array | PipedBytes | null {
     if (this.hasEnded) return null;
     if (this.#remaining <= 0) {
       this.#end(true);
       return null;
+    }
+    if (this.#isBulk && maxPipedBytes >= BULK_BYTES) {
+      const moved = this.#takeBulk(maxPipedBytes);
+      if (moved !== undefined) return moved;
     }
     const got = this.#read(Math.min(maxBytes, READ_BYTES, this.#remaining));
     if (got === NOT_NOW) return null;
@@ -69,7 +94,22 @@ export class OutputPump {
       return null;
     }
     this.#remaining -= got;
+    this.#isBulk = this.#isPipe && got >= BULK_BYTES;
     return got === READ_BYTES ? scratch : scratch.subarray(0, got);
+  }
+
+  /** Undefined when there is too little for it. */
+  #takeBulk(maxBytes: number): PipedBytes | null | undefined {
+    // Whatever came since the pipe was emptied is, or will be, reported by an event of its own.
+    const wasEmptied = this.#isEmptied;
+    this.#isEmptied = false;
+    if (wasEmptied) return null;
+    const waiting = addon.available(this.#fd);
+    const length = Math.min(waiting, maxBytes, this.#remaining);
+    if (length < BULK_BYTES) return undefined;
+    this.#remaining -= length;
+    this.#isEmptied = length === waiting;
+    return { pipe: this.#fd, length };
   }
 
   #read(lengthBytes: number): number {

@@ -98,7 +98,14 @@ class ExecSession {
       });
     }
     const pump = (flow: 1 | 2, fd: number): OutputPump =>
-      new OutputPump(context.poller, stream, flow, fd, () => this.#onProgress());
+      new OutputPump({
+        poller: context.poller,
+        stream,
+        flow,
+        fd,
+        isPipe: error !== undefined,
+        onEnd: () => this.#onProgress(),
+      });
     this.#outputs.push(pump(FLOW.out, output));
     if (error !== undefined) this.#outputs.push(pump(FLOW.err, error));
     if (exec.timeoutMs > 0) this.#stopTimeout = startTimer(exec.timeoutMs, () => this.#onTimeout());
@@ -130,6 +137,7 @@ class ExecSession {
       timedOut: this.#isTimedOut,
       oomKilled: wasOomKilled(counted),
       usage: toResourceUsage(counted),
+      agentUs: nowUs() - this.#startedUs,
     };
     this.#stream.finish({ exec: result });
     this.#context.cgroups.release(this.#cgroup);

@@ -39,6 +39,16 @@ export interface Addon {
   read(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   write(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   writeGathered(fd: number, chunks: readonly Uint8Array[]): number;
+  stagePiped(
+    staging: number,
+    pipe: number,
+    length: number,
+    frameBytes: number,
+    header: Uint8Array,
+    lastHeader: Uint8Array,
+    trailer: Uint8Array,
+  ): number;
+  flushStaged(staging: number, fd: number): boolean;
   pipe(ours: 0 | 1, sizeBytes: number): [number, number];
   available(fd: number): number;
   socketPair(): [number, number];
@@ -52,6 +62,29 @@ export interface Addon {
   writeText(directory: number, name: string, text: string): number;
   /** 0 or a negative error number. */
   replaceText(path: string, text: string): number;
+  // tree.cc: names are bytes, results a number that is -errno on failure; nothing throws
+  openBeneath(directory: number, name: string, flags: number, resolve: number): number;
+  createFile(parent: number, leaf: string): number;
+  writeAt(fd: number, buffer: Uint8Array, offset: number, length: number, position: number): number;
+  finishFile(fd: number, sizeBytes: number, mode: number, seconds: number, nanos: number): number;
+  putFile(
+    parent: number,
+    leaf: string,
+    buffer: Uint8Array,
+    offset: number,
+    length: number,
+    mode: number,
+    seconds: number,
+    nanos: number,
+  ): number;
+  addDirectory(parent: number, leaf: string): number;
+  addSymlink(parent: number, leaf: string, target: string, seconds: number, nanos: number): number;
+  addLink(fromParent: number, fromLeaf: string, parent: number, leaf: string): number;
+  removeFile(parent: number, leaf: string): number;
+  openFile(path: string, status: Float64Array): number;
+  openEntry(directory: number, leaf: string, status: Float64Array): number;
+  readLink(directory: number, leaf: string): string | number;
+  nextEntries(directory: number): string | number;
   // spawn.cc
   spawn(spec: SpawnSpec): number;
   // children.cc
@@ -66,6 +99,7 @@ export interface Addon {
   setClock(unixTimeUs: number): void;
   addEntropy(bytes: Uint8Array): void;
   bringUp(interfaceName: string): void;
+  runInBatches(): void;
   limitFiles(count: number): void;
   growFileSystem(directory: string, blocks: number): void;
   syncDisks(): void;

@@ -42,6 +42,8 @@ export type Config = {
   readonly onExit: 'keep' | 'destroy';
   readonly bootTimeoutMs: number;
   readonly drainTimeoutMs: number;
+  /** Absent: no logs of sandboxes are kept. */
+  readonly sandboxLogs?: { readonly maxBytes: number; readonly retentionMs: number };
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
@@ -75,6 +77,12 @@ export function toConfig(values: SettingValues): Config {
     onExit: values.on_exit,
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
+    ...(values.sandbox_logs === 'on' && {
+      sandboxLogs: {
+        maxBytes: values.sandbox_log_max_bytes,
+        retentionMs: values.sandbox_log_retention_s * 1000,
+      },
+    }),
     log: { level: values.log_level, format: values.log_format },
   };
 }

@@ -77,6 +77,18 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 30,
       help: 'on SIGTERM, requests under way may take this many seconds to finish',
     }),
+    sandbox_logs: choice(['on', 'off'], {
+      fallback: 'on',
+      help: 'whether output of services and commands is logged on disk',
+    }),
+    sandbox_log_max_bytes: bytes(MIB, 1024 * GIB, {
+      fallback: 64 * MIB,
+      help: 'most that the log of one sandbox takes; its oldest records go first',
+    }),
+    sandbox_log_retention_s: integer(0, 2 ** 31 - 1, {
+      fallback: 7 * 86_400,
+      help: 'the log of a deleted sandbox is kept for this many seconds',
+    }),
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'least severe line to log',

@@ -34,6 +34,8 @@ export type ExecOutcome = {
   readonly usage?: ResourceUsage;
   /** The guest went away: `error` says why, and what became of the command is unknown. */
   readonly isLost?: true;
+  /** What it took in the guest, by the agent's clock, from request to result. Diagnosis only. */
+  readonly agentUs?: number;
 };
 
 /** What an exec session tells its owner, in order; `exit` exactly once and last. */

@@ -10,6 +10,7 @@ import {
 } from '@sandboxd/proto';
 import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
 import { failedOutcome, toExecOutcome } from './outcome.ts';
+import { StdinQueue } from './stdin-queue.ts';
 
 /** Bytes of stdin that may wait here for credit. */
 const STDIN_QUEUE_BYTES = 256 * 1024;
@@ -33,8 +34,7 @@ class ChannelExec implements ExecSession {
   readonly #explainLoss: (() => Promise<string | undefined>) | undefined;
   readonly #startedAtMs = performance.now();
   #stream: Stream | undefined;
-  #stdin: Uint8Array[] = [];
-  #stdinBytes = 0;
+  readonly #stdin = new StdinQueue();
   #isStdinClosed = false;
   #isStdinEnded = false;
   #isCancelled = false;
@@ -77,9 +77,8 @@ class ChannelExec implements ExecSession {
   write(chunk: Uint8Array): boolean {
     if (this.#isStdinClosed || this.#isOver || chunk.length === 0) return true;
     this.#stdin.push(chunk);
-    this.#stdinBytes += chunk.length;
     this.#stream?.ready(FLOW.in);
-    return this.#stdinBytes < STDIN_QUEUE_BYTES;
+    return this.#stdin.sizeBytes < STDIN_QUEUE_BYTES;
   }
 
   closeStdin(): void {
@@ -98,8 +97,7 @@ class ChannelExec implements ExecSession {
   cancel(): void {
     if (this.#isOver || this.#isCancelled) return;
     this.#isCancelled = true;
-    this.#stdin = [];
-    this.#stdinBytes = 0;
+    this.#stdin.clear();
     this.#stream?.cancel();
     this.#cancelTimer = setTimeout(() => {
       this.#finish('the guest agent did not say how the cancelled command ended');
@@ -113,20 +111,16 @@ class ChannelExec implements ExecSession {
   }
 
   #takeStdin(maxBytes: number): Uint8Array | null {
-    const first = this.#stdin[0];
-    if (first === undefined) return null;
-    const bytes = first.subarray(0, maxBytes);
-    if (bytes.length === first.length) this.#stdin.shift();
-    else this.#stdin[0] = first.subarray(maxBytes);
-    const wasFull = this.#stdinBytes >= STDIN_QUEUE_BYTES;
-    this.#stdinBytes -= bytes.length;
-    if (this.#stdinBytes === 0) queueMicrotask(() => this.#endStdinWhenSent());
-    if (wasFull && this.#stdinBytes < STDIN_QUEUE_BYTES) queueMicrotask(() => this.#events.drain?.());
+    const wasFull = this.#stdin.sizeBytes >= STDIN_QUEUE_BYTES;
+    const bytes = this.#stdin.take(maxBytes);
+    if (bytes === undefined) return null;
+    if (this.#stdin.sizeBytes === 0) queueMicrotask(() => this.#endStdinWhenSent());
+    if (wasFull && this.#stdin.sizeBytes < STDIN_QUEUE_BYTES) queueMicrotask(() => this.#events.drain?.());
     return bytes;
   }
 
   #endStdinWhenSent(): void {
-    if (!this.#isStdinClosed || this.#isStdinEnded || this.#isOver || this.#stdinBytes > 0) return;
+    if (!this.#isStdinClosed || this.#isStdinEnded || this.#isOver || this.#stdin.sizeBytes > 0) return;
     this.#isStdinEnded = true;
     this.#stream?.end(FLOW.in);
   }
@@ -146,7 +140,7 @@ class ChannelExec implements ExecSession {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#cancelTimer);
-    this.#stdin = [];
+    this.#stdin.clear();
     this.#events.exit(
       result === undefined
         ? { ...failedOutcome(error ?? '', this.#startedAtMs), ...(isLost && { isLost }) }

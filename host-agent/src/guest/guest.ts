@@ -9,6 +9,8 @@ import {
   type RequestInput,
   type Result,
   type StatsResult,
+  type Stream,
+  type StreamHandlers,
   toAgentErrorCode,
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
@@ -16,6 +18,16 @@ import { AppError, toError } from '../lib/errors.ts';
 import { deadline } from '../lib/wait.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
+import {
+  type ByteSource,
+  type FileCallOptions,
+  type PulledFile,
+  type PushResult,
+  pullDirectory,
+  pullFile,
+  pushFiles,
+} from './files.ts';
+import { GuestService } from './service.ts';
 
 /** Where connections come from; the engine's VM is one. */
 export interface ChannelSource {
@@ -61,6 +73,11 @@ export class Guest {
   #isClosed = false;
   #isClockOff = false;
   #reconnecting: Promise<void> | undefined;
+  readonly #onConnect = new Set<() => void>();
+  readonly service = new GuestService({
+    call: (request, signal) => this.#call(request, signal),
+    open: (request, handlers) => this.#open(request, handlers),
+  });
 
   constructor(options: GuestOptions) {
     this.#options = options;
@@ -84,6 +101,7 @@ export class Guest {
     });
     const { hello } = connection;
     this.#channel = connection.channel;
+    for (const listener of this.#onConnect) listener();
     void this.#correctClock();
     return hello;
   }
@@ -107,6 +125,12 @@ export class Guest {
   stepClock(): void {
     this.#isClockOff = true;
     void this.#correctClock();
+  }
+
+  /** Calls `listener` after each new connection until the returned function is called. */
+  watchConnections(listener: () => void): () => void {
+    this.#onConnect.add(listener);
+    return () => this.#onConnect.delete(listener);
   }
 
   /** Gives up the connection and makes another, as the host of another life of this guest's memory. */
@@ -135,7 +159,7 @@ export class Guest {
     this.#channel = undefined;
   }
 
-  /** AppError guest_unreachable; the command's own failures are its exit event. */
+  /** AppError guest_unreachable, or exhausted; the command's own failures are its exit event. */
   exec(spec: ExecSpec, events: ExecEvents): ExecSession {
     const channel = this.#usable();
     try {
@@ -146,8 +170,24 @@ export class Guest {
           cause: error,
         });
       }
+      if (error instanceof AgentError && error.code === 'busy') {
+        throw new AppError('exhausted', `${error.message}; try again when some have ended`, { cause: error });
+      }
       throw this.#unreachable(toError(error));
     }
+  }
+
+  /** Unpacks a tar archive beneath `path`. AppError with the guest's reason. */
+  async pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
+    return pushFiles(this.#fileCall(signal), path, read);
+  }
+
+  async pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
+    return pullFile(this.#fileCall(signal), path, maxBytes);
+  }
+
+  async pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile> {
+    return pullDirectory(this.#fileCall(signal), path);
   }
 
   async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<void> {
@@ -194,6 +234,16 @@ export class Guest {
     const startedAt = performance.now();
     await this.#usable().ping(payload);
     return performance.now() - startedAt;
+  }
+
+  /** A call with byte flows. AppError guest_unreachable. */
+  #open(request: RequestInput, handlers: StreamHandlers): Stream {
+    const channel = this.#usable();
+    try {
+      return channel.open(request, handlers);
+    } catch (error) {
+      throw this.#unreachable(toError(error));
+    }
   }
 
   /** A call without byte flows. Rejects with AgentError, or AppError guest_unreachable. */
@@ -246,6 +296,11 @@ export class Guest {
     } catch (err) {
       this.#options.log.warn({ err: toError(err) }, 'cannot step the clock of a guest that stood still');
     }
+  }
+
+  #fileCall(signal: AbortSignal | undefined): FileCallOptions {
+    const { explainLoss } = this.#options;
+    return { channel: this.#usable(), ...(explainLoss && { explainLoss }), ...(signal && { signal }) };
   }
 
   #usable(): Channel {

@@ -12,6 +12,7 @@ export function toExecOutcome(result: ExecResult): ExecOutcome {
     ...(result.timedOut && { timedOut: true }),
     ...(result.oomKilled && { oomKilled: true }),
     ...(result.error !== '' && { error: result.error.slice(0, MAX_TEXT) }),
+    ...(result.agentUs > 0 && { agentUs: count(result.agentUs) }),
     ...(result.usage && { usage: toUsage(result.usage as WireUsage) }),
   };
 }
@@ -33,6 +34,7 @@ function toUsage(usage: WireUsage): ResourceUsage {
   };
 }
 
-function count(value: number): number {
+/** A number of a guest as a count. */
+export function count(value: number): number {
   return Number.isFinite(value) ? Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER) : 0;
 }

@@ -6,8 +6,11 @@ import { toErrorAnswer } from './errors.ts';
 import { logging } from './middleware/logging.ts';
 import { requestId } from './middleware/request-id.ts';
 import { addExecRoutes } from './routes/exec.ts';
+import { addFileRoutes } from './routes/files.ts';
+import { addLogRoutes } from './routes/logs.ts';
 import { addMetaRoutes } from './routes/meta.ts';
 import { addSandboxRoutes } from './routes/sandboxes.ts';
+import { addServiceRoutes } from './routes/service.ts';
 import { addSnapshotRoutes } from './routes/snapshots.ts';
 import type { HttpServices } from './services.ts';
 
@@ -17,6 +20,9 @@ export function createHttpApp(services: HttpServices): HttpApp {
   addMetaRoutes(app, services);
   addSandboxRoutes(app, services);
   addExecRoutes(app, services);
+  addServiceRoutes(app, services);
+  addLogRoutes(app, services);
+  addFileRoutes(app, services);
   addSnapshotRoutes(app, services);
   app.notFound(createNotFound(app));
   app.onError((error, c) => {

@@ -1,5 +1,6 @@
 // What the REST interface needs from the rest of the daemon.
 import type { Logger } from 'pino';
+import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Sandboxes } from '../sandboxes/sandboxes.ts';
 
 /** A root filesystem that sandboxes can boot from. */
@@ -30,8 +31,12 @@ export interface HttpServices {
   readonly log: Logger;
   readonly sandboxes: Sandboxes;
   readonly limits: CreateLimits;
+  /** Absent when this daemon keeps no logs. */
+  readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;
   engine?(): EngineInfo | undefined;
+  /** Fires when the daemon stops: streams that would go on for ever end then. */
+  readonly stopping?: AbortSignal;
   /** Longest silence in the middle of a request body; 30 s when absent. */
   readonly bodyIdleMs?: number;
 }

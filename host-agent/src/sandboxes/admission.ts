@@ -1,6 +1,6 @@
 // Whether the host has room: memory, disk and slots are promised before anything is made, and given back when it is not.
 import { readFile, statfs } from 'node:fs/promises';
-import { AppError } from '../lib/errors.ts';
+import { AppError, errnoOf, toError } from '../lib/errors.ts';
 
 const MIB = 2 ** 20;
 /** Kept free for logs, the registry and what running guests write. */
@@ -128,4 +128,14 @@ function exhausted(message: string, stage: string): AppError {
 
 function sum<T>(items: readonly T[], count: (item: T) => number): number {
   return items.reduce((total, item) => total + count(item), 0);
+}
+
+/** The error as AppError exhausted when it says that a disk of the host is full, else undefined. */
+export function asNoSpace(error: unknown, doing: string, stage: string): AppError | undefined {
+  if (!/ENOSPC|[Nn]o space left/.test(`${errnoOf(error)} ${toError(error).message}`)) return undefined;
+  return new AppError('exhausted', `cannot ${doing} (stage ${stage}): no space left on the host's disk`, {
+    stage,
+    retryAfterS: RETRY_AFTER_S,
+    cause: error,
+  });
 }

@@ -2,19 +2,21 @@
 import type { Logger } from 'pino';
 import type { Engine } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
+import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
 import type { Profiles } from '../images/profiles.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
 import { Semaphore } from '../lib/serial-queue.ts';
 import type { Table } from '../store/store.ts';
-import { Admission, type AdmissionOptions, type Need, readHostRoom } from './admission.ts';
+import { Admission, type AdmissionOptions, asNoSpace, type Need, readHostRoom } from './admission.ts';
 import { forkGuest } from './fork.ts';
 import { reconcile } from './reconcile.ts';
 import type { SandboxProfile } from './record.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ExecRequest, Sandboxes } from './sandboxes.ts';
+import type { SandboxService } from './service.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { type StartContext, startSandbox } from './start.ts';
 import { Templates } from './templates.ts';
@@ -82,7 +84,8 @@ export class SandboxManager implements Sandboxes {
       log: options.log,
     });
     this.#templates = new Templates({
-      context: options,
+      // Nobody ever sees the guest that a template is made of.
+      context: { ...options, logs: undefined },
       budgetBytes: options.templateBudgetBytes,
       diskBytes: options.defaults.diskBytes,
       slots: this.#slots,
@@ -93,6 +96,7 @@ export class SandboxManager implements Sandboxes {
   /** Brings directories and registry in line with what runs. Must be called once, before anything else. */
   async start(): Promise<void> {
     const adopted = await reconcile(this.#options);
+    await this.#options.logs?.start(new Set(adopted.map(({ id }) => id)));
     await this.#snapshots.start();
     await this.#templates.start();
     for (const sandbox of adopted) this.#keep(sandbox);
@@ -148,6 +152,8 @@ export class SandboxManager implements Sandboxes {
         signal.throwIfAborted();
         // A source that died or was deleted meanwhile is the better reason.
         sandbox.assertAlive();
+        const noSpace = asNoSpace(error, 'take the snapshot', 'save');
+        if (noSpace !== undefined) throw noSpace;
         throw isAppError(error)
           ? error
           : new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
@@ -183,6 +189,22 @@ export class SandboxManager implements Sandboxes {
       forkGuest(this.#options, { snapshotId, saved, count, slots, log, signal }),
     );
     return sandboxes.map(({ info }) => info);
+  }
+
+  service(id: string): SandboxService {
+    return this.find(id).service();
+  }
+
+  async pushFiles(id: string, path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
+    return this.find(id).pushFiles(path, read, signal);
+  }
+
+  async pullFile(id: string, path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
+    return this.find(id).pullFile(path, maxBytes, signal);
+  }
+
+  async pullDirectory(id: string, path: string, signal?: AbortSignal): Promise<PulledFile> {
+    return this.find(id).pullDirectory(path, signal);
   }
 
   /** The sandbox itself, for rooms above that need more than this face. AppError not_found. */

@@ -10,6 +10,7 @@ import type { Faults } from '../lib/faults.ts';
 import { isId } from '../lib/ids.ts';
 import { isRunning, readBootId, signalProcess } from '../lib/proc.ts';
 import { deadline, poll } from '../lib/wait.ts';
+import type { LogStore } from '../logs/index.ts';
 import type { Table } from '../store/store.ts';
 import { type Directories, removeSandboxDirs, sandboxesRoot, sandboxPaths } from './paths.ts';
 import type { SandboxRecord } from './record.ts';
@@ -25,6 +26,8 @@ export type ReconcileContext = {
   readonly adopters: readonly Engine[];
   readonly directories: Directories;
   readonly records: Table<SandboxRecord>;
+  /** Absent when this daemon keeps no logs. */
+  readonly logs?: LogStore | undefined;
   readonly faults: Faults;
   readonly log: Logger;
 };
@@ -43,10 +46,15 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
   const strangers = await killStrangers(context, sandboxes);
 
   const known = new Set(sandboxes.map(({ id }) => id));
+  const neverReady = new Set(
+    all.flatMap(({ id, record }) => (record.isReady || record.isDeleting ? [] : [id])),
+  );
   const leftovers = new Set([...all.map(({ id }) => id), ...(await listDirectories(directories))]);
   for (const id of leftovers) {
     if (known.has(id)) continue;
     await removeSandboxDirs(sandboxPaths(directories, id));
+    // Nobody ever heard of it.
+    if (neverReady.has(id)) await context.logs?.remove(id);
     await records.remove(id);
     log.info({ sandbox: id }, 'removed what an earlier daemon left of a sandbox');
   }
@@ -72,7 +80,7 @@ async function takeOver(
   id: string,
   record: ReadyRecord,
 ): Promise<Sandbox | undefined> {
-  const { records, faults } = context;
+  const { records, logs, faults } = context;
   const log = context.log.child({ sandbox: id });
   const paths = { ...sandboxPaths(context.directories, id), ...record.vmm.paths };
   const engine = findEngine(context, record.vmm);
@@ -90,7 +98,8 @@ async function takeOver(
     log,
     explainLoss: () => explainExit(vm.exited),
   });
-  const parts = { id, paths, vm, guest, records, faults, log };
+  const sandboxLog = await logs?.open(id);
+  const parts = { id, paths, vm, guest, records, logs, sandboxLog, faults, log };
   const sandbox = new Sandbox({
     ...parts,
     record: vm.exit === undefined ? record : { ...record, exit: vm.exit },

@@ -17,6 +17,7 @@ export type SandboxRecord = {
    * removed by the next start.
    */
   readonly isReady: boolean;
+  readonly isDeleting?: boolean;
   /** Null until the VMM was started. */
   readonly vmm: VmmIdentity | null;
   /** What its guest runs on, which a later daemon may not have any more: its snapshots need the same. */

@@ -41,6 +41,7 @@ export function resolveSandboxOptions(
     diskBytes: Math.ceil(diskBytes / MIB) * MIB,
     timeoutS: checkRange('timeout_s', options.timeoutS ?? 0, 0, MAX_TIMEOUT_S),
     bootArgs,
+    ...(options.service && { service: options.service }),
   };
 }
 

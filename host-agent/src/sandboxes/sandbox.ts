@@ -2,15 +2,20 @@
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
+import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
+import type { LogStore, SandboxLog } from '../logs/index.ts';
 import type { Table } from '../store/store.ts';
+import { logExecEvents, logExecStart } from './exec-log.ts';
 import { Lifetime } from './lifetime.ts';
+import { LogCapture } from './log-capture.ts';
 import { removeSandboxDirs, type SandboxPaths } from './paths.ts';
 import type { SandboxRecord } from './record.ts';
 import type { ExecRequest } from './sandboxes.ts';
+import { createSandboxService, type SandboxService } from './service.ts';
 import { checkTransition, type SandboxState } from './states.ts';
 import type { SandboxInfo } from './types.ts';
 
@@ -21,6 +26,9 @@ export type SandboxParts = {
   readonly vm: Vm;
   readonly guest: Guest;
   readonly records: Table<SandboxRecord>;
+  /** Absent, with the next, when this daemon keeps no logs. */
+  readonly logs?: LogStore | undefined;
+  readonly sandboxLog?: SandboxLog | undefined;
   readonly faults: Faults;
   readonly log: Logger;
 };
@@ -41,6 +49,8 @@ export class Sandbox {
   #state: SandboxState = 'running';
   #removal: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
+  readonly #log: SandboxLog | undefined;
+  readonly #capture: LogCapture | undefined;
 
   constructor(parts: SandboxParts) {
     this.id = parts.id;
@@ -49,6 +59,9 @@ export class Sandbox {
     this.paths = parts.paths;
     this.vm = parts.vm;
     this.guest = parts.guest;
+    const { sandboxLog, guest, log } = parts;
+    this.#log = sandboxLog;
+    if (sandboxLog !== undefined) this.#capture = new LogCapture({ guest, log: sandboxLog, logger: log });
     void this.vm.exited.then((exit) => {
       this.guest.close(new Error(exit.reason));
       if (this.#state !== 'running') return;
@@ -90,6 +103,7 @@ export class Sandbox {
   /** Lets go of it: its guest runs on, for a later daemon to adopt. */
   detach(cause: Error): void {
     this.#lifetime?.end();
+    this.#capture?.stop();
     this.guest.close(cause);
     this.vm.detach();
   }
@@ -102,7 +116,31 @@ export class Sandbox {
 
   exec(request: ExecRequest, events: ExecEvents): ExecSession {
     this.assertAlive();
-    return this.guest.exec({ ...request, env: { ...this.record.profile.env, ...request.env } }, events);
+    const spec = { ...request, env: { ...this.record.profile.env, ...request.env } };
+    if (this.#log === undefined) return this.guest.exec(spec, events);
+    const session = this.guest.exec(spec, logExecEvents(this.#log, events));
+    logExecStart(this.#log, request.cmd);
+    return session;
+  }
+
+  service(): SandboxService {
+    this.assertAlive();
+    return createSandboxService(this.guest, this.record.profile.env);
+  }
+
+  async pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
+    this.assertAlive();
+    return this.guest.pushFiles(path, read, signal);
+  }
+
+  async pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
+    this.assertAlive();
+    return this.guest.pullFile(path, maxBytes, signal);
+  }
+
+  async pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile> {
+    this.assertAlive();
+    return this.guest.pullDirectory(path, signal);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */
@@ -131,12 +169,14 @@ export class Sandbox {
   }
 
   async #remove(): Promise<void> {
-    const { records, faults } = this.#parts;
+    const { records, logs, faults } = this.#parts;
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
+    this.#capture?.stop();
     this.guest.close(new Error(`sandbox ${this.id} was deleted`));
     // From here on the next daemon would finish it.
-    if (records.get(this.id) !== undefined) await records.put(this.id, { ...this.#record, isReady: false });
+    if (records.get(this.id) !== undefined)
+      await records.put(this.id, { ...this.#record, isReady: false, isDeleting: true });
     faults.reach('delete.marked');
     // Nothing in it is worth a grace: its disk and memory go with it.
     await this.vm.kill();
@@ -145,6 +185,7 @@ export class Sandbox {
     faults.reach('delete.directories');
     await records.remove(this.id);
     faults.reach('delete.forgotten');
+    await logs?.end(this.id);
     this.#state = checkTransition(this.#state, 'deleted');
   }
 

@@ -1,5 +1,7 @@
 // The face of this room: everything a caller can do with sandboxes.
 import type { ExecEvents, ExecSession, ExecSpec } from '../guest/exec-types.ts';
+import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
+import type { SandboxService } from './service.ts';
 import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 
 /** An exec as a client asks for it; the sandbox's environment is joined with `env`. */
@@ -22,7 +24,17 @@ export interface Sandboxes {
    * the command itself are its exit event.
    */
   exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession;
+  /** Its supervised service. AppError not_found, internal naming the cause when its VM died. */
+  service(id: string): SandboxService;
 
+  /**
+   * Files in and out; paths are absolute paths of the guest. AppError not_found, guest_unreachable, internal for a VM
+   * that died, else invalid_argument with the guest's reason. Cancelled by `signal`.
+   */
+  pushFiles(id: string, path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult>;
+  pullFile(id: string, path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile>;
+  /** A tar archive of the directory. */
+  pullDirectory(id: string, path: string, signal?: AbortSignal): Promise<PulledFile>;
   /**
    * Saves a running sandbox, which goes on. Cancelled by `signal`, with everything undone. AppError not_found, exhausted,
    * internal with the stage.

@@ -4,10 +4,12 @@ import { copySparse, createWritableLayer, type ResolvedKernel } from '@sandboxd/
 import type { Logger } from 'pino';
 import type { Engine, Vm } from '../engines/engine.ts';
 import { Guest } from '../guest/guest.ts';
-import { AppError, errnoOf, isAppError, toError } from '../lib/errors.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
+import type { LogStore } from '../logs/index.ts';
 import type { Table } from '../store/store.ts';
+import { asNoSpace } from './admission.ts';
 import { makeIdentity } from './identity.ts';
 import { type Directories, makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
 import type { SandboxProfile, SandboxRecord } from './record.ts';
@@ -23,6 +25,8 @@ export type StartContext = {
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
   readonly faults: Faults;
+  /** Absent when this daemon keeps no logs. */
+  readonly logs?: LogStore | undefined;
 };
 
 export type Origin =
@@ -140,6 +144,14 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       await guest.growDisk(limit.signal);
       mark('growMs');
     }
+    if (options.service !== undefined) {
+      stage = 'service';
+      await startService(guest, options.service, profile.env, limit.signal);
+      mark('serviceMs');
+    }
+
+    undo.defer(() => context.logs?.remove(id));
+    const sandboxLog = await context.logs?.open(id);
 
     faults.reach('start.made');
     signal.throwIfAborted();
@@ -148,7 +160,18 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     undo.move();
     mark('totalMs');
     log.info({ ...times, origin: origin.kind }, 'sandbox created');
-    return new Sandbox({ id, record, paths, vm, guest, records, faults, log });
+    return new Sandbox({
+      id,
+      record,
+      paths,
+      vm,
+      guest,
+      records,
+      logs: context.logs,
+      faults,
+      log,
+      sandboxLog,
+    });
   } catch (error) {
     if (signal.aborted) throw error;
     throw describeFailure(error, stage);
@@ -179,6 +202,20 @@ async function greetGuest(vm: Vm, guest: Guest, input: StartInput, signal: Abort
   }
 }
 
+/** A program that cannot start is no failure of this; a guest that cannot be told is the daemon's. */
+async function startService(
+  guest: Guest,
+  spec: NonNullable<ResolvedSandboxOptions['service']>,
+  env: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await guest.service.configure(spec, env, signal);
+  } catch (error) {
+    throw new AppError('internal', toError(error).message, { cause: error });
+  }
+}
+
 /** The reason once the VM has ended, undefined when it has not within a moment. */
 export function explainExit(exited: Promise<{ readonly reason: string }>): Promise<string | undefined> {
   const timeout = new Promise<undefined>((resolve) => setTimeout(resolve, 300, undefined).unref());
@@ -190,14 +227,9 @@ async function failOnExit(exited: Promise<{ readonly reason: string }>): Promise
 }
 
 function describeFailure(error: unknown, stage: string): AppError {
+  const noSpace = asNoSpace(error, 'create the sandbox', stage);
+  if (noSpace !== undefined) return noSpace;
   const cause = toError(error);
-  if (/ENOSPC|[Nn]o space left/.test(`${errnoOf(error)} ${cause.message}`)) {
-    return new AppError(
-      'exhausted',
-      `cannot create the sandbox (stage ${stage}): no space left on the host's disk`,
-      { stage, retryAfterS: 5, cause },
-    );
-  }
   const code = isAppError(error) ? error.code : 'internal';
   const details = isAppError(error) ? error.details : {};
   return new AppError(code, `cannot create the sandbox (stage ${details.stage ?? stage}): ${cause.message}`, {

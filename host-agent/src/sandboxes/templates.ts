@@ -99,7 +99,8 @@ export class Templates {
       return undefined;
     let making = this.#making.get(key);
     if (making === undefined) {
-      making = this.#make(key, { ...options, diskBytes, timeoutS: 0 }, profile).finally(() =>
+      const { service: _, ...bare } = options;
+      making = this.#make(key, { ...bare, diskBytes, timeoutS: 0 }, profile).finally(() =>
         this.#making.delete(key),
       );
       this.#making.set(key, making);

@@ -1,5 +1,7 @@
 // What a sandbox is to the rest of the host agent.
 
+import type { ServiceSpec } from '../guest/service-types.ts';
+
 export type CreateSandboxOptions = {
   readonly profile?: string | undefined;
   readonly vcpus?: number | undefined;
@@ -9,6 +11,8 @@ export type CreateSandboxOptions = {
   /** Seconds of life; 0 or absent is no limit. */
   readonly timeoutS?: number | undefined;
   readonly bootArgs?: string | undefined;
+  /** Configured and started before the sandbox is anyone's. */
+  readonly service?: ServiceSpec | undefined;
 };
 
 /** Every default filled in and every bound checked. */
@@ -19,6 +23,7 @@ export type ResolvedSandboxOptions = {
   readonly diskBytes: number;
   readonly timeoutS: number;
   readonly bootArgs: string;
+  readonly service?: ServiceSpec;
 };
 
 /** What a create request gets that leaves a field out. */

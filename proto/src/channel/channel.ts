@@ -1,7 +1,7 @@
 // One connection after its handshake: routes frames to streams, and ends the streams whose handlers fail.
 import { AgentError, ProtocolViolation } from '../errors.ts';
 import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
-import type { Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
+import type { FileInfo, Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
 import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
 import { encodeFrame } from '../wire/frame-encoder.ts';
 import { ownBytes } from '../wire/own-bytes.ts';
@@ -253,7 +253,10 @@ export class Channel implements StreamOwner {
     } else if (body === 'credit') {
       stream.receiveCredit(frame.credit ?? 0);
     } else if (isHost && body === 'started') {
-      stream.receiveStarted(frame.started?.pid ?? 0);
+      stream.receiveStarted(
+        frame.started?.pid ?? 0,
+        (frame.started?.file ?? undefined) as FileInfo | undefined,
+      );
     } else if (isHost && body === 'result') {
       this.#streams.delete(stream.id);
       this.#parts.drop(stream.id);

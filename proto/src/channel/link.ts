@@ -9,6 +9,17 @@ export interface LinkEvents {
   close(cause?: Error): void;
 }
 
+/** Bytes that wait in a pipe, to be moved without being read. */
+export type PipedBytes = { readonly pipe: number; readonly length: number };
+
+/** Piped bytes with what makes data frames of them: a header before each `frameBytes`, another before the last. */
+export type PipedFrames = PipedBytes & {
+  readonly frameBytes: number;
+  readonly header: Buffer;
+  readonly lastHeader: Buffer;
+  readonly trailer: Buffer;
+};
+
 export interface ByteLink {
   /**
    * Whether `write` has copied or sent every byte when it returns, so that the caller may reuse its buffers.
@@ -23,6 +34,11 @@ export interface ByteLink {
   start(events: LinkEvents): void;
   /** Takes all chunks, in order. False: please wait for `drain` (control frames need not). */
   write(chunks: readonly Uint8Array[]): boolean;
+  /**
+   * Only of links that can move bytes from a pipe by themselves: the same as `write` with the frames, whose bytes have
+   * left the pipe when it returns.
+   */
+  writePiped?(frames: PipedFrames): boolean;
   /** Ends the link; `close` is called afterwards. */
   destroy(cause?: Error): void;
 }

@@ -1,9 +1,9 @@
 // Shares the link between everything that wants to send: control frames at once, byte flows in turn, 64 KiB each
 // (a flow that is alone, more).
-import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES } from '../limits.ts';
+import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES, MAX_PIPED_BYTES } from '../limits.ts';
 import type { Flow } from '../messages.ts';
-import { dataFrames } from '../wire/data-frame.ts';
-import type { ByteLink } from './link.ts';
+import { dataFrames, pipedFrames } from '../wire/data-frame.ts';
+import type { ByteLink, PipedFrames } from './link.ts';
 import type { Stream } from './stream.ts';
 
 /** Bytes sent in one go before the event loop gets its turn, so that incoming credits and cancels are seen. */
@@ -109,15 +109,26 @@ export class SendRound {
       const isAlone = this.#link.isCopying && this.#turns.length === 0;
       const isLong = isAlone && this.#lastAlone === stream;
       this.#lastAlone = isAlone ? stream : undefined;
-      const bytes = stream.take(flow, isLong ? LONG_TURN_BYTES : MAX_DATA_BYTES);
+      const longest = isLong ? LONG_TURN_BYTES : MAX_DATA_BYTES;
+      const bytes = stream.take(
+        flow,
+        longest,
+        this.#link.writePiped ? (isAlone ? MAX_PIPED_BYTES : MAX_DATA_BYTES) : 0,
+      );
       if (bytes === null) return 0;
-      this.#write(dataFrames(stream.id, flow, bytes));
+      if ('pipe' in bytes) this.#writePiped(pipedFrames(stream.id, flow, bytes));
+      else this.#write(dataFrames(stream.id, flow, bytes));
       stream.sent(flow);
       return bytes.length;
     } catch (error) {
       this.#onSourceError(stream, error);
       return 0;
     }
+  }
+
+  #writePiped(frames: PipedFrames): void {
+    const drains = this.#drains;
+    if (this.#link.writePiped?.(frames) !== true && drains === this.#drains) this.#isCongested = true;
   }
 
   #write(chunks: readonly Uint8Array[]): void {

@@ -1,15 +1,19 @@
 // One stream of a channel, seen from either end: byte flows with credit in both directions, and its control messages.
 
 import { ProtocolViolation } from '../errors.ts';
-import { FRAME_CREDIT_BYTES, MAX_DATA_BYTES } from '../limits.ts';
-import type { FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
+import { FRAME_CREDIT_BYTES } from '../limits.ts';
+import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
+import { creditFor, payloadFor } from '../wire/data-frame.ts';
+import type { PipedBytes } from './link.ts';
 
 /**
- * Gives 1 to `maxBytes` (at most 65,536; in the guest 262,144) bytes of a flow, or null when there are none now (then `ready` must be called
- * again). It may call `end` or `finish`: the bytes that it returns go before the end, but a finished stream sends none.
+ * Gives 1 to `maxBytes` (at most 65,536; in the guest 262,144) bytes of a flow, or null when there are none now (then
+ * `ready` must be called again). Where the link moves bytes by itself, `maxPipedBytes` is not 0 and it may name so many
+ * bytes of a pipe instead, all of which must be there. It may call `end` or `finish`: the bytes that it returns go before
+ * the end, but a finished stream sends none.
  */
-export type Source = (maxBytes: number) => Uint8Array | null;
+export type Source = (maxBytes: number, maxPipedBytes: number) => Uint8Array | PipedBytes | null;
 
 /** Why a stream ended without a result. */
 export type StreamLoss =
@@ -31,8 +35,8 @@ export interface StreamHandlers {
    */
   data?(flow: Flow, chunk: Buffer): void;
   end?(flow: Flow): void;
-  /** Host side. */
-  started?(pid: number): void;
+  /** Host side. `file` is what a pull will carry. */
+  started?(pid: number, file?: FileInfo): void;
   /** Host side; the stream is over. */
   result?(result: Result): void;
   /** Guest side. */
@@ -138,7 +142,7 @@ export class Stream {
     this.#heldBytes -= passed;
     this.#heldFrames -= frames;
     this.#unreturned += passed + frames * FRAME_CREDIT_BYTES;
-    if (this.#unreturned < this.#receiveWindow / 4) return;
+    if (this.#unreturned < this.#receiveWindow / 2) return;
     const credit = this.#unreturned;
     this.#unreturned = 0;
     this.#receiveCredit += credit;
@@ -166,11 +170,14 @@ export class Stream {
       this.#owner.sendControl({ stream: this.id, resize: size });
   }
 
-  /** Guest side, at most once. */
+  /** Guest side, at most once, for a command. */
   started(pid: number): void {
-    if (this.#isOver || this.#hasStarted) return;
-    this.#hasStarted = true;
-    this.#owner.sendControl({ stream: this.id, started: { pid } });
+    this.#sendStarted({ pid });
+  }
+
+  /** Guest side, at most once, for a pull: what the flow will carry. */
+  opened(file: FileInfoInput): void {
+    this.#sendStarted({ file });
   }
 
   /** Guest side: ends the stream; bytes that were not sent yet will not be. Throws RangeError when too long. */
@@ -188,17 +195,18 @@ export class Stream {
    * Called by the channel when it is this flow's turn: its next bytes, or null when it has none or may send none. The
    * flow has left the queue; `sent` gives it another turn. Throws what the source throws.
    */
-  take(flow: Flow, maxBytes: number): Uint8Array | null {
+  take(flow: Flow, maxBytes: number, maxPipedBytes = 0): Uint8Array | PipedBytes | null {
     const outflow = this.#outflows.get(flow);
     if (outflow === undefined) return null;
     outflow.isQueued = false;
-    const limit = Math.min(maxBytes, payloadWithin(this.#sendCredit));
+    const limit = Math.min(maxBytes, payloadFor(this.#sendCredit));
     if (limit <= 0) return null;
     outflow.isReady = false;
     outflow.isAsked = true;
-    let bytes: Uint8Array | null;
+    const pipedLimit = Math.min(maxPipedBytes, payloadFor(this.#sendCredit));
+    let bytes: Uint8Array | PipedBytes | null;
     try {
-      bytes = outflow.source(limit);
+      bytes = outflow.source(limit, pipedLimit);
     } finally {
       outflow.isAsked = false;
     }
@@ -207,9 +215,10 @@ export class Stream {
       if (outflow.hasEnded) this.end(flow);
       return null;
     }
-    if (bytes.length > limit) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${limit}`);
+    const most = 'pipe' in bytes ? pipedLimit : limit;
+    if (bytes.length > most) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${most}`);
     outflow.isReady = true;
-    this.#sendCredit -= bytes.length + FRAME_CREDIT_BYTES * framesOf(bytes.length);
+    this.#sendCredit -= creditFor(bytes.length);
     return bytes;
   }
 
@@ -251,10 +260,16 @@ export class Stream {
   }
 
   /** Called by the channel. */
-  receiveStarted(pid: number): void {
+  receiveStarted(pid: number, file?: FileInfo): void {
     if (this.#hasStarted) throw new ProtocolViolation(`stream ${this.id} started twice`);
     this.#hasStarted = true;
-    this.handlers.started?.(pid);
+    this.handlers.started?.(pid, file);
+  }
+
+  #sendStarted(started: NonNullable<FrameInput['started']>): void {
+    if (this.#isOver || this.#hasStarted) return;
+    this.#hasStarted = true;
+    this.#owner.sendControl({ stream: this.id, started });
   }
 
   #queue(flow: Flow, outflow: Outflow): void {
@@ -267,13 +282,4 @@ export class Stream {
     for (const open of this.#openInflows) if (open === flow) return open;
     throw new ProtocolViolation(`stream ${this.id} was sent bytes of flow ${flow}, which is not open`);
   }
-}
-
-/** Most payload bytes that `credit` pays for, their frames included. */
-function payloadWithin(credit: number): number {
-  return credit - FRAME_CREDIT_BYTES * Math.ceil(credit / (MAX_DATA_BYTES + FRAME_CREDIT_BYTES));
-}
-
-function framesOf(payloadBytes: number): number {
-  return Math.ceil(payloadBytes / MAX_DATA_BYTES);
 }

@@ -887,6 +887,24 @@ export namespace sandboxd {
                 /** Request powerOff. */
                 powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
 
+                /** Request serviceConfigure. */
+                serviceConfigure?: (sandboxd.agent.v1.ServiceConfigure.$Properties|null);
+
+                /** Request serviceControl. */
+                serviceControl?: (sandboxd.agent.v1.ServiceControl.$Properties|null);
+
+                /** Request serviceOutput. */
+                serviceOutput?: (sandboxd.agent.v1.ServiceOutput.$Properties|null);
+
+                /** Request filePush. */
+                filePush?: (sandboxd.agent.v1.FilePush.$Properties|null);
+
+                /** Request filePull. */
+                filePull?: (sandboxd.agent.v1.FilePull.$Properties|null);
+
+                /** Request dirPull. */
+                dirPull?: (sandboxd.agent.v1.DirPull.$Properties|null);
+
                 /** Request growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
@@ -894,7 +912,7 @@ export namespace sandboxd {
                 setClock?: (sandboxd.agent.v1.SetClock.$Properties|null);
 
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock");
+                call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -940,6 +958,24 @@ export namespace sandboxd {
                     /** Request powerOff */
                     powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
 
+                    /** Request serviceConfigure */
+                    serviceConfigure?: (sandboxd.agent.v1.ServiceConfigure.$Properties|null);
+
+                    /** Request serviceControl */
+                    serviceControl?: (sandboxd.agent.v1.ServiceControl.$Properties|null);
+
+                    /** Request serviceOutput */
+                    serviceOutput?: (sandboxd.agent.v1.ServiceOutput.$Properties|null);
+
+                    /** Request filePush */
+                    filePush?: (sandboxd.agent.v1.FilePush.$Properties|null);
+
+                    /** Request filePull */
+                    filePull?: (sandboxd.agent.v1.FilePull.$Properties|null);
+
+                    /** Request dirPull */
+                    dirPull?: (sandboxd.agent.v1.DirPull.$Properties|null);
+
                     /** Request growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
@@ -947,7 +983,7 @@ export namespace sandboxd {
                     setClock?: (sandboxd.agent.v1.SetClock.$Properties|null);
 
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock");
+                    call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -959,11 +995,17 @@ export namespace sandboxd {
                   identity?: sandboxd.agent.v1.Identity.$Shape|null;
                   stats?: sandboxd.agent.v1.Stats.$Shape|null;
                   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
+                  serviceConfigure?: sandboxd.agent.v1.ServiceConfigure.$Shape|null;
+                  serviceControl?: sandboxd.agent.v1.ServiceControl.$Shape|null;
+                  serviceOutput?: sandboxd.agent.v1.ServiceOutput.$Shape|null;
+                  filePush?: sandboxd.agent.v1.FilePush.$Shape|null;
+                  filePull?: sandboxd.agent.v1.FilePull.$Shape|null;
+                  dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })
                 );
             }
 
@@ -1001,6 +1043,21 @@ export namespace sandboxd {
                 /** Result powerOff. */
                 powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
 
+                /** Result serviceStatus. */
+                serviceStatus?: (sandboxd.agent.v1.ServiceStatus.$Properties|null);
+
+                /** Result serviceOutput. */
+                serviceOutput?: (sandboxd.agent.v1.ServiceOutputResult.$Properties|null);
+
+                /** Result filePush. */
+                filePush?: (sandboxd.agent.v1.FilePushResult.$Properties|null);
+
+                /** Result filePull. */
+                filePull?: (sandboxd.agent.v1.FilePullResult.$Properties|null);
+
+                /** Result dirPull. */
+                dirPull?: (sandboxd.agent.v1.DirPullResult.$Properties|null);
+
                 /** Result growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
@@ -1008,7 +1065,7 @@ export namespace sandboxd {
                 setClock?: (sandboxd.agent.v1.SetClockResult.$Properties|null);
 
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock");
+                value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1057,6 +1114,21 @@ export namespace sandboxd {
                     /** Result powerOff */
                     powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
 
+                    /** Result serviceStatus */
+                    serviceStatus?: (sandboxd.agent.v1.ServiceStatus.$Properties|null);
+
+                    /** Result serviceOutput */
+                    serviceOutput?: (sandboxd.agent.v1.ServiceOutputResult.$Properties|null);
+
+                    /** Result filePush */
+                    filePush?: (sandboxd.agent.v1.FilePushResult.$Properties|null);
+
+                    /** Result filePull */
+                    filePull?: (sandboxd.agent.v1.FilePullResult.$Properties|null);
+
+                    /** Result dirPull */
+                    dirPull?: (sandboxd.agent.v1.DirPullResult.$Properties|null);
+
                     /** Result growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
@@ -1064,7 +1136,7 @@ export namespace sandboxd {
                     setClock?: (sandboxd.agent.v1.SetClockResult.$Properties|null);
 
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock");
+                    value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1077,11 +1149,16 @@ export namespace sandboxd {
                   identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
                   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
                   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
+                  serviceStatus?: sandboxd.agent.v1.ServiceStatus.$Shape|null;
+                  serviceOutput?: sandboxd.agent.v1.ServiceOutputResult.$Shape|null;
+                  filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
+                  filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
+                  dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; growDisk?: null; setClock?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape })
                 );
             }
 
@@ -1178,6 +1255,9 @@ export namespace sandboxd {
                 /** Started pid. */
                 pid: number;
 
+                /** Started file. */
+                file?: (sandboxd.agent.v1.FileInfo.$Properties|null);
+
                 /**
                  * Creates a new Started instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1212,6 +1292,9 @@ export namespace sandboxd {
 
                     /** Started pid */
                     pid?: (number|null);
+
+                    /** Started file */
+                    file?: (sandboxd.agent.v1.FileInfo.$Properties|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1362,6 +1445,9 @@ export namespace sandboxd {
                 /** ExecResult usage. */
                 usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
 
+                /** ExecResult agentUs. */
+                agentUs: number;
+
                 /**
                  * Creates a new ExecResult instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1414,6 +1500,9 @@ export namespace sandboxd {
 
                     /** ExecResult usage */
                     usage?: (sandboxd.agent.v1.ResourceUsage.$Properties|null);
+
+                    /** ExecResult agentUs */
+                    agentUs?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -2084,6 +2173,1136 @@ export namespace sandboxd {
 
                 /** Shape of a SetClockResult. */
                 type $Shape = sandboxd.agent.v1.SetClockResult.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceSpec.
+             * @deprecated Use sandboxd.agent.v1.ServiceSpec.$Properties instead.
+             */
+            interface IServiceSpec extends sandboxd.agent.v1.ServiceSpec.$Properties {
+            }
+
+            /** Represents a ServiceSpec. */
+            class ServiceSpec {
+
+                /**
+                 * Constructs a new ServiceSpec.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceSpec.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceSpec cmd. */
+                cmd: string[];
+
+                /** ServiceSpec env. */
+                env: string[];
+
+                /** ServiceSpec baseEnv. */
+                baseEnv: string[];
+
+                /** ServiceSpec makeCwd. */
+                makeCwd: boolean;
+
+                /** ServiceSpec cwd. */
+                cwd: string;
+
+                /** ServiceSpec user. */
+                user: string;
+
+                /** ServiceSpec stopSignal. */
+                stopSignal: string;
+
+                /** ServiceSpec stopGraceMs. */
+                stopGraceMs: number;
+
+                /** ServiceSpec restartPolicy. */
+                restartPolicy: string;
+
+                /** ServiceSpec maxRetries. */
+                maxRetries: number;
+
+                /** ServiceSpec logBufferBytes. */
+                logBufferBytes: number;
+
+                /**
+                 * Creates a new ServiceSpec instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceSpec instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceSpec.$Shape): sandboxd.agent.v1.ServiceSpec & sandboxd.agent.v1.ServiceSpec.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceSpec.$Properties): sandboxd.agent.v1.ServiceSpec;
+
+                /**
+                 * Encodes the specified ServiceSpec message. Does not implicitly {@link sandboxd.agent.v1.ServiceSpec.verify|verify} messages.
+                 * @param message ServiceSpec message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceSpec.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceSpec message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceSpec & sandboxd.agent.v1.ServiceSpec.$Shape} ServiceSpec
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceSpec & sandboxd.agent.v1.ServiceSpec.$Shape;
+            }
+
+            namespace ServiceSpec {
+
+                /** Properties of a ServiceSpec. */
+                interface $Properties {
+
+                    /** ServiceSpec cmd */
+                    cmd?: (string[]|null);
+
+                    /** ServiceSpec env */
+                    env?: (string[]|null);
+
+                    /** ServiceSpec baseEnv */
+                    baseEnv?: (string[]|null);
+
+                    /** ServiceSpec makeCwd */
+                    makeCwd?: (boolean|null);
+
+                    /** ServiceSpec cwd */
+                    cwd?: (string|null);
+
+                    /** ServiceSpec user */
+                    user?: (string|null);
+
+                    /** ServiceSpec stopSignal */
+                    stopSignal?: (string|null);
+
+                    /** ServiceSpec stopGraceMs */
+                    stopGraceMs?: (number|null);
+
+                    /** ServiceSpec restartPolicy */
+                    restartPolicy?: (string|null);
+
+                    /** ServiceSpec maxRetries */
+                    maxRetries?: (number|null);
+
+                    /** ServiceSpec logBufferBytes */
+                    logBufferBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceSpec. */
+                type $Shape = sandboxd.agent.v1.ServiceSpec.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceConfigure.
+             * @deprecated Use sandboxd.agent.v1.ServiceConfigure.$Properties instead.
+             */
+            interface IServiceConfigure extends sandboxd.agent.v1.ServiceConfigure.$Properties {
+            }
+
+            /** Represents a ServiceConfigure. */
+            class ServiceConfigure {
+
+                /**
+                 * Constructs a new ServiceConfigure.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceConfigure.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceConfigure spec. */
+                spec?: (sandboxd.agent.v1.ServiceSpec.$Properties|null);
+
+                /**
+                 * Creates a new ServiceConfigure instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceConfigure instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceConfigure.$Shape): sandboxd.agent.v1.ServiceConfigure & sandboxd.agent.v1.ServiceConfigure.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceConfigure.$Properties): sandboxd.agent.v1.ServiceConfigure;
+
+                /**
+                 * Encodes the specified ServiceConfigure message. Does not implicitly {@link sandboxd.agent.v1.ServiceConfigure.verify|verify} messages.
+                 * @param message ServiceConfigure message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceConfigure.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceConfigure message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceConfigure & sandboxd.agent.v1.ServiceConfigure.$Shape} ServiceConfigure
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceConfigure & sandboxd.agent.v1.ServiceConfigure.$Shape;
+            }
+
+            namespace ServiceConfigure {
+
+                /** Properties of a ServiceConfigure. */
+                interface $Properties {
+
+                    /** ServiceConfigure spec */
+                    spec?: (sandboxd.agent.v1.ServiceSpec.$Properties|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceConfigure. */
+                type $Shape = sandboxd.agent.v1.ServiceConfigure.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceControl.
+             * @deprecated Use sandboxd.agent.v1.ServiceControl.$Properties instead.
+             */
+            interface IServiceControl extends sandboxd.agent.v1.ServiceControl.$Properties {
+            }
+
+            /** Represents a ServiceControl. */
+            class ServiceControl {
+
+                /**
+                 * Constructs a new ServiceControl.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceControl.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceControl verb. */
+                verb: sandboxd.agent.v1.ServiceControl.Verb;
+
+                /** ServiceControl graceMs. */
+                graceMs?: (number|null);
+
+                /**
+                 * Creates a new ServiceControl instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceControl instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceControl.$Shape): sandboxd.agent.v1.ServiceControl & sandboxd.agent.v1.ServiceControl.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceControl.$Properties): sandboxd.agent.v1.ServiceControl;
+
+                /**
+                 * Encodes the specified ServiceControl message. Does not implicitly {@link sandboxd.agent.v1.ServiceControl.verify|verify} messages.
+                 * @param message ServiceControl message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceControl.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceControl message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceControl & sandboxd.agent.v1.ServiceControl.$Shape} ServiceControl
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceControl & sandboxd.agent.v1.ServiceControl.$Shape;
+            }
+
+            namespace ServiceControl {
+
+                /** Properties of a ServiceControl. */
+                interface $Properties {
+
+                    /** ServiceControl verb */
+                    verb?: (sandboxd.agent.v1.ServiceControl.Verb|null);
+
+                    /** ServiceControl graceMs */
+                    graceMs?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceControl. */
+                type $Shape = sandboxd.agent.v1.ServiceControl.$Properties;
+
+                /** Verb enum. */
+                enum Verb {
+
+                    /** STATUS value */
+                    STATUS = 0,
+
+                    /** START value */
+                    START = 1,
+
+                    /** STOP value */
+                    STOP = 2,
+
+                    /** RESTART value */
+                    RESTART = 3
+                }
+            }
+
+            /**
+             * Properties of a ServiceStatus.
+             * @deprecated Use sandboxd.agent.v1.ServiceStatus.$Properties instead.
+             */
+            interface IServiceStatus extends sandboxd.agent.v1.ServiceStatus.$Properties {
+            }
+
+            /** Represents a ServiceStatus. */
+            class ServiceStatus {
+
+                /**
+                 * Constructs a new ServiceStatus.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceStatus.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceStatus state. */
+                state: string;
+
+                /** ServiceStatus pid. */
+                pid: number;
+
+                /** ServiceStatus restarts. */
+                restarts: number;
+
+                /** ServiceStatus spec. */
+                spec?: (sandboxd.agent.v1.ServiceSpec.$Properties|null);
+
+                /** ServiceStatus startedUnixMs. */
+                startedUnixMs: number;
+
+                /** ServiceStatus uptimeMs. */
+                uptimeMs: number;
+
+                /** ServiceStatus lastExit. */
+                lastExit?: (sandboxd.agent.v1.ExecResult.$Properties|null);
+
+                /** ServiceStatus lastExitUnixMs. */
+                lastExitUnixMs: number;
+
+                /** ServiceStatus lastExitRequested. */
+                lastExitRequested: boolean;
+
+                /** ServiceStatus liveRssBytes. */
+                liveRssBytes: number;
+
+                /** ServiceStatus livePeakRssBytes. */
+                livePeakRssBytes: number;
+
+                /** ServiceStatus ring. */
+                ring?: (sandboxd.agent.v1.ServiceRing.$Properties|null);
+
+                /**
+                 * Creates a new ServiceStatus instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceStatus instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceStatus.$Shape): sandboxd.agent.v1.ServiceStatus & sandboxd.agent.v1.ServiceStatus.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceStatus.$Properties): sandboxd.agent.v1.ServiceStatus;
+
+                /**
+                 * Encodes the specified ServiceStatus message. Does not implicitly {@link sandboxd.agent.v1.ServiceStatus.verify|verify} messages.
+                 * @param message ServiceStatus message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceStatus.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceStatus message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceStatus & sandboxd.agent.v1.ServiceStatus.$Shape} ServiceStatus
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceStatus & sandboxd.agent.v1.ServiceStatus.$Shape;
+            }
+
+            namespace ServiceStatus {
+
+                /** Properties of a ServiceStatus. */
+                interface $Properties {
+
+                    /** ServiceStatus state */
+                    state?: (string|null);
+
+                    /** ServiceStatus pid */
+                    pid?: (number|null);
+
+                    /** ServiceStatus restarts */
+                    restarts?: (number|null);
+
+                    /** ServiceStatus spec */
+                    spec?: (sandboxd.agent.v1.ServiceSpec.$Properties|null);
+
+                    /** ServiceStatus startedUnixMs */
+                    startedUnixMs?: (number|null);
+
+                    /** ServiceStatus uptimeMs */
+                    uptimeMs?: (number|null);
+
+                    /** ServiceStatus lastExit */
+                    lastExit?: (sandboxd.agent.v1.ExecResult.$Properties|null);
+
+                    /** ServiceStatus lastExitUnixMs */
+                    lastExitUnixMs?: (number|null);
+
+                    /** ServiceStatus lastExitRequested */
+                    lastExitRequested?: (boolean|null);
+
+                    /** ServiceStatus liveRssBytes */
+                    liveRssBytes?: (number|null);
+
+                    /** ServiceStatus livePeakRssBytes */
+                    livePeakRssBytes?: (number|null);
+
+                    /** ServiceStatus ring */
+                    ring?: (sandboxd.agent.v1.ServiceRing.$Properties|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceStatus. */
+                type $Shape = sandboxd.agent.v1.ServiceStatus.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceRing.
+             * @deprecated Use sandboxd.agent.v1.ServiceRing.$Properties instead.
+             */
+            interface IServiceRing extends sandboxd.agent.v1.ServiceRing.$Properties {
+            }
+
+            /** Represents a ServiceRing. */
+            class ServiceRing {
+
+                /**
+                 * Constructs a new ServiceRing.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceRing.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceRing id. */
+                id: string;
+
+                /** ServiceRing firstSeq. */
+                firstSeq: number;
+
+                /** ServiceRing nextSeq. */
+                nextSeq: number;
+
+                /** ServiceRing droppedRecords. */
+                droppedRecords: number;
+
+                /** ServiceRing droppedBytes. */
+                droppedBytes: number;
+
+                /**
+                 * Creates a new ServiceRing instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceRing instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceRing.$Shape): sandboxd.agent.v1.ServiceRing & sandboxd.agent.v1.ServiceRing.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceRing.$Properties): sandboxd.agent.v1.ServiceRing;
+
+                /**
+                 * Encodes the specified ServiceRing message. Does not implicitly {@link sandboxd.agent.v1.ServiceRing.verify|verify} messages.
+                 * @param message ServiceRing message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceRing.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceRing message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceRing & sandboxd.agent.v1.ServiceRing.$Shape} ServiceRing
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceRing & sandboxd.agent.v1.ServiceRing.$Shape;
+            }
+
+            namespace ServiceRing {
+
+                /** Properties of a ServiceRing. */
+                interface $Properties {
+
+                    /** ServiceRing id */
+                    id?: (string|null);
+
+                    /** ServiceRing firstSeq */
+                    firstSeq?: (number|null);
+
+                    /** ServiceRing nextSeq */
+                    nextSeq?: (number|null);
+
+                    /** ServiceRing droppedRecords */
+                    droppedRecords?: (number|null);
+
+                    /** ServiceRing droppedBytes */
+                    droppedBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceRing. */
+                type $Shape = sandboxd.agent.v1.ServiceRing.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceOutput.
+             * @deprecated Use sandboxd.agent.v1.ServiceOutput.$Properties instead.
+             */
+            interface IServiceOutput extends sandboxd.agent.v1.ServiceOutput.$Properties {
+            }
+
+            /** Represents a ServiceOutput. */
+            class ServiceOutput {
+
+                /**
+                 * Constructs a new ServiceOutput.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceOutput.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceOutput ring. */
+                ring: string;
+
+                /** ServiceOutput fromSeq. */
+                fromSeq: number;
+
+                /** ServiceOutput follow. */
+                follow: boolean;
+
+                /** ServiceOutput wait. */
+                wait: boolean;
+
+                /** ServiceOutput maxBytes. */
+                maxBytes: number;
+
+                /**
+                 * Creates a new ServiceOutput instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceOutput instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceOutput.$Shape): sandboxd.agent.v1.ServiceOutput & sandboxd.agent.v1.ServiceOutput.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceOutput.$Properties): sandboxd.agent.v1.ServiceOutput;
+
+                /**
+                 * Encodes the specified ServiceOutput message. Does not implicitly {@link sandboxd.agent.v1.ServiceOutput.verify|verify} messages.
+                 * @param message ServiceOutput message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceOutput.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceOutput message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceOutput & sandboxd.agent.v1.ServiceOutput.$Shape} ServiceOutput
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceOutput & sandboxd.agent.v1.ServiceOutput.$Shape;
+            }
+
+            namespace ServiceOutput {
+
+                /** Properties of a ServiceOutput. */
+                interface $Properties {
+
+                    /** ServiceOutput ring */
+                    ring?: (string|null);
+
+                    /** ServiceOutput fromSeq */
+                    fromSeq?: (number|null);
+
+                    /** ServiceOutput follow */
+                    follow?: (boolean|null);
+
+                    /** ServiceOutput wait */
+                    wait?: (boolean|null);
+
+                    /** ServiceOutput maxBytes */
+                    maxBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceOutput. */
+                type $Shape = sandboxd.agent.v1.ServiceOutput.$Properties;
+            }
+
+            /**
+             * Properties of a ServiceOutputResult.
+             * @deprecated Use sandboxd.agent.v1.ServiceOutputResult.$Properties instead.
+             */
+            interface IServiceOutputResult extends sandboxd.agent.v1.ServiceOutputResult.$Properties {
+            }
+
+            /** Represents a ServiceOutputResult. */
+            class ServiceOutputResult {
+
+                /**
+                 * Constructs a new ServiceOutputResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.ServiceOutputResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** ServiceOutputResult ring. */
+                ring?: (sandboxd.agent.v1.ServiceRing.$Properties|null);
+
+                /** ServiceOutputResult nextSeq. */
+                nextSeq: number;
+
+                /**
+                 * Creates a new ServiceOutputResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns ServiceOutputResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.ServiceOutputResult.$Shape): sandboxd.agent.v1.ServiceOutputResult & sandboxd.agent.v1.ServiceOutputResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.ServiceOutputResult.$Properties): sandboxd.agent.v1.ServiceOutputResult;
+
+                /**
+                 * Encodes the specified ServiceOutputResult message. Does not implicitly {@link sandboxd.agent.v1.ServiceOutputResult.verify|verify} messages.
+                 * @param message ServiceOutputResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.ServiceOutputResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a ServiceOutputResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceOutputResult & sandboxd.agent.v1.ServiceOutputResult.$Shape} ServiceOutputResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.ServiceOutputResult & sandboxd.agent.v1.ServiceOutputResult.$Shape;
+            }
+
+            namespace ServiceOutputResult {
+
+                /** Properties of a ServiceOutputResult. */
+                interface $Properties {
+
+                    /** ServiceOutputResult ring */
+                    ring?: (sandboxd.agent.v1.ServiceRing.$Properties|null);
+
+                    /** ServiceOutputResult nextSeq */
+                    nextSeq?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a ServiceOutputResult. */
+                type $Shape = sandboxd.agent.v1.ServiceOutputResult.$Properties;
+            }
+
+            /**
+             * Properties of a FilePush.
+             * @deprecated Use sandboxd.agent.v1.FilePush.$Properties instead.
+             */
+            interface IFilePush extends sandboxd.agent.v1.FilePush.$Properties {
+            }
+
+            /** Represents a FilePush. */
+            class FilePush {
+
+                /**
+                 * Constructs a new FilePush.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePush.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FilePush path. */
+                path: string;
+
+                /**
+                 * Creates a new FilePush instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePush instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePush.$Shape): sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePush.$Properties): sandboxd.agent.v1.FilePush;
+
+                /**
+                 * Encodes the specified FilePush message. Does not implicitly {@link sandboxd.agent.v1.FilePush.verify|verify} messages.
+                 * @param message FilePush message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePush.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePush message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape} FilePush
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape;
+            }
+
+            namespace FilePush {
+
+                /** Properties of a FilePush. */
+                interface $Properties {
+
+                    /** FilePush path */
+                    path?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePush. */
+                type $Shape = sandboxd.agent.v1.FilePush.$Properties;
+            }
+
+            /**
+             * Properties of a FilePushResult.
+             * @deprecated Use sandboxd.agent.v1.FilePushResult.$Properties instead.
+             */
+            interface IFilePushResult extends sandboxd.agent.v1.FilePushResult.$Properties {
+            }
+
+            /** Represents a FilePushResult. */
+            class FilePushResult {
+
+                /**
+                 * Constructs a new FilePushResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePushResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FilePushResult files. */
+                files: number;
+
+                /** FilePushResult bytes. */
+                bytes: number;
+
+                /**
+                 * Creates a new FilePushResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePushResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePushResult.$Shape): sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePushResult.$Properties): sandboxd.agent.v1.FilePushResult;
+
+                /**
+                 * Encodes the specified FilePushResult message. Does not implicitly {@link sandboxd.agent.v1.FilePushResult.verify|verify} messages.
+                 * @param message FilePushResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePushResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePushResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape} FilePushResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape;
+            }
+
+            namespace FilePushResult {
+
+                /** Properties of a FilePushResult. */
+                interface $Properties {
+
+                    /** FilePushResult files */
+                    files?: (number|null);
+
+                    /** FilePushResult bytes */
+                    bytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePushResult. */
+                type $Shape = sandboxd.agent.v1.FilePushResult.$Properties;
+            }
+
+            /**
+             * Properties of a FilePull.
+             * @deprecated Use sandboxd.agent.v1.FilePull.$Properties instead.
+             */
+            interface IFilePull extends sandboxd.agent.v1.FilePull.$Properties {
+            }
+
+            /** Represents a FilePull. */
+            class FilePull {
+
+                /**
+                 * Constructs a new FilePull.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePull.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FilePull path. */
+                path: string;
+
+                /** FilePull maxBytes. */
+                maxBytes: number;
+
+                /**
+                 * Creates a new FilePull instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePull instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePull.$Shape): sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePull.$Properties): sandboxd.agent.v1.FilePull;
+
+                /**
+                 * Encodes the specified FilePull message. Does not implicitly {@link sandboxd.agent.v1.FilePull.verify|verify} messages.
+                 * @param message FilePull message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePull.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePull message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape} FilePull
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape;
+            }
+
+            namespace FilePull {
+
+                /** Properties of a FilePull. */
+                interface $Properties {
+
+                    /** FilePull path */
+                    path?: (string|null);
+
+                    /** FilePull maxBytes */
+                    maxBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePull. */
+                type $Shape = sandboxd.agent.v1.FilePull.$Properties;
+            }
+
+            /**
+             * Properties of a FilePullResult.
+             * @deprecated Use sandboxd.agent.v1.FilePullResult.$Properties instead.
+             */
+            interface IFilePullResult extends sandboxd.agent.v1.FilePullResult.$Properties {
+            }
+
+            /** Represents a FilePullResult. */
+            class FilePullResult {
+
+                /**
+                 * Constructs a new FilePullResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePullResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new FilePullResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePullResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePullResult.$Shape): sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePullResult.$Properties): sandboxd.agent.v1.FilePullResult;
+
+                /**
+                 * Encodes the specified FilePullResult message. Does not implicitly {@link sandboxd.agent.v1.FilePullResult.verify|verify} messages.
+                 * @param message FilePullResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePullResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePullResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape} FilePullResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape;
+            }
+
+            namespace FilePullResult {
+
+                /** Properties of a FilePullResult. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePullResult. */
+                type $Shape = sandboxd.agent.v1.FilePullResult.$Properties;
+            }
+
+            /**
+             * Properties of a FileInfo.
+             * @deprecated Use sandboxd.agent.v1.FileInfo.$Properties instead.
+             */
+            interface IFileInfo extends sandboxd.agent.v1.FileInfo.$Properties {
+            }
+
+            /** Represents a FileInfo. */
+            class FileInfo {
+
+                /**
+                 * Constructs a new FileInfo.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileInfo.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileInfo isSizeKnown. */
+                isSizeKnown: boolean;
+
+                /** FileInfo sizeBytes. */
+                sizeBytes: number;
+
+                /** FileInfo contentBytes. */
+                contentBytes: number;
+
+                /**
+                 * Creates a new FileInfo instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileInfo instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileInfo.$Shape): sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileInfo.$Properties): sandboxd.agent.v1.FileInfo;
+
+                /**
+                 * Encodes the specified FileInfo message. Does not implicitly {@link sandboxd.agent.v1.FileInfo.verify|verify} messages.
+                 * @param message FileInfo message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileInfo.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileInfo message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape} FileInfo
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape;
+            }
+
+            namespace FileInfo {
+
+                /** Properties of a FileInfo. */
+                interface $Properties {
+
+                    /** FileInfo isSizeKnown */
+                    isSizeKnown?: (boolean|null);
+
+                    /** FileInfo sizeBytes */
+                    sizeBytes?: (number|null);
+
+                    /** FileInfo contentBytes */
+                    contentBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileInfo. */
+                type $Shape = sandboxd.agent.v1.FileInfo.$Properties;
+            }
+
+            /**
+             * Properties of a DirPull.
+             * @deprecated Use sandboxd.agent.v1.DirPull.$Properties instead.
+             */
+            interface IDirPull extends sandboxd.agent.v1.DirPull.$Properties {
+            }
+
+            /** Represents a DirPull. */
+            class DirPull {
+
+                /**
+                 * Constructs a new DirPull.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.DirPull.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** DirPull path. */
+                path: string;
+
+                /**
+                 * Creates a new DirPull instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns DirPull instance
+                 */
+                static create(properties: sandboxd.agent.v1.DirPull.$Shape): sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape;
+                static create(properties?: sandboxd.agent.v1.DirPull.$Properties): sandboxd.agent.v1.DirPull;
+
+                /**
+                 * Encodes the specified DirPull message. Does not implicitly {@link sandboxd.agent.v1.DirPull.verify|verify} messages.
+                 * @param message DirPull message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.DirPull.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a DirPull message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape} DirPull
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape;
+            }
+
+            namespace DirPull {
+
+                /** Properties of a DirPull. */
+                interface $Properties {
+
+                    /** DirPull path */
+                    path?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a DirPull. */
+                type $Shape = sandboxd.agent.v1.DirPull.$Properties;
+            }
+
+            /**
+             * Properties of a DirPullResult.
+             * @deprecated Use sandboxd.agent.v1.DirPullResult.$Properties instead.
+             */
+            interface IDirPullResult extends sandboxd.agent.v1.DirPullResult.$Properties {
+            }
+
+            /** Represents a DirPullResult. */
+            class DirPullResult {
+
+                /**
+                 * Constructs a new DirPullResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.DirPullResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** DirPullResult leftOut. */
+                leftOut: number;
+
+                /**
+                 * Creates a new DirPullResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns DirPullResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.DirPullResult.$Shape): sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.DirPullResult.$Properties): sandboxd.agent.v1.DirPullResult;
+
+                /**
+                 * Encodes the specified DirPullResult message. Does not implicitly {@link sandboxd.agent.v1.DirPullResult.verify|verify} messages.
+                 * @param message DirPullResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.DirPullResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a DirPullResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape} DirPullResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape;
+            }
+
+            namespace DirPullResult {
+
+                /** Properties of a DirPullResult. */
+                interface $Properties {
+
+                    /** DirPullResult leftOut */
+                    leftOut?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a DirPullResult. */
+                type $Shape = sandboxd.agent.v1.DirPullResult.$Properties;
             }
 
             /**

@@ -2103,9 +2103,15 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.Identity.$Properties|null} [identity] Request identity
                  * @property {sandboxd.agent.v1.Stats.$Properties|null} [stats] Request stats
                  * @property {sandboxd.agent.v1.PowerOff.$Properties|null} [powerOff] Request powerOff
+                 * @property {sandboxd.agent.v1.ServiceConfigure.$Properties|null} [serviceConfigure] Request serviceConfigure
+                 * @property {sandboxd.agent.v1.ServiceControl.$Properties|null} [serviceControl] Request serviceControl
+                 * @property {sandboxd.agent.v1.ServiceOutput.$Properties|null} [serviceOutput] Request serviceOutput
+                 * @property {sandboxd.agent.v1.FilePush.$Properties|null} [filePush] Request filePush
+                 * @property {sandboxd.agent.v1.FilePull.$Properties|null} [filePull] Request filePull
+                 * @property {sandboxd.agent.v1.DirPull.$Properties|null} [dirPull] Request dirPull
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
                  * @property {sandboxd.agent.v1.SetClock.$Properties|null} [setClock] Request setClock
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock"} [call] Request call
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2124,11 +2130,17 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   identity?: sandboxd.agent.v1.Identity.$Shape|null;
                  *   stats?: sandboxd.agent.v1.Stats.$Shape|null;
                  *   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
+                 *   serviceConfigure?: sandboxd.agent.v1.ServiceConfigure.$Shape|null;
+                 *   serviceControl?: sandboxd.agent.v1.ServiceControl.$Shape|null;
+                 *   serviceOutput?: sandboxd.agent.v1.ServiceOutput.$Shape|null;
+                 *   filePush?: sandboxd.agent.v1.FilePush.$Shape|null;
+                 *   filePull?: sandboxd.agent.v1.FilePull.$Shape|null;
+                 *   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2180,6 +2192,54 @@ export const sandboxd = $root.sandboxd = (() => {
                 Request.prototype.powerOff = null;
 
                 /**
+                 * Request serviceConfigure.
+                 * @member {sandboxd.agent.v1.ServiceConfigure.$Properties|null|undefined} serviceConfigure
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.serviceConfigure = null;
+
+                /**
+                 * Request serviceControl.
+                 * @member {sandboxd.agent.v1.ServiceControl.$Properties|null|undefined} serviceControl
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.serviceControl = null;
+
+                /**
+                 * Request serviceOutput.
+                 * @member {sandboxd.agent.v1.ServiceOutput.$Properties|null|undefined} serviceOutput
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.serviceOutput = null;
+
+                /**
+                 * Request filePush.
+                 * @member {sandboxd.agent.v1.FilePush.$Properties|null|undefined} filePush
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.filePush = null;
+
+                /**
+                 * Request filePull.
+                 * @member {sandboxd.agent.v1.FilePull.$Properties|null|undefined} filePull
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.filePull = null;
+
+                /**
+                 * Request dirPull.
+                 * @member {sandboxd.agent.v1.DirPull.$Properties|null|undefined} dirPull
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.dirPull = null;
+
+                /**
                  * Request growDisk.
                  * @member {sandboxd.agent.v1.GrowDisk.$Properties|null|undefined} growDisk
                  * @memberof sandboxd.agent.v1.Request
@@ -2200,12 +2260,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "growDisk", "setClock"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2249,6 +2309,18 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Stats.encode(message.stats, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
                     if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
                         $root.sandboxd.agent.v1.PowerOff.encode(message.powerOff, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.filePush != null && $Object.hasOwnProperty.call(message, "filePush"))
+                        $root.sandboxd.agent.v1.FilePush.encode(message.filePush, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
+                    if (message.filePull != null && $Object.hasOwnProperty.call(message, "filePull"))
+                        $root.sandboxd.agent.v1.FilePull.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
+                    if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
+                        $root.sandboxd.agent.v1.DirPull.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
+                    if (message.serviceConfigure != null && $Object.hasOwnProperty.call(message, "serviceConfigure"))
+                        $root.sandboxd.agent.v1.ServiceConfigure.encode(message.serviceConfigure, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
+                    if (message.serviceControl != null && $Object.hasOwnProperty.call(message, "serviceControl"))
+                        $root.sandboxd.agent.v1.ServiceControl.encode(message.serviceControl, writer.uint32(/* id 21, wireType 2 =*/170).fork(), _depth + 1).ldelim();
+                    if (message.serviceOutput != null && $Object.hasOwnProperty.call(message, "serviceOutput"))
+                        $root.sandboxd.agent.v1.ServiceOutput.encode(message.serviceOutput, writer.uint32(/* id 22, wireType 2 =*/178).fork(), _depth + 1).ldelim();
                     if (message.growDisk != null && $Object.hasOwnProperty.call(message, "growDisk"))
                         $root.sandboxd.agent.v1.GrowDisk.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
                     if (message.setClock != null && $Object.hasOwnProperty.call(message, "setClock"))
@@ -2325,6 +2397,48 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "powerOff";
                                 continue;
                             }
+                        case 20: {
+                                if (wireType !== 2)
+                                    break;
+                                message.serviceConfigure = $root.sandboxd.agent.v1.ServiceConfigure.decode(reader, reader.size(), $undefined, _depth + 1, message.serviceConfigure);
+                                message.call = "serviceConfigure";
+                                continue;
+                            }
+                        case 21: {
+                                if (wireType !== 2)
+                                    break;
+                                message.serviceControl = $root.sandboxd.agent.v1.ServiceControl.decode(reader, reader.size(), $undefined, _depth + 1, message.serviceControl);
+                                message.call = "serviceControl";
+                                continue;
+                            }
+                        case 22: {
+                                if (wireType !== 2)
+                                    break;
+                                message.serviceOutput = $root.sandboxd.agent.v1.ServiceOutput.decode(reader, reader.size(), $undefined, _depth + 1, message.serviceOutput);
+                                message.call = "serviceOutput";
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                message.filePush = $root.sandboxd.agent.v1.FilePush.decode(reader, reader.size(), $undefined, _depth + 1, message.filePush);
+                                message.call = "filePush";
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 2)
+                                    break;
+                                message.filePull = $root.sandboxd.agent.v1.FilePull.decode(reader, reader.size(), $undefined, _depth + 1, message.filePull);
+                                message.call = "filePull";
+                                continue;
+                            }
+                        case 12: {
+                                if (wireType !== 2)
+                                    break;
+                                message.dirPull = $root.sandboxd.agent.v1.DirPull.decode(reader, reader.size(), $undefined, _depth + 1, message.dirPull);
+                                message.call = "dirPull";
+                                continue;
+                            }
                         case 30: {
                                 if (wireType !== 2)
                                     break;
@@ -2369,9 +2483,14 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.IdentityResult.$Properties|null} [identity] Result identity
                  * @property {sandboxd.agent.v1.StatsResult.$Properties|null} [stats] Result stats
                  * @property {sandboxd.agent.v1.PowerOffResult.$Properties|null} [powerOff] Result powerOff
+                 * @property {sandboxd.agent.v1.ServiceStatus.$Properties|null} [serviceStatus] Result serviceStatus
+                 * @property {sandboxd.agent.v1.ServiceOutputResult.$Properties|null} [serviceOutput] Result serviceOutput
+                 * @property {sandboxd.agent.v1.FilePushResult.$Properties|null} [filePush] Result filePush
+                 * @property {sandboxd.agent.v1.FilePullResult.$Properties|null} [filePull] Result filePull
+                 * @property {sandboxd.agent.v1.DirPullResult.$Properties|null} [dirPull] Result dirPull
                  * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
                  * @property {sandboxd.agent.v1.SetClockResult.$Properties|null} [setClock] Result setClock
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock"} [value] Result value
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2391,11 +2510,16 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
                  *   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
                  *   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
+                 *   serviceStatus?: sandboxd.agent.v1.ServiceStatus.$Shape|null;
+                 *   serviceOutput?: sandboxd.agent.v1.ServiceOutputResult.$Shape|null;
+                 *   filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
+                 *   filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
+                 *   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; growDisk?: null; setClock?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; growDisk?: null; setClock?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2455,6 +2579,46 @@ export const sandboxd = $root.sandboxd = (() => {
                 Result.prototype.powerOff = null;
 
                 /**
+                 * Result serviceStatus.
+                 * @member {sandboxd.agent.v1.ServiceStatus.$Properties|null|undefined} serviceStatus
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.serviceStatus = null;
+
+                /**
+                 * Result serviceOutput.
+                 * @member {sandboxd.agent.v1.ServiceOutputResult.$Properties|null|undefined} serviceOutput
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.serviceOutput = null;
+
+                /**
+                 * Result filePush.
+                 * @member {sandboxd.agent.v1.FilePushResult.$Properties|null|undefined} filePush
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.filePush = null;
+
+                /**
+                 * Result filePull.
+                 * @member {sandboxd.agent.v1.FilePullResult.$Properties|null|undefined} filePull
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.filePull = null;
+
+                /**
+                 * Result dirPull.
+                 * @member {sandboxd.agent.v1.DirPullResult.$Properties|null|undefined} dirPull
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.dirPull = null;
+
+                /**
                  * Result growDisk.
                  * @member {sandboxd.agent.v1.GrowDiskResult.$Properties|null|undefined} growDisk
                  * @memberof sandboxd.agent.v1.Result
@@ -2475,12 +2639,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"growDisk"|"setClock"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "growDisk", "setClock"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2526,6 +2690,16 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.StatsResult.encode(message.stats, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
                     if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
                         $root.sandboxd.agent.v1.PowerOffResult.encode(message.powerOff, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
+                    if (message.filePush != null && $Object.hasOwnProperty.call(message, "filePush"))
+                        $root.sandboxd.agent.v1.FilePushResult.encode(message.filePush, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
+                    if (message.filePull != null && $Object.hasOwnProperty.call(message, "filePull"))
+                        $root.sandboxd.agent.v1.FilePullResult.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
+                    if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
+                        $root.sandboxd.agent.v1.DirPullResult.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
+                    if (message.serviceStatus != null && $Object.hasOwnProperty.call(message, "serviceStatus"))
+                        $root.sandboxd.agent.v1.ServiceStatus.encode(message.serviceStatus, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
+                    if (message.serviceOutput != null && $Object.hasOwnProperty.call(message, "serviceOutput"))
+                        $root.sandboxd.agent.v1.ServiceOutputResult.encode(message.serviceOutput, writer.uint32(/* id 22, wireType 2 =*/178).fork(), _depth + 1).ldelim();
                     if (message.growDisk != null && $Object.hasOwnProperty.call(message, "growDisk"))
                         $root.sandboxd.agent.v1.GrowDiskResult.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
                     if (message.setClock != null && $Object.hasOwnProperty.call(message, "setClock"))
@@ -2606,6 +2780,41 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.powerOff = $root.sandboxd.agent.v1.PowerOffResult.decode(reader, reader.size(), $undefined, _depth + 1, message.powerOff);
                                 message.value = "powerOff";
+                                continue;
+                            }
+                        case 20: {
+                                if (wireType !== 2)
+                                    break;
+                                message.serviceStatus = $root.sandboxd.agent.v1.ServiceStatus.decode(reader, reader.size(), $undefined, _depth + 1, message.serviceStatus);
+                                message.value = "serviceStatus";
+                                continue;
+                            }
+                        case 22: {
+                                if (wireType !== 2)
+                                    break;
+                                message.serviceOutput = $root.sandboxd.agent.v1.ServiceOutputResult.decode(reader, reader.size(), $undefined, _depth + 1, message.serviceOutput);
+                                message.value = "serviceOutput";
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                message.filePush = $root.sandboxd.agent.v1.FilePushResult.decode(reader, reader.size(), $undefined, _depth + 1, message.filePush);
+                                message.value = "filePush";
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 2)
+                                    break;
+                                message.filePull = $root.sandboxd.agent.v1.FilePullResult.decode(reader, reader.size(), $undefined, _depth + 1, message.filePull);
+                                message.value = "filePull";
+                                continue;
+                            }
+                        case 12: {
+                                if (wireType !== 2)
+                                    break;
+                                message.dirPull = $root.sandboxd.agent.v1.DirPullResult.decode(reader, reader.size(), $undefined, _depth + 1, message.dirPull);
+                                message.value = "dirPull";
                                 continue;
                             }
                         case 30: {
@@ -2820,6 +3029,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * Properties of a Started.
                  * @typedef {Object} sandboxd.agent.v1.Started.$Properties
                  * @property {number|null} [pid] Started pid
+                 * @property {sandboxd.agent.v1.FileInfo.$Properties|null} [file] Started file
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2860,6 +3070,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Started.prototype.pid = 0;
 
                 /**
+                 * Started file.
+                 * @member {sandboxd.agent.v1.FileInfo.$Properties|null|undefined} file
+                 * @memberof sandboxd.agent.v1.Started
+                 * @instance
+                 */
+                Started.prototype.file = null;
+
+                /**
                  * Creates a new Started instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Started
@@ -2893,6 +3111,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         throw $Error("max depth exceeded");
                     if (message.pid != null && $Object.hasOwnProperty.call(message, "pid") && message.pid !== 0)
                         writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.pid);
+                    if (message.file != null && $Object.hasOwnProperty.call(message, "file"))
+                        $root.sandboxd.agent.v1.FileInfo.encode(message.file, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2944,6 +3164,12 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.pid = value;
                                 else
                                     delete message.pid;
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                message.file = $root.sandboxd.agent.v1.FileInfo.decode(reader, reader.size(), $undefined, _depth + 1, message.file);
                                 continue;
                             }
                         }
@@ -3249,6 +3475,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {boolean|null} [oomKilled] ExecResult oomKilled
                  * @property {string|null} [error] ExecResult error
                  * @property {sandboxd.agent.v1.ResourceUsage.$Properties|null} [usage] ExecResult usage
+                 * @property {number|null} [agentUs] ExecResult agentUs
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -3337,6 +3564,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 ExecResult.prototype.usage = null;
 
                 /**
+                 * ExecResult agentUs.
+                 * @member {number} agentUs
+                 * @memberof sandboxd.agent.v1.ExecResult
+                 * @instance
+                 */
+                ExecResult.prototype.agentUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
                  * Creates a new ExecResult instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.ExecResult
@@ -3382,6 +3617,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 6, wireType 2 =*/50).string(message.error);
                     if (message.usage != null && $Object.hasOwnProperty.call(message, "usage"))
                         $root.sandboxd.agent.v1.ResourceUsage.encode(message.usage, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.agentUs != null && $Object.hasOwnProperty.call(message, "agentUs") && (typeof message.agentUs === "object" ? message.agentUs.low || message.agentUs.high : message.agentUs !== 0))
+                        writer.uint32(/* id 8, wireType 0 =*/64).uint64(message.agentUs);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -3484,6 +3721,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                 if (wireType !== 2)
                                     break;
                                 message.usage = $root.sandboxd.agent.v1.ResourceUsage.decode(reader, reader.size(), $undefined, _depth + 1, message.usage);
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.agentUs = value;
+                                else
+                                    delete message.agentUs;
                                 continue;
                             }
                         }
@@ -5117,6 +5363,2824 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return SetClockResult;
+            })();
+
+            v1.ServiceSpec = (function() {
+
+                /**
+                 * Properties of a ServiceSpec.
+                 * @typedef {Object} sandboxd.agent.v1.ServiceSpec.$Properties
+                 * @property {Array.<string>|null} [cmd] ServiceSpec cmd
+                 * @property {Array.<string>|null} [env] ServiceSpec env
+                 * @property {Array.<string>|null} [baseEnv] ServiceSpec baseEnv
+                 * @property {boolean|null} [makeCwd] ServiceSpec makeCwd
+                 * @property {string|null} [cwd] ServiceSpec cwd
+                 * @property {string|null} [user] ServiceSpec user
+                 * @property {string|null} [stopSignal] ServiceSpec stopSignal
+                 * @property {number|null} [stopGraceMs] ServiceSpec stopGraceMs
+                 * @property {string|null} [restartPolicy] ServiceSpec restartPolicy
+                 * @property {number|null} [maxRetries] ServiceSpec maxRetries
+                 * @property {number|null} [logBufferBytes] ServiceSpec logBufferBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a ServiceSpec.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IServiceSpec
+                 * @augments sandboxd.agent.v1.ServiceSpec.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ServiceSpec.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a ServiceSpec.
+                 * @typedef {sandboxd.agent.v1.ServiceSpec.$Properties} sandboxd.agent.v1.ServiceSpec.$Shape
+                 */
+
+                /**
+                 * Constructs a new ServiceSpec.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a ServiceSpec.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ServiceSpec.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ServiceSpec = function (properties) {
+                    this.cmd = [];
+                    this.env = [];
+                    this.baseEnv = [];
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ServiceSpec cmd.
+                 * @member {Array.<string>} cmd
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.cmd = $util.emptyArray;
+
+                /**
+                 * ServiceSpec env.
+                 * @member {Array.<string>} env
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.env = $util.emptyArray;
+
+                /**
+                 * ServiceSpec baseEnv.
+                 * @member {Array.<string>} baseEnv
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.baseEnv = $util.emptyArray;
+
+                /**
+                 * ServiceSpec makeCwd.
+                 * @member {boolean} makeCwd
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.makeCwd = false;
+
+                /**
+                 * ServiceSpec cwd.
+                 * @member {string} cwd
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.cwd = "";
+
+                /**
+                 * ServiceSpec user.
+                 * @member {string} user
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.user = "";
+
+                /**
+                 * ServiceSpec stopSignal.
+                 * @member {string} stopSignal
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.stopSignal = "";
+
+                /**
+                 * ServiceSpec stopGraceMs.
+                 * @member {number} stopGraceMs
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.stopGraceMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceSpec restartPolicy.
+                 * @member {string} restartPolicy
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.restartPolicy = "";
+
+                /**
+                 * ServiceSpec maxRetries.
+                 * @member {number} maxRetries
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.maxRetries = 0;
+
+                /**
+                 * ServiceSpec logBufferBytes.
+                 * @member {number} logBufferBytes
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @instance
+                 */
+                ServiceSpec.prototype.logBufferBytes = 0;
+
+                /**
+                 * Creates a new ServiceSpec instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceSpec.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ServiceSpec} ServiceSpec instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ServiceSpec.$Shape): sandboxd.agent.v1.ServiceSpec & sandboxd.agent.v1.ServiceSpec.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ServiceSpec.$Properties): sandboxd.agent.v1.ServiceSpec;
+                 * }}
+                 */
+                ServiceSpec.create = function(properties) {
+                    return new ServiceSpec(properties);
+                };
+
+                /**
+                 * Encodes the specified ServiceSpec message. Does not implicitly {@link sandboxd.agent.v1.ServiceSpec.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceSpec.$Properties} message ServiceSpec message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ServiceSpec.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.cmd != null && message.cmd.length)
+                        for (let i = 0; i < message.cmd.length; ++i)
+                            writer.uint32(/* id 1, wireType 2 =*/10).string(message.cmd[i]);
+                    if (message.env != null && message.env.length)
+                        for (let i = 0; i < message.env.length; ++i)
+                            writer.uint32(/* id 2, wireType 2 =*/18).string(message.env[i]);
+                    if (message.baseEnv != null && message.baseEnv.length)
+                        for (let i = 0; i < message.baseEnv.length; ++i)
+                            writer.uint32(/* id 3, wireType 2 =*/26).string(message.baseEnv[i]);
+                    if (message.makeCwd != null && $Object.hasOwnProperty.call(message, "makeCwd") && message.makeCwd !== false)
+                        writer.uint32(/* id 4, wireType 0 =*/32).bool(message.makeCwd);
+                    if (message.cwd != null && $Object.hasOwnProperty.call(message, "cwd") && message.cwd !== "")
+                        writer.uint32(/* id 5, wireType 2 =*/42).string(message.cwd);
+                    if (message.user != null && $Object.hasOwnProperty.call(message, "user") && message.user !== "")
+                        writer.uint32(/* id 6, wireType 2 =*/50).string(message.user);
+                    if (message.stopSignal != null && $Object.hasOwnProperty.call(message, "stopSignal") && message.stopSignal !== "")
+                        writer.uint32(/* id 7, wireType 2 =*/58).string(message.stopSignal);
+                    if (message.stopGraceMs != null && $Object.hasOwnProperty.call(message, "stopGraceMs") && (typeof message.stopGraceMs === "object" ? message.stopGraceMs.low || message.stopGraceMs.high : message.stopGraceMs !== 0))
+                        writer.uint32(/* id 8, wireType 0 =*/64).uint64(message.stopGraceMs);
+                    if (message.restartPolicy != null && $Object.hasOwnProperty.call(message, "restartPolicy") && message.restartPolicy !== "")
+                        writer.uint32(/* id 9, wireType 2 =*/74).string(message.restartPolicy);
+                    if (message.maxRetries != null && $Object.hasOwnProperty.call(message, "maxRetries") && message.maxRetries !== 0)
+                        writer.uint32(/* id 10, wireType 0 =*/80).uint32(message.maxRetries);
+                    if (message.logBufferBytes != null && $Object.hasOwnProperty.call(message, "logBufferBytes") && message.logBufferBytes !== 0)
+                        writer.uint32(/* id 11, wireType 0 =*/88).uint32(message.logBufferBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a ServiceSpec message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ServiceSpec
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceSpec & sandboxd.agent.v1.ServiceSpec.$Shape} ServiceSpec
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ServiceSpec.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ServiceSpec();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.cmd && message.cmd.length))
+                                    message.cmd = [];
+                                message.cmd.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.env && message.env.length))
+                                    message.env = [];
+                                message.env.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.baseEnv && message.baseEnv.length))
+                                    message.baseEnv = [];
+                                message.baseEnv.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.makeCwd = value;
+                                else
+                                    delete message.makeCwd;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.cwd = value;
+                                else
+                                    delete message.cwd;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.user = value;
+                                else
+                                    delete message.user;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.stopSignal = value;
+                                else
+                                    delete message.stopSignal;
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.stopGraceMs = value;
+                                else
+                                    delete message.stopGraceMs;
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.restartPolicy = value;
+                                else
+                                    delete message.restartPolicy;
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.maxRetries = value;
+                                else
+                                    delete message.maxRetries;
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.logBufferBytes = value;
+                                else
+                                    delete message.logBufferBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return ServiceSpec;
+            })();
+
+            v1.ServiceConfigure = (function() {
+
+                /**
+                 * Properties of a ServiceConfigure.
+                 * @typedef {Object} sandboxd.agent.v1.ServiceConfigure.$Properties
+                 * @property {sandboxd.agent.v1.ServiceSpec.$Properties|null} [spec] ServiceConfigure spec
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a ServiceConfigure.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IServiceConfigure
+                 * @augments sandboxd.agent.v1.ServiceConfigure.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ServiceConfigure.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a ServiceConfigure.
+                 * @typedef {sandboxd.agent.v1.ServiceConfigure.$Properties} sandboxd.agent.v1.ServiceConfigure.$Shape
+                 */
+
+                /**
+                 * Constructs a new ServiceConfigure.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a ServiceConfigure.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ServiceConfigure.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ServiceConfigure = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ServiceConfigure spec.
+                 * @member {sandboxd.agent.v1.ServiceSpec.$Properties|null|undefined} spec
+                 * @memberof sandboxd.agent.v1.ServiceConfigure
+                 * @instance
+                 */
+                ServiceConfigure.prototype.spec = null;
+
+                /**
+                 * Creates a new ServiceConfigure instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ServiceConfigure
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceConfigure.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ServiceConfigure} ServiceConfigure instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ServiceConfigure.$Shape): sandboxd.agent.v1.ServiceConfigure & sandboxd.agent.v1.ServiceConfigure.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ServiceConfigure.$Properties): sandboxd.agent.v1.ServiceConfigure;
+                 * }}
+                 */
+                ServiceConfigure.create = function(properties) {
+                    return new ServiceConfigure(properties);
+                };
+
+                /**
+                 * Encodes the specified ServiceConfigure message. Does not implicitly {@link sandboxd.agent.v1.ServiceConfigure.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ServiceConfigure
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceConfigure.$Properties} message ServiceConfigure message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ServiceConfigure.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.spec != null && $Object.hasOwnProperty.call(message, "spec"))
+                        $root.sandboxd.agent.v1.ServiceSpec.encode(message.spec, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a ServiceConfigure message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ServiceConfigure
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceConfigure & sandboxd.agent.v1.ServiceConfigure.$Shape} ServiceConfigure
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ServiceConfigure.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ServiceConfigure();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.spec = $root.sandboxd.agent.v1.ServiceSpec.decode(reader, reader.size(), $undefined, _depth + 1, message.spec);
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return ServiceConfigure;
+            })();
+
+            v1.ServiceControl = (function() {
+
+                /**
+                 * Properties of a ServiceControl.
+                 * @typedef {Object} sandboxd.agent.v1.ServiceControl.$Properties
+                 * @property {sandboxd.agent.v1.ServiceControl.Verb|null} [verb] ServiceControl verb
+                 * @property {number|null} [graceMs] ServiceControl graceMs
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a ServiceControl.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IServiceControl
+                 * @augments sandboxd.agent.v1.ServiceControl.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ServiceControl.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a ServiceControl.
+                 * @typedef {sandboxd.agent.v1.ServiceControl.$Properties} sandboxd.agent.v1.ServiceControl.$Shape
+                 */
+
+                /**
+                 * Constructs a new ServiceControl.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a ServiceControl.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ServiceControl.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ServiceControl = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ServiceControl verb.
+                 * @member {sandboxd.agent.v1.ServiceControl.Verb} verb
+                 * @memberof sandboxd.agent.v1.ServiceControl
+                 * @instance
+                 */
+                ServiceControl.prototype.verb = 0;
+
+                /**
+                 * ServiceControl graceMs.
+                 * @member {number|null|undefined} graceMs
+                 * @memberof sandboxd.agent.v1.ServiceControl
+                 * @instance
+                 */
+                ServiceControl.prototype.graceMs = null;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(ServiceControl.prototype, "_graceMs", {
+                    get: $util.oneOfGetter($oneOfFields = ["graceMs"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new ServiceControl instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ServiceControl
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceControl.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ServiceControl} ServiceControl instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ServiceControl.$Shape): sandboxd.agent.v1.ServiceControl & sandboxd.agent.v1.ServiceControl.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ServiceControl.$Properties): sandboxd.agent.v1.ServiceControl;
+                 * }}
+                 */
+                ServiceControl.create = function(properties) {
+                    return new ServiceControl(properties);
+                };
+
+                /**
+                 * Encodes the specified ServiceControl message. Does not implicitly {@link sandboxd.agent.v1.ServiceControl.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ServiceControl
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceControl.$Properties} message ServiceControl message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ServiceControl.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.verb != null && $Object.hasOwnProperty.call(message, "verb") && message.verb !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).int32(message.verb);
+                    if (message.graceMs != null && $Object.hasOwnProperty.call(message, "graceMs"))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.graceMs);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a ServiceControl message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ServiceControl
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceControl & sandboxd.agent.v1.ServiceControl.$Shape} ServiceControl
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ServiceControl.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ServiceControl();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.int32())
+                                    message.verb = value;
+                                else
+                                    delete message.verb;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                message.graceMs = reader.uint64();
+                                message._graceMs = "graceMs";
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                /**
+                 * Verb enum.
+                 * @name sandboxd.agent.v1.ServiceControl.Verb
+                 * @enum {number}
+                 * @property {number} STATUS=0 STATUS value
+                 * @property {number} START=1 START value
+                 * @property {number} STOP=2 STOP value
+                 * @property {number} RESTART=3 RESTART value
+                 */
+                ServiceControl.Verb = (function() {
+                    const valuesById = $Object.create(null), values = $Object.create(valuesById);
+                    values[valuesById[0] = "STATUS"] = 0;
+                    values[valuesById[1] = "START"] = 1;
+                    values[valuesById[2] = "STOP"] = 2;
+                    values[valuesById[3] = "RESTART"] = 3;
+                    return values;
+                })();
+
+                return ServiceControl;
+            })();
+
+            v1.ServiceStatus = (function() {
+
+                /**
+                 * Properties of a ServiceStatus.
+                 * @typedef {Object} sandboxd.agent.v1.ServiceStatus.$Properties
+                 * @property {string|null} [state] ServiceStatus state
+                 * @property {number|null} [pid] ServiceStatus pid
+                 * @property {number|null} [restarts] ServiceStatus restarts
+                 * @property {sandboxd.agent.v1.ServiceSpec.$Properties|null} [spec] ServiceStatus spec
+                 * @property {number|null} [startedUnixMs] ServiceStatus startedUnixMs
+                 * @property {number|null} [uptimeMs] ServiceStatus uptimeMs
+                 * @property {sandboxd.agent.v1.ExecResult.$Properties|null} [lastExit] ServiceStatus lastExit
+                 * @property {number|null} [lastExitUnixMs] ServiceStatus lastExitUnixMs
+                 * @property {boolean|null} [lastExitRequested] ServiceStatus lastExitRequested
+                 * @property {number|null} [liveRssBytes] ServiceStatus liveRssBytes
+                 * @property {number|null} [livePeakRssBytes] ServiceStatus livePeakRssBytes
+                 * @property {sandboxd.agent.v1.ServiceRing.$Properties|null} [ring] ServiceStatus ring
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a ServiceStatus.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IServiceStatus
+                 * @augments sandboxd.agent.v1.ServiceStatus.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ServiceStatus.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a ServiceStatus.
+                 * @typedef {sandboxd.agent.v1.ServiceStatus.$Properties} sandboxd.agent.v1.ServiceStatus.$Shape
+                 */
+
+                /**
+                 * Constructs a new ServiceStatus.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a ServiceStatus.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ServiceStatus.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ServiceStatus = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ServiceStatus state.
+                 * @member {string} state
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.state = "";
+
+                /**
+                 * ServiceStatus pid.
+                 * @member {number} pid
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.pid = 0;
+
+                /**
+                 * ServiceStatus restarts.
+                 * @member {number} restarts
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.restarts = 0;
+
+                /**
+                 * ServiceStatus spec.
+                 * @member {sandboxd.agent.v1.ServiceSpec.$Properties|null|undefined} spec
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.spec = null;
+
+                /**
+                 * ServiceStatus startedUnixMs.
+                 * @member {number} startedUnixMs
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.startedUnixMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceStatus uptimeMs.
+                 * @member {number} uptimeMs
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.uptimeMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceStatus lastExit.
+                 * @member {sandboxd.agent.v1.ExecResult.$Properties|null|undefined} lastExit
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.lastExit = null;
+
+                /**
+                 * ServiceStatus lastExitUnixMs.
+                 * @member {number} lastExitUnixMs
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.lastExitUnixMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceStatus lastExitRequested.
+                 * @member {boolean} lastExitRequested
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.lastExitRequested = false;
+
+                /**
+                 * ServiceStatus liveRssBytes.
+                 * @member {number} liveRssBytes
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.liveRssBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceStatus livePeakRssBytes.
+                 * @member {number} livePeakRssBytes
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.livePeakRssBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceStatus ring.
+                 * @member {sandboxd.agent.v1.ServiceRing.$Properties|null|undefined} ring
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @instance
+                 */
+                ServiceStatus.prototype.ring = null;
+
+                /**
+                 * Creates a new ServiceStatus instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceStatus.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ServiceStatus} ServiceStatus instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ServiceStatus.$Shape): sandboxd.agent.v1.ServiceStatus & sandboxd.agent.v1.ServiceStatus.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ServiceStatus.$Properties): sandboxd.agent.v1.ServiceStatus;
+                 * }}
+                 */
+                ServiceStatus.create = function(properties) {
+                    return new ServiceStatus(properties);
+                };
+
+                /**
+                 * Encodes the specified ServiceStatus message. Does not implicitly {@link sandboxd.agent.v1.ServiceStatus.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceStatus.$Properties} message ServiceStatus message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ServiceStatus.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.state != null && $Object.hasOwnProperty.call(message, "state") && message.state !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.state);
+                    if (message.pid != null && $Object.hasOwnProperty.call(message, "pid") && message.pid !== 0)
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint32(message.pid);
+                    if (message.restarts != null && $Object.hasOwnProperty.call(message, "restarts") && message.restarts !== 0)
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint32(message.restarts);
+                    if (message.spec != null && $Object.hasOwnProperty.call(message, "spec"))
+                        $root.sandboxd.agent.v1.ServiceSpec.encode(message.spec, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.startedUnixMs != null && $Object.hasOwnProperty.call(message, "startedUnixMs") && (typeof message.startedUnixMs === "object" ? message.startedUnixMs.low || message.startedUnixMs.high : message.startedUnixMs !== 0))
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint64(message.startedUnixMs);
+                    if (message.uptimeMs != null && $Object.hasOwnProperty.call(message, "uptimeMs") && (typeof message.uptimeMs === "object" ? message.uptimeMs.low || message.uptimeMs.high : message.uptimeMs !== 0))
+                        writer.uint32(/* id 6, wireType 0 =*/48).uint64(message.uptimeMs);
+                    if (message.lastExit != null && $Object.hasOwnProperty.call(message, "lastExit"))
+                        $root.sandboxd.agent.v1.ExecResult.encode(message.lastExit, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.lastExitUnixMs != null && $Object.hasOwnProperty.call(message, "lastExitUnixMs") && (typeof message.lastExitUnixMs === "object" ? message.lastExitUnixMs.low || message.lastExitUnixMs.high : message.lastExitUnixMs !== 0))
+                        writer.uint32(/* id 8, wireType 0 =*/64).uint64(message.lastExitUnixMs);
+                    if (message.lastExitRequested != null && $Object.hasOwnProperty.call(message, "lastExitRequested") && message.lastExitRequested !== false)
+                        writer.uint32(/* id 9, wireType 0 =*/72).bool(message.lastExitRequested);
+                    if (message.liveRssBytes != null && $Object.hasOwnProperty.call(message, "liveRssBytes") && (typeof message.liveRssBytes === "object" ? message.liveRssBytes.low || message.liveRssBytes.high : message.liveRssBytes !== 0))
+                        writer.uint32(/* id 10, wireType 0 =*/80).uint64(message.liveRssBytes);
+                    if (message.livePeakRssBytes != null && $Object.hasOwnProperty.call(message, "livePeakRssBytes") && (typeof message.livePeakRssBytes === "object" ? message.livePeakRssBytes.low || message.livePeakRssBytes.high : message.livePeakRssBytes !== 0))
+                        writer.uint32(/* id 11, wireType 0 =*/88).uint64(message.livePeakRssBytes);
+                    if (message.ring != null && $Object.hasOwnProperty.call(message, "ring"))
+                        $root.sandboxd.agent.v1.ServiceRing.encode(message.ring, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a ServiceStatus message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ServiceStatus
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceStatus & sandboxd.agent.v1.ServiceStatus.$Shape} ServiceStatus
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ServiceStatus.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ServiceStatus();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.state = value;
+                                else
+                                    delete message.state;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.pid = value;
+                                else
+                                    delete message.pid;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.restarts = value;
+                                else
+                                    delete message.restarts;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                message.spec = $root.sandboxd.agent.v1.ServiceSpec.decode(reader, reader.size(), $undefined, _depth + 1, message.spec);
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.startedUnixMs = value;
+                                else
+                                    delete message.startedUnixMs;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.uptimeMs = value;
+                                else
+                                    delete message.uptimeMs;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 2)
+                                    break;
+                                message.lastExit = $root.sandboxd.agent.v1.ExecResult.decode(reader, reader.size(), $undefined, _depth + 1, message.lastExit);
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.lastExitUnixMs = value;
+                                else
+                                    delete message.lastExitUnixMs;
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.lastExitRequested = value;
+                                else
+                                    delete message.lastExitRequested;
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.liveRssBytes = value;
+                                else
+                                    delete message.liveRssBytes;
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.livePeakRssBytes = value;
+                                else
+                                    delete message.livePeakRssBytes;
+                                continue;
+                            }
+                        case 12: {
+                                if (wireType !== 2)
+                                    break;
+                                message.ring = $root.sandboxd.agent.v1.ServiceRing.decode(reader, reader.size(), $undefined, _depth + 1, message.ring);
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return ServiceStatus;
+            })();
+
+            v1.ServiceRing = (function() {
+
+                /**
+                 * Properties of a ServiceRing.
+                 * @typedef {Object} sandboxd.agent.v1.ServiceRing.$Properties
+                 * @property {string|null} [id] ServiceRing id
+                 * @property {number|null} [firstSeq] ServiceRing firstSeq
+                 * @property {number|null} [nextSeq] ServiceRing nextSeq
+                 * @property {number|null} [droppedRecords] ServiceRing droppedRecords
+                 * @property {number|null} [droppedBytes] ServiceRing droppedBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a ServiceRing.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IServiceRing
+                 * @augments sandboxd.agent.v1.ServiceRing.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ServiceRing.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a ServiceRing.
+                 * @typedef {sandboxd.agent.v1.ServiceRing.$Properties} sandboxd.agent.v1.ServiceRing.$Shape
+                 */
+
+                /**
+                 * Constructs a new ServiceRing.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a ServiceRing.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ServiceRing.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ServiceRing = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ServiceRing id.
+                 * @member {string} id
+                 * @memberof sandboxd.agent.v1.ServiceRing
+                 * @instance
+                 */
+                ServiceRing.prototype.id = "";
+
+                /**
+                 * ServiceRing firstSeq.
+                 * @member {number} firstSeq
+                 * @memberof sandboxd.agent.v1.ServiceRing
+                 * @instance
+                 */
+                ServiceRing.prototype.firstSeq = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceRing nextSeq.
+                 * @member {number} nextSeq
+                 * @memberof sandboxd.agent.v1.ServiceRing
+                 * @instance
+                 */
+                ServiceRing.prototype.nextSeq = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceRing droppedRecords.
+                 * @member {number} droppedRecords
+                 * @memberof sandboxd.agent.v1.ServiceRing
+                 * @instance
+                 */
+                ServiceRing.prototype.droppedRecords = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceRing droppedBytes.
+                 * @member {number} droppedBytes
+                 * @memberof sandboxd.agent.v1.ServiceRing
+                 * @instance
+                 */
+                ServiceRing.prototype.droppedBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new ServiceRing instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ServiceRing
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceRing.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ServiceRing} ServiceRing instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ServiceRing.$Shape): sandboxd.agent.v1.ServiceRing & sandboxd.agent.v1.ServiceRing.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ServiceRing.$Properties): sandboxd.agent.v1.ServiceRing;
+                 * }}
+                 */
+                ServiceRing.create = function(properties) {
+                    return new ServiceRing(properties);
+                };
+
+                /**
+                 * Encodes the specified ServiceRing message. Does not implicitly {@link sandboxd.agent.v1.ServiceRing.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ServiceRing
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceRing.$Properties} message ServiceRing message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ServiceRing.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.id != null && $Object.hasOwnProperty.call(message, "id") && message.id !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.id);
+                    if (message.firstSeq != null && $Object.hasOwnProperty.call(message, "firstSeq") && (typeof message.firstSeq === "object" ? message.firstSeq.low || message.firstSeq.high : message.firstSeq !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.firstSeq);
+                    if (message.nextSeq != null && $Object.hasOwnProperty.call(message, "nextSeq") && (typeof message.nextSeq === "object" ? message.nextSeq.low || message.nextSeq.high : message.nextSeq !== 0))
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.nextSeq);
+                    if (message.droppedRecords != null && $Object.hasOwnProperty.call(message, "droppedRecords") && (typeof message.droppedRecords === "object" ? message.droppedRecords.low || message.droppedRecords.high : message.droppedRecords !== 0))
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint64(message.droppedRecords);
+                    if (message.droppedBytes != null && $Object.hasOwnProperty.call(message, "droppedBytes") && (typeof message.droppedBytes === "object" ? message.droppedBytes.low || message.droppedBytes.high : message.droppedBytes !== 0))
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint64(message.droppedBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a ServiceRing message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ServiceRing
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceRing & sandboxd.agent.v1.ServiceRing.$Shape} ServiceRing
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ServiceRing.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ServiceRing();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.id = value;
+                                else
+                                    delete message.id;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.firstSeq = value;
+                                else
+                                    delete message.firstSeq;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.nextSeq = value;
+                                else
+                                    delete message.nextSeq;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.droppedRecords = value;
+                                else
+                                    delete message.droppedRecords;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.droppedBytes = value;
+                                else
+                                    delete message.droppedBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return ServiceRing;
+            })();
+
+            v1.ServiceOutput = (function() {
+
+                /**
+                 * Properties of a ServiceOutput.
+                 * @typedef {Object} sandboxd.agent.v1.ServiceOutput.$Properties
+                 * @property {string|null} [ring] ServiceOutput ring
+                 * @property {number|null} [fromSeq] ServiceOutput fromSeq
+                 * @property {boolean|null} [follow] ServiceOutput follow
+                 * @property {boolean|null} [wait] ServiceOutput wait
+                 * @property {number|null} [maxBytes] ServiceOutput maxBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a ServiceOutput.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IServiceOutput
+                 * @augments sandboxd.agent.v1.ServiceOutput.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ServiceOutput.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a ServiceOutput.
+                 * @typedef {sandboxd.agent.v1.ServiceOutput.$Properties} sandboxd.agent.v1.ServiceOutput.$Shape
+                 */
+
+                /**
+                 * Constructs a new ServiceOutput.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a ServiceOutput.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ServiceOutput.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ServiceOutput = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ServiceOutput ring.
+                 * @member {string} ring
+                 * @memberof sandboxd.agent.v1.ServiceOutput
+                 * @instance
+                 */
+                ServiceOutput.prototype.ring = "";
+
+                /**
+                 * ServiceOutput fromSeq.
+                 * @member {number} fromSeq
+                 * @memberof sandboxd.agent.v1.ServiceOutput
+                 * @instance
+                 */
+                ServiceOutput.prototype.fromSeq = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * ServiceOutput follow.
+                 * @member {boolean} follow
+                 * @memberof sandboxd.agent.v1.ServiceOutput
+                 * @instance
+                 */
+                ServiceOutput.prototype.follow = false;
+
+                /**
+                 * ServiceOutput wait.
+                 * @member {boolean} wait
+                 * @memberof sandboxd.agent.v1.ServiceOutput
+                 * @instance
+                 */
+                ServiceOutput.prototype.wait = false;
+
+                /**
+                 * ServiceOutput maxBytes.
+                 * @member {number} maxBytes
+                 * @memberof sandboxd.agent.v1.ServiceOutput
+                 * @instance
+                 */
+                ServiceOutput.prototype.maxBytes = 0;
+
+                /**
+                 * Creates a new ServiceOutput instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ServiceOutput
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceOutput.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ServiceOutput} ServiceOutput instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ServiceOutput.$Shape): sandboxd.agent.v1.ServiceOutput & sandboxd.agent.v1.ServiceOutput.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ServiceOutput.$Properties): sandboxd.agent.v1.ServiceOutput;
+                 * }}
+                 */
+                ServiceOutput.create = function(properties) {
+                    return new ServiceOutput(properties);
+                };
+
+                /**
+                 * Encodes the specified ServiceOutput message. Does not implicitly {@link sandboxd.agent.v1.ServiceOutput.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ServiceOutput
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceOutput.$Properties} message ServiceOutput message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ServiceOutput.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.ring != null && $Object.hasOwnProperty.call(message, "ring") && message.ring !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.ring);
+                    if (message.fromSeq != null && $Object.hasOwnProperty.call(message, "fromSeq") && (typeof message.fromSeq === "object" ? message.fromSeq.low || message.fromSeq.high : message.fromSeq !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.fromSeq);
+                    if (message.follow != null && $Object.hasOwnProperty.call(message, "follow") && message.follow !== false)
+                        writer.uint32(/* id 3, wireType 0 =*/24).bool(message.follow);
+                    if (message.wait != null && $Object.hasOwnProperty.call(message, "wait") && message.wait !== false)
+                        writer.uint32(/* id 4, wireType 0 =*/32).bool(message.wait);
+                    if (message.maxBytes != null && $Object.hasOwnProperty.call(message, "maxBytes") && message.maxBytes !== 0)
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint32(message.maxBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a ServiceOutput message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ServiceOutput
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceOutput & sandboxd.agent.v1.ServiceOutput.$Shape} ServiceOutput
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ServiceOutput.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ServiceOutput();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.ring = value;
+                                else
+                                    delete message.ring;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.fromSeq = value;
+                                else
+                                    delete message.fromSeq;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.follow = value;
+                                else
+                                    delete message.follow;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.wait = value;
+                                else
+                                    delete message.wait;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.maxBytes = value;
+                                else
+                                    delete message.maxBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return ServiceOutput;
+            })();
+
+            v1.ServiceOutputResult = (function() {
+
+                /**
+                 * Properties of a ServiceOutputResult.
+                 * @typedef {Object} sandboxd.agent.v1.ServiceOutputResult.$Properties
+                 * @property {sandboxd.agent.v1.ServiceRing.$Properties|null} [ring] ServiceOutputResult ring
+                 * @property {number|null} [nextSeq] ServiceOutputResult nextSeq
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a ServiceOutputResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IServiceOutputResult
+                 * @augments sandboxd.agent.v1.ServiceOutputResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.ServiceOutputResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a ServiceOutputResult.
+                 * @typedef {sandboxd.agent.v1.ServiceOutputResult.$Properties} sandboxd.agent.v1.ServiceOutputResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new ServiceOutputResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a ServiceOutputResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.ServiceOutputResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const ServiceOutputResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * ServiceOutputResult ring.
+                 * @member {sandboxd.agent.v1.ServiceRing.$Properties|null|undefined} ring
+                 * @memberof sandboxd.agent.v1.ServiceOutputResult
+                 * @instance
+                 */
+                ServiceOutputResult.prototype.ring = null;
+
+                /**
+                 * ServiceOutputResult nextSeq.
+                 * @member {number} nextSeq
+                 * @memberof sandboxd.agent.v1.ServiceOutputResult
+                 * @instance
+                 */
+                ServiceOutputResult.prototype.nextSeq = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new ServiceOutputResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.ServiceOutputResult
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceOutputResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.ServiceOutputResult} ServiceOutputResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.ServiceOutputResult.$Shape): sandboxd.agent.v1.ServiceOutputResult & sandboxd.agent.v1.ServiceOutputResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.ServiceOutputResult.$Properties): sandboxd.agent.v1.ServiceOutputResult;
+                 * }}
+                 */
+                ServiceOutputResult.create = function(properties) {
+                    return new ServiceOutputResult(properties);
+                };
+
+                /**
+                 * Encodes the specified ServiceOutputResult message. Does not implicitly {@link sandboxd.agent.v1.ServiceOutputResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.ServiceOutputResult
+                 * @static
+                 * @param {sandboxd.agent.v1.ServiceOutputResult.$Properties} message ServiceOutputResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                ServiceOutputResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.ring != null && $Object.hasOwnProperty.call(message, "ring"))
+                        $root.sandboxd.agent.v1.ServiceRing.encode(message.ring, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.nextSeq != null && $Object.hasOwnProperty.call(message, "nextSeq") && (typeof message.nextSeq === "object" ? message.nextSeq.low || message.nextSeq.high : message.nextSeq !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.nextSeq);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a ServiceOutputResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.ServiceOutputResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.ServiceOutputResult & sandboxd.agent.v1.ServiceOutputResult.$Shape} ServiceOutputResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                ServiceOutputResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.ServiceOutputResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.ring = $root.sandboxd.agent.v1.ServiceRing.decode(reader, reader.size(), $undefined, _depth + 1, message.ring);
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.nextSeq = value;
+                                else
+                                    delete message.nextSeq;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return ServiceOutputResult;
+            })();
+
+            v1.FilePush = (function() {
+
+                /**
+                 * Properties of a FilePush.
+                 * @typedef {Object} sandboxd.agent.v1.FilePush.$Properties
+                 * @property {string|null} [path] FilePush path
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePush.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePush
+                 * @augments sandboxd.agent.v1.FilePush.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePush.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePush.
+                 * @typedef {sandboxd.agent.v1.FilePush.$Properties} sandboxd.agent.v1.FilePush.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePush.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePush.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePush.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePush = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FilePush path.
+                 * @member {string} path
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @instance
+                 */
+                FilePush.prototype.path = "";
+
+                /**
+                 * Creates a new FilePush instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePush.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePush} FilePush instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePush.$Shape): sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePush.$Properties): sandboxd.agent.v1.FilePush;
+                 * }}
+                 */
+                FilePush.create = function(properties) {
+                    return new FilePush(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePush message. Does not implicitly {@link sandboxd.agent.v1.FilePush.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePush.$Properties} message FilePush message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePush.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.path);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePush message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePush & sandboxd.agent.v1.FilePush.$Shape} FilePush
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePush.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePush();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.path = value;
+                                else
+                                    delete message.path;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePush;
+            })();
+
+            v1.FilePushResult = (function() {
+
+                /**
+                 * Properties of a FilePushResult.
+                 * @typedef {Object} sandboxd.agent.v1.FilePushResult.$Properties
+                 * @property {number|null} [files] FilePushResult files
+                 * @property {number|null} [bytes] FilePushResult bytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePushResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePushResult
+                 * @augments sandboxd.agent.v1.FilePushResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePushResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePushResult.
+                 * @typedef {sandboxd.agent.v1.FilePushResult.$Properties} sandboxd.agent.v1.FilePushResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePushResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePushResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePushResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePushResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FilePushResult files.
+                 * @member {number} files
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @instance
+                 */
+                FilePushResult.prototype.files = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * FilePushResult bytes.
+                 * @member {number} bytes
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @instance
+                 */
+                FilePushResult.prototype.bytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new FilePushResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePushResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePushResult} FilePushResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePushResult.$Shape): sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePushResult.$Properties): sandboxd.agent.v1.FilePushResult;
+                 * }}
+                 */
+                FilePushResult.create = function(properties) {
+                    return new FilePushResult(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePushResult message. Does not implicitly {@link sandboxd.agent.v1.FilePushResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePushResult.$Properties} message FilePushResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePushResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.files != null && $Object.hasOwnProperty.call(message, "files") && (typeof message.files === "object" ? message.files.low || message.files.high : message.files !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.files);
+                    if (message.bytes != null && $Object.hasOwnProperty.call(message, "bytes") && (typeof message.bytes === "object" ? message.bytes.low || message.bytes.high : message.bytes !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.bytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePushResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePushResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePushResult & sandboxd.agent.v1.FilePushResult.$Shape} FilePushResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePushResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePushResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.files = value;
+                                else
+                                    delete message.files;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.bytes = value;
+                                else
+                                    delete message.bytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePushResult;
+            })();
+
+            v1.FilePull = (function() {
+
+                /**
+                 * Properties of a FilePull.
+                 * @typedef {Object} sandboxd.agent.v1.FilePull.$Properties
+                 * @property {string|null} [path] FilePull path
+                 * @property {number|null} [maxBytes] FilePull maxBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePull.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePull
+                 * @augments sandboxd.agent.v1.FilePull.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePull.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePull.
+                 * @typedef {sandboxd.agent.v1.FilePull.$Properties} sandboxd.agent.v1.FilePull.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePull.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePull.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePull.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePull = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FilePull path.
+                 * @member {string} path
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @instance
+                 */
+                FilePull.prototype.path = "";
+
+                /**
+                 * FilePull maxBytes.
+                 * @member {number} maxBytes
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @instance
+                 */
+                FilePull.prototype.maxBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new FilePull instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePull.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePull} FilePull instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePull.$Shape): sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePull.$Properties): sandboxd.agent.v1.FilePull;
+                 * }}
+                 */
+                FilePull.create = function(properties) {
+                    return new FilePull(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePull message. Does not implicitly {@link sandboxd.agent.v1.FilePull.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePull.$Properties} message FilePull message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePull.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.path);
+                    if (message.maxBytes != null && $Object.hasOwnProperty.call(message, "maxBytes") && (typeof message.maxBytes === "object" ? message.maxBytes.low || message.maxBytes.high : message.maxBytes !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.maxBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePull message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePull
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePull & sandboxd.agent.v1.FilePull.$Shape} FilePull
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePull.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePull();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.path = value;
+                                else
+                                    delete message.path;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.maxBytes = value;
+                                else
+                                    delete message.maxBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePull;
+            })();
+
+            v1.FilePullResult = (function() {
+
+                /**
+                 * Properties of a FilePullResult.
+                 * @typedef {Object} sandboxd.agent.v1.FilePullResult.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePullResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePullResult
+                 * @augments sandboxd.agent.v1.FilePullResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePullResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePullResult.
+                 * @typedef {sandboxd.agent.v1.FilePullResult.$Properties} sandboxd.agent.v1.FilePullResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePullResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePullResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePullResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePullResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new FilePullResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePullResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePullResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePullResult} FilePullResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePullResult.$Shape): sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePullResult.$Properties): sandboxd.agent.v1.FilePullResult;
+                 * }}
+                 */
+                FilePullResult.create = function(properties) {
+                    return new FilePullResult(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePullResult message. Does not implicitly {@link sandboxd.agent.v1.FilePullResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePullResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePullResult.$Properties} message FilePullResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePullResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePullResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePullResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePullResult & sandboxd.agent.v1.FilePullResult.$Shape} FilePullResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePullResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePullResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePullResult;
+            })();
+
+            v1.FileInfo = (function() {
+
+                /**
+                 * Properties of a FileInfo.
+                 * @typedef {Object} sandboxd.agent.v1.FileInfo.$Properties
+                 * @property {boolean|null} [isSizeKnown] FileInfo isSizeKnown
+                 * @property {number|null} [sizeBytes] FileInfo sizeBytes
+                 * @property {number|null} [contentBytes] FileInfo contentBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileInfo.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileInfo
+                 * @augments sandboxd.agent.v1.FileInfo.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileInfo.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileInfo.
+                 * @typedef {sandboxd.agent.v1.FileInfo.$Properties} sandboxd.agent.v1.FileInfo.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileInfo.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileInfo.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileInfo.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileInfo = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileInfo isSizeKnown.
+                 * @member {boolean} isSizeKnown
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @instance
+                 */
+                FileInfo.prototype.isSizeKnown = false;
+
+                /**
+                 * FileInfo sizeBytes.
+                 * @member {number} sizeBytes
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @instance
+                 */
+                FileInfo.prototype.sizeBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * FileInfo contentBytes.
+                 * @member {number} contentBytes
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @instance
+                 */
+                FileInfo.prototype.contentBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new FileInfo instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @static
+                 * @param {sandboxd.agent.v1.FileInfo.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileInfo} FileInfo instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileInfo.$Shape): sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileInfo.$Properties): sandboxd.agent.v1.FileInfo;
+                 * }}
+                 */
+                FileInfo.create = function(properties) {
+                    return new FileInfo(properties);
+                };
+
+                /**
+                 * Encodes the specified FileInfo message. Does not implicitly {@link sandboxd.agent.v1.FileInfo.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @static
+                 * @param {sandboxd.agent.v1.FileInfo.$Properties} message FileInfo message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileInfo.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.isSizeKnown != null && $Object.hasOwnProperty.call(message, "isSizeKnown") && message.isSizeKnown !== false)
+                        writer.uint32(/* id 1, wireType 0 =*/8).bool(message.isSizeKnown);
+                    if (message.sizeBytes != null && $Object.hasOwnProperty.call(message, "sizeBytes") && (typeof message.sizeBytes === "object" ? message.sizeBytes.low || message.sizeBytes.high : message.sizeBytes !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.sizeBytes);
+                    if (message.contentBytes != null && $Object.hasOwnProperty.call(message, "contentBytes") && (typeof message.contentBytes === "object" ? message.contentBytes.low || message.contentBytes.high : message.contentBytes !== 0))
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.contentBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileInfo message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileInfo & sandboxd.agent.v1.FileInfo.$Shape} FileInfo
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileInfo.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileInfo();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.isSizeKnown = value;
+                                else
+                                    delete message.isSizeKnown;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.sizeBytes = value;
+                                else
+                                    delete message.sizeBytes;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.contentBytes = value;
+                                else
+                                    delete message.contentBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileInfo;
+            })();
+
+            v1.DirPull = (function() {
+
+                /**
+                 * Properties of a DirPull.
+                 * @typedef {Object} sandboxd.agent.v1.DirPull.$Properties
+                 * @property {string|null} [path] DirPull path
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a DirPull.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IDirPull
+                 * @augments sandboxd.agent.v1.DirPull.$Properties
+                 * @deprecated Use sandboxd.agent.v1.DirPull.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a DirPull.
+                 * @typedef {sandboxd.agent.v1.DirPull.$Properties} sandboxd.agent.v1.DirPull.$Shape
+                 */
+
+                /**
+                 * Constructs a new DirPull.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a DirPull.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.DirPull.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const DirPull = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * DirPull path.
+                 * @member {string} path
+                 * @memberof sandboxd.agent.v1.DirPull
+                 * @instance
+                 */
+                DirPull.prototype.path = "";
+
+                /**
+                 * Creates a new DirPull instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.DirPull
+                 * @static
+                 * @param {sandboxd.agent.v1.DirPull.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.DirPull} DirPull instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.DirPull.$Shape): sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape;
+                 *   (properties?: sandboxd.agent.v1.DirPull.$Properties): sandboxd.agent.v1.DirPull;
+                 * }}
+                 */
+                DirPull.create = function(properties) {
+                    return new DirPull(properties);
+                };
+
+                /**
+                 * Encodes the specified DirPull message. Does not implicitly {@link sandboxd.agent.v1.DirPull.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.DirPull
+                 * @static
+                 * @param {sandboxd.agent.v1.DirPull.$Properties} message DirPull message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                DirPull.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.path);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a DirPull message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.DirPull
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.DirPull & sandboxd.agent.v1.DirPull.$Shape} DirPull
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                DirPull.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.DirPull();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.path = value;
+                                else
+                                    delete message.path;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return DirPull;
+            })();
+
+            v1.DirPullResult = (function() {
+
+                /**
+                 * Properties of a DirPullResult.
+                 * @typedef {Object} sandboxd.agent.v1.DirPullResult.$Properties
+                 * @property {number|null} [leftOut] DirPullResult leftOut
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a DirPullResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IDirPullResult
+                 * @augments sandboxd.agent.v1.DirPullResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.DirPullResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a DirPullResult.
+                 * @typedef {sandboxd.agent.v1.DirPullResult.$Properties} sandboxd.agent.v1.DirPullResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new DirPullResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a DirPullResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.DirPullResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const DirPullResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * DirPullResult leftOut.
+                 * @member {number} leftOut
+                 * @memberof sandboxd.agent.v1.DirPullResult
+                 * @instance
+                 */
+                DirPullResult.prototype.leftOut = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new DirPullResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.DirPullResult
+                 * @static
+                 * @param {sandboxd.agent.v1.DirPullResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.DirPullResult} DirPullResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.DirPullResult.$Shape): sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.DirPullResult.$Properties): sandboxd.agent.v1.DirPullResult;
+                 * }}
+                 */
+                DirPullResult.create = function(properties) {
+                    return new DirPullResult(properties);
+                };
+
+                /**
+                 * Encodes the specified DirPullResult message. Does not implicitly {@link sandboxd.agent.v1.DirPullResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.DirPullResult
+                 * @static
+                 * @param {sandboxd.agent.v1.DirPullResult.$Properties} message DirPullResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                DirPullResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.leftOut != null && $Object.hasOwnProperty.call(message, "leftOut") && (typeof message.leftOut === "object" ? message.leftOut.low || message.leftOut.high : message.leftOut !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.leftOut);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a DirPullResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.DirPullResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.DirPullResult & sandboxd.agent.v1.DirPullResult.$Shape} DirPullResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                DirPullResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.DirPullResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.leftOut = value;
+                                else
+                                    delete message.leftOut;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return DirPullResult;
             })();
 
             v1.GrowDisk = (function() {

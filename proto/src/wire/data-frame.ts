@@ -1,6 +1,7 @@
 // Data frames, the only ones that matter for speed, written by hand so that the payload is never copied. The generated
 // code gives the same bytes (tested).
-import { MAX_DATA_BYTES } from '../limits.ts';
+import type { PipedBytes, PipedFrames } from '../channel/link.ts';
+import { FRAME_CREDIT_BYTES, MAX_DATA_BYTES } from '../limits.ts';
 import { varintLength, writeVarint } from './varint.ts';
 
 const TAG_STREAM = 0x08;
@@ -15,6 +16,30 @@ export function dataFrame(stream: number, flow: number, bytes: Uint8Array): Uint
   return bytes.at(-1) === 0
     ? [dataHeader(stream, flow, bytes.length, WHOLE.length), bytes, WHOLE]
     : [dataHeader(stream, flow, bytes.length, 0), bytes];
+}
+
+/** Data frames of bytes that are not seen. Each ends with `whole`, since its last byte may be zero. */
+export function pipedFrames(stream: number, flow: number, { pipe, length }: PipedBytes): PipedFrames {
+  const lastBytes = ((length - 1) % MAX_DATA_BYTES) + 1;
+  return {
+    pipe,
+    length,
+    frameBytes: MAX_DATA_BYTES,
+    header: dataHeader(stream, flow, MAX_DATA_BYTES, WHOLE.length),
+    lastHeader: dataHeader(stream, flow, lastBytes, WHOLE.length),
+    trailer: WHOLE,
+  };
+}
+
+/** What `payloadBytes` in frames as long as they may be cost, and how many bytes `credit` pays for. */
+export function creditFor(payloadBytes: number): number {
+  return payloadBytes + Math.ceil(payloadBytes / MAX_DATA_BYTES) * FRAME_CREDIT_BYTES;
+}
+
+export function payloadFor(credit: number): number {
+  const full = Math.floor(credit / (MAX_DATA_BYTES + FRAME_CREDIT_BYTES));
+  const rest = credit - creditFor(full * MAX_DATA_BYTES);
+  return full * MAX_DATA_BYTES + Math.max(0, rest - FRAME_CREDIT_BYTES);
 }
 
 /** The chunks of as many data frames as `bytes` need. */

@@ -12,10 +12,12 @@ type Pending = { readonly resolve: (value: unknown) => void; readonly reject: (c
 export class QmpError extends Error {
   override readonly name = 'QmpError';
   readonly className: string;
+  readonly description: string;
 
   constructor(command: string, className: string, description: string) {
     super(`${command}: ${description}`);
     this.className = className;
+    this.description = description;
   }
 }
 
@@ -43,7 +45,7 @@ export class QmpClient {
     const lines = createInterface({ input: socket, crlfDelay: Number.POSITIVE_INFINITY });
     lines.on('line', (line) => this.#receive(line));
     lines.on('error', () => undefined);
-    socket.on('error', (cause) => this.#close(cause));
+    socket.on('error', (cause) => this.#close(new Error('the VMM closed its control socket', { cause })));
     socket.on('close', () => this.#close(new Error('the VMM closed its control socket')));
   }
 
@@ -90,7 +92,9 @@ export class QmpClient {
         },
         reject: (cause) => {
           settle();
-          reject(cause instanceof QmpError ? new QmpError(command, cause.className, cause.message) : cause);
+          reject(
+            cause instanceof QmpError ? new QmpError(command, cause.className, cause.description) : cause,
+          );
         },
       });
       this.#socket.write(`${JSON.stringify({ execute: command, arguments: args, id })}\n`);

@@ -4,6 +4,7 @@ import { AppError } from '../../lib/errors.ts';
 import type { CreateSandboxOptions } from '../../sandboxes/types.ts';
 import type { CreateLimits } from '../services.ts';
 import { integer, optional, text } from './read-fields.ts';
+import { serviceSchema, toServiceSpec } from './service-request.ts';
 
 const MIN_MEMORY_MIB = 128;
 const MIN_DISK_BYTES = 64 * 2 ** 20;
@@ -45,7 +46,7 @@ export function createSchema(limits: CreateLimits) {
         ),
       ),
       publish: optional(z.array(record, { error: 'must be an array of port mappings' })),
-      service: optional(record),
+      service: optional(serviceSchema),
     },
     { error: object('a JSON object') },
   );
@@ -67,9 +68,6 @@ export function toCreateOptions(fields: CreateFields): CreateSandboxOptions {
   if ((fields.publish?.length ?? 0) > 0) {
     throw new AppError('unsupported', 'published ports are not enabled on this daemon; leave publish out');
   }
-  if (fields.service !== undefined) {
-    throw new AppError('unsupported', 'services are not enabled on this daemon; leave service out');
-  }
   return {
     profile: fields.profile,
     vcpus: fields.vcpus,
@@ -77,5 +75,6 @@ export function toCreateOptions(fields: CreateFields): CreateSandboxOptions {
     diskBytes: fields.disk_bytes,
     timeoutS: fields.timeout_s,
     bootArgs: fields.boot_args,
+    service: fields.service && toServiceSpec(fields.service),
   };
 }

@@ -9,25 +9,29 @@ const MAX_TIMEOUT_S = 2 ** 40;
 
 const cmdError = 'must be a non-empty array of strings, the program first';
 
+export const cwdSchema = optional(
+  text('must be an absolute path').refine((path) => path.startsWith('/'), {
+    error: 'must be an absolute path',
+  }),
+  '',
+);
+
+export const envSchema = optional(
+  z
+    .record(z.string(), text('must be a string'), { error: 'must be an object of strings' })
+    .refine((env) => Object.keys(env).every(isVariableName), {
+      error: 'must have names that are not empty and hold no = and no NUL',
+    }),
+);
+
 export const execSchema = z.object(
   {
     cmd: z
       .array(text('must be a string'), { error: cmdError })
       .min(1, { error: cmdError })
       .refine(([program]) => program !== '', { error: 'must name a program first' }),
-    cwd: optional(
-      text('must be an absolute path').refine((path) => path.startsWith('/'), {
-        error: 'must be an absolute path',
-      }),
-      '',
-    ),
-    env: optional(
-      z
-        .record(z.string(), text('must be a string'), { error: 'must be an object of strings' })
-        .refine((env) => Object.keys(env).every(isVariableName), {
-          error: 'must have names that are not empty and hold no = and no NUL',
-        }),
-    ),
+    cwd: cwdSchema,
+    env: envSchema,
     timeout_s: optional(z.int({ error: 'must be an integer of seconds, 0 for none' })),
     user: optional(text('must be name|uid[:group|gid]'), ''),
     tty: optional(

@@ -34,7 +34,7 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
     const { log } = c.var;
     return new ExecRun({
       start: (events) => services.sandboxes.exec(id, toExecRequest(fields, input !== undefined), events),
-      onExit: (outcome) => log.info({ exec: outcome }, 'exec ended'),
+      onExit: ({ agentUs, ...exec }) => log.info({ agentUs, exec }, 'exec ended'),
       ...input,
     });
   };

@@ -18,6 +18,9 @@ import { ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../../../guest-agent/src/reap/reaper.ts';
+import { systemClock } from '../../../../guest-agent/src/service/clock.ts';
+import { createLauncher } from '../../../../guest-agent/src/service/process.ts';
+import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
 import { SocketLink } from '../../../../host-agent/src/lib/socket-link.ts';
 
 const PATH = 'PATH=/usr/local/bin:/usr/bin:/bin';
@@ -41,10 +44,11 @@ export function startLocalAgent(t: Test): LocalAgent {
   const cgroups = new ExecCgroups();
   const reaper = new Reaper({ poller, onOrphan: () => {} });
   reaper.start();
+  const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), systemClock);
   const connection: GuestConnection = new GuestConnection({
     describe: () => ({ agentVersion: 'test', capabilities: [] }),
     onRequest: (stream, request) =>
-      serveRequest({ poller, reaper, cgroups, streamCount: () => 0 }, stream, request),
+      serveRequest({ poller, reaper, cgroups, service, streamCount: () => 0 }, stream, request),
     onMalformed: (cause) => faults.push(cause),
     onFault: (cause) => faults.push(cause),
   });

@@ -1,0 +1,160 @@
+// The directory that a push writes beneath. Every name is resolved by the kernel (openat2) from its descriptor, and
+// whatever is then made is made relative to the descriptor that gave: no link, not even one that a process of the guest
+// swaps in between, leads out of it.
+import { constants } from 'node:fs';
+import { constants as systemConstants } from 'node:os';
+import { AgentError } from '@sandboxd/proto';
+import { addon, NO_DIRECTORY } from '../native/addon.ts';
+import { fileError } from './errors.ts';
+import { showName } from './tar/entry.ts';
+
+const RESOLVE_NO_MAGICLINKS = 0x02;
+const RESOLVE_BENEATH = 0x08;
+/** Links are followed as ever: for names whose root is the guest's. */
+const RESOLVE_IN_ROOT = 0x10;
+const O_PATH = 0o10000000;
+/** The kernel's limit for a path, its zero byte apart. */
+const MAX_PATH_BYTES = 4095;
+const { ENOENT, EEXIST, ENAMETOOLONG, ENOTDIR } = systemConstants.errno;
+
+/** Where a name is to be made: a descriptor that stays the destination's, and the last part. */
+export type Place = { readonly parent: number; readonly leaf: string };
+
+export class Destination {
+  readonly #fd: number;
+  readonly #resolve: number;
+  readonly #realPath: string;
+  /** Whether it was made for this push, so that the archive may say what it is like. */
+  readonly isNew: boolean;
+  #cached: { readonly path: string; readonly fd: number } | undefined;
+
+  /** Makes it, and its parents, when missing. `path` is absolute. Throws AgentError. */
+  static open(path: string): Destination {
+    const root = addon.openBeneath(NO_DIRECTORY, '/', O_PATH | constants.O_DIRECTORY, 0);
+    if (root < 0) throw fileError(root, '/');
+    try {
+      const resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+      const opened = openDirectory(root, path, resolve);
+      if (opened !== -ENOENT && opened < 0) throw fileError(opened, path, 'destination ');
+      const fd = opened >= 0 ? opened : makeDirectories(root, normalizeAtRoot(path), resolve, 'destination ');
+      return new Destination(fd, opened < 0);
+    } finally {
+      addon.close(root);
+    }
+  }
+
+  private constructor(fd: number, isNew: boolean) {
+    this.#fd = fd;
+    this.isNew = isNew;
+    this.#realPath = pathOf(fd);
+    // Nothing is outside of the root; there, absolute links may be followed.
+    this.#resolve = (this.#realPath === '/' ? RESOLVE_IN_ROOT : RESOLVE_BENEATH) | RESOLVE_NO_MAGICLINKS;
+  }
+
+  /** The name's parent directory, made when missing. The descriptor is valid until the next call. Throws AgentError. */
+  place(parts: readonly string[]): Place {
+    const path = parts.slice(0, -1).join('/');
+    const leaf = parts.at(-1) ?? '.';
+    if (path === '') return { parent: this.#fd, leaf };
+    if (this.#cached?.path === path) return { parent: this.#cached.fd, leaf };
+    let fd = openDirectory(this.#fd, path, this.#resolve);
+    if (fd === -ENOENT) fd = makeDirectories(this.#fd, parts.slice(0, -1), this.#resolve);
+    if (fd < 0) throw fileError(fd, parts.join('/'));
+    this.#closeCached();
+    this.#cached = { path, fd };
+    return { parent: fd, leaf };
+  }
+
+  /** The directory of that name for changing it, through links that stay inside; or -errno. The caller closes it. */
+  openDirectory(parts: readonly string[]): number {
+    const flags = constants.O_RDONLY | constants.O_DIRECTORY;
+    return addon.openBeneath(this.#fd, parts.join('/') || '.', flags, this.#resolve);
+  }
+
+  /** The existing parent of a name, for a link to it; or -errno. The caller closes it. */
+  openParent(parts: readonly string[]): number {
+    return openDirectory(this.#fd, parts.slice(0, -1).join('/'), this.#resolve);
+  }
+
+  /**
+   * Throws AgentError when a symbolic link in `parent` with this target would name something outside, read as it stands.
+   * What other links make of it is for the kernel to see: nothing is ever written through a link that leaves.
+   */
+  checkTarget(name: string, parent: number, target: string): void {
+    const from = target.startsWith('/') ? '' : pathOf(parent);
+    const end = normalizeAtRoot(`${from}/${target}`);
+    const home = this.#realPath.split('/').filter((part) => part !== '');
+    if (home.every((part, index) => end[index] === part)) return;
+    throw new AgentError(
+      'invalid',
+      `${showName(name)} is a symbolic link to ${showName(target)}, out of the destination`,
+    );
+  }
+
+  close(): void {
+    this.#closeCached();
+    addon.close(this.#fd);
+  }
+
+  #closeCached(): void {
+    if (this.#cached !== undefined) addon.close(this.#cached.fd);
+    this.#cached = undefined;
+  }
+}
+
+/**
+ * The parts of a name beneath the destination; none for the destination itself. A leading slash is dropped, as tar does.
+ * Throws AgentError when it leads out or is no name.
+ */
+export function normalize(name: string, prefix = ''): string[] {
+  if (name === '' || name.includes('\0'))
+    throw new AgentError('invalid', `${prefix}${showName(name)} is not a file name`);
+  if (name.length > MAX_PATH_BYTES) throw fileError(-ENAMETOOLONG, name, prefix);
+  const parts: string[] = [];
+  for (const part of name.split('/')) {
+    if (part === '' || part === '.') continue;
+    if (part !== '..') parts.push(part);
+    else if (parts.pop() === undefined)
+      throw new AgentError('invalid', `${prefix}${showName(name)} leads out of the destination`);
+  }
+  return parts;
+}
+
+/** As Linux reads a path: `..` at the root stays there. */
+function normalizeAtRoot(path: string): string[] {
+  const parts: string[] = [];
+  for (const part of path.split('/')) {
+    if (part === '..') parts.pop();
+    else if (part !== '' && part !== '.') parts.push(part);
+  }
+  return parts;
+}
+
+function openDirectory(directory: number, path: string, resolve: number): number {
+  return addon.openBeneath(directory, path || '.', O_PATH | constants.O_DIRECTORY, resolve);
+}
+
+/** Makes each directory of the way that is missing; the last one's descriptor. Throws AgentError. */
+function makeDirectories(root: number, parts: readonly string[], resolve: number, prefix = ''): number {
+  let parent = root;
+  for (let depth = 1; ; depth++) {
+    const path = parts.slice(0, depth).join('/');
+    let fd = openDirectory(root, path, resolve);
+    if (fd === -ENOENT) {
+      const made = addon.addDirectory(parent, parts[depth - 1] ?? '.');
+      fd = made < 0 && made !== -EEXIST ? made : openDirectory(root, path, resolve);
+      // A link to nowhere has the name.
+      if (fd === -ENOENT) fd = -ENOTDIR;
+    }
+    if (parent !== root) addon.close(parent);
+    if (fd < 0) throw fileError(fd, path, prefix);
+    if (depth >= parts.length) return fd;
+    parent = fd;
+  }
+}
+
+function pathOf(fd: number): string {
+  const path = addon.readLink(NO_DIRECTORY, `/proc/self/fd/${fd}`);
+  if (typeof path !== 'string') throw fileError(path, `/proc/self/fd/${fd}`);
+  return path;
+}

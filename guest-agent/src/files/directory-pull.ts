@@ -1,0 +1,138 @@
+// A directory as a tar archive, made frame by frame as the host takes it: nothing is held but the frame.
+
+import { constants } from 'node:os';
+import { AGENT_DIR, type DirPull, FLOW, MAX_DATA_BYTES, type Stream } from '@sandboxd/proto';
+import { addon } from '../native/addon.ts';
+import { fileError } from './errors.ts';
+import { toPathBytes } from './guest-path.ts';
+import { isDirectory, newStatus, SPECIAL } from './status.ts';
+import { paddingAfter } from './tar/entry.ts';
+import { encodeHeader, endMark } from './tar/writer.ts';
+import { Walk } from './walk.ts';
+
+const FRAME_BYTES = MAX_DATA_BYTES - 32;
+
+/** One for all: the link has copied the bytes when the stream asks for the next. */
+const frame = Buffer.allocUnsafeSlow(FRAME_BYTES);
+
+/** Throws AgentError when there is no such directory. */
+export function startDirectoryPull(stream: Stream, { path }: DirPull): void {
+  const status = newStatus();
+  const name = toPathBytes(path);
+  const fd = addon.openFile(name, status);
+  if (fd === SPECIAL || (fd >= 0 && !isDirectory(status))) {
+    if (fd >= 0) addon.close(fd);
+    throw fileError(-constants.errno.ENOTDIR, name);
+  }
+  if (fd < 0) throw fileError(fd, name);
+  // The agent's own files are the image's, not the sandbox's.
+  const isRoot = /^[/.]*$/.test(name);
+  new DirectoryPull(stream, new Walk(fd, status, isRoot ? AGENT_DIR.slice(1) : undefined));
+}
+
+class DirectoryPull {
+  readonly #stream: Stream;
+  readonly #walk: Walk;
+  /** Header, or end mark, that waits for room. */
+  #block: Buffer = Buffer.alloc(0);
+  #fd: number | undefined;
+  #contentBytes = 0;
+  #paddingBytes = 0;
+  #hasEnded = false;
+  #isOver = false;
+
+  constructor(stream: Stream, walk: Walk) {
+    this.#stream = stream;
+    this.#walk = walk;
+    stream.setSource(FLOW.out, (limit) => this.#take(limit));
+    stream.handlers = {
+      cancel: () => {
+        this.#close();
+        stream.finish({ error: { code: 'cancelled', message: 'the pull was cancelled' } });
+      },
+      lost: () => this.#close(),
+    };
+    stream.opened({});
+    stream.ready(FLOW.out);
+  }
+
+  #take(limit: number): Uint8Array | null {
+    if (this.#isOver) return null;
+    try {
+      const filled = this.#fill(Math.min(limit, FRAME_BYTES));
+      if (filled > 0) return frame.subarray(0, filled);
+      this.#close();
+      this.#stream.finish({ dirPull: { leftOut: this.#walk.leftOut } });
+      return null;
+    } catch (error) {
+      this.#close();
+      throw error;
+    }
+  }
+
+  /** Puts the next bytes of the archive into the frame; returns how many. */
+  #fill(roomBytes: number): number {
+    let at = 0;
+    while (at < roomBytes) {
+      if (this.#block.length > 0) at += this.#takeBlock(at, roomBytes);
+      else if (this.#contentBytes > 0) at += this.#takeContent(at, roomBytes);
+      else if (this.#paddingBytes > 0) at += this.#takePadding(at, roomBytes);
+      else if (!this.#beginNext()) break;
+    }
+    return at;
+  }
+
+  #beginNext(): boolean {
+    if (this.#hasEnded) return false;
+    const found = this.#walk.next();
+    if (found === undefined) {
+      this.#hasEnded = true;
+      this.#block = endMark();
+      return true;
+    }
+    const { member, fd } = found;
+    this.#block = encodeHeader(member);
+    this.#fd = fd;
+    this.#contentBytes = fd === undefined ? 0 : member.sizeBytes;
+    this.#paddingBytes = paddingAfter(this.#contentBytes);
+    return true;
+  }
+
+  #takeBlock(at: number, roomBytes: number): number {
+    const bytes = this.#block.copy(frame, at, 0, roomBytes - at);
+    this.#block = this.#block.subarray(bytes);
+    return bytes;
+  }
+
+  #takeContent(at: number, roomBytes: number): number {
+    const wanted = Math.min(this.#contentBytes, roomBytes - at);
+    let got = this.#fd === undefined ? 0 : addon.read(this.#fd, frame, at, wanted);
+    // A file that became shorter is filled up with zeros, as tar does: the header has gone out.
+    if (got <= 0) {
+      frame.fill(0, at, at + wanted);
+      got = wanted;
+    }
+    this.#contentBytes -= got;
+    if (this.#contentBytes === 0) this.#closeFile();
+    return got;
+  }
+
+  #takePadding(at: number, roomBytes: number): number {
+    const bytes = Math.min(this.#paddingBytes, roomBytes - at);
+    frame.fill(0, at, at + bytes);
+    this.#paddingBytes -= bytes;
+    return bytes;
+  }
+
+  #closeFile(): void {
+    if (this.#fd !== undefined) addon.close(this.#fd);
+    this.#fd = undefined;
+  }
+
+  #close(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#closeFile();
+    this.#walk.close();
+  }
+}

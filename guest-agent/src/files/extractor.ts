@@ -1,0 +1,189 @@
+// Makes the members of an archive beneath a destination: what exists is replaced as tar does, directories are kept.
+import { constants } from 'node:os';
+import { AgentError } from '@sandboxd/proto';
+import { addon } from '../native/addon.ts';
+import { type Destination, normalize } from './destination.ts';
+import { fileError } from './errors.ts';
+import { showName, type TarEntry } from './tar/entry.ts';
+import type { TarSink } from './tar/reader.ts';
+
+/** Directories whose times wait for what is put into them; past this many the oldest get theirs at once. */
+const MAX_WAITING_DIRECTORIES = 20_000;
+const { EEXIST, ENOENT, ENOTDIR, EXDEV } = constants.errno;
+const NOTHING = Buffer.alloc(0);
+
+type OpenFile = {
+  readonly fd: number;
+  readonly entry: TarEntry;
+  readonly parts: readonly string[];
+  writtenTo: number;
+};
+
+export class Extractor implements TarSink {
+  readonly #destination: Destination;
+  readonly #directories = new Map<string, TarEntry>();
+  #entry: TarEntry | undefined;
+  #parts: readonly string[] = [];
+  #isMade = false;
+  #file: OpenFile | undefined;
+  #files = 0;
+  #bytes = 0;
+
+  /** Takes the destination over. */
+  constructor(destination: Destination) {
+    this.#destination = destination;
+  }
+
+  /** Regular files made so far, and the content that was written. */
+  get counts(): { readonly files: number; readonly bytes: number } {
+    return { files: this.#files, bytes: this.#bytes };
+  }
+
+  begin(entry: TarEntry): void {
+    this.#entry = entry;
+    this.#parts = normalize(entry.name);
+    this.#isMade = false;
+    if (entry.type === 'directory') this.#makeDirectory(entry);
+    else if (this.#parts.length === 0)
+      throw new AgentError(
+        'invalid',
+        `${showName(entry.name)} is the destination itself, and no directory in the archive`,
+      );
+    else if (entry.type === 'symlink') this.#makeSymlink(entry);
+    else if (entry.type === 'link') this.#makeLink(entry);
+  }
+
+  content(bytes: Buffer, position: number): void {
+    const entry = this.#entry;
+    if (entry === undefined) return;
+    if (this.#file === undefined && position === 0 && bytes.length === entry.sizeBytes) {
+      this.#putFile(entry, bytes);
+    } else {
+      this.#file ??= this.#createFile(entry);
+      const written = addon.writeAt(this.#file.fd, bytes, 0, bytes.length, position);
+      if (written < 0) throw fileError(written, entry.name);
+      this.#file.writtenTo = position + bytes.length;
+    }
+    this.#bytes += bytes.length;
+  }
+
+  finish(): void {
+    const entry = this.#entry;
+    if (entry?.type !== 'file') return;
+    if (!this.#isMade && this.#file === undefined) {
+      if (entry.sizeBytes === 0) this.#putFile(entry, NOTHING);
+      else this.#file = this.#createFile(entry);
+    }
+    if (this.#file !== undefined) this.#finishFile(this.#file);
+    this.#files += 1;
+    this.#entry = undefined;
+  }
+
+  /** To be called once, last. A file that is not whole is removed; directories get the times and modes they should have. */
+  close(): void {
+    if (this.#file !== undefined) this.#dropFile(this.#file);
+    for (const [path, entry] of this.#directories) this.#finishDirectory(path, entry);
+    this.#directories.clear();
+    this.#destination.close();
+  }
+
+  #dropFile({ fd, parts }: OpenFile): void {
+    this.#file = undefined;
+    addon.close(fd);
+    const parent = this.#destination.openParent(parts);
+    if (parent < 0) return;
+    addon.removeFile(parent, parts.at(-1) ?? '');
+    addon.close(parent);
+  }
+
+  #putFile(entry: TarEntry, bytes: Buffer): void {
+    const { parent, leaf } = this.#destination.place(this.#parts);
+    const { mode, mtimeSeconds, mtimeNanos } = entry;
+    const result = addon.putFile(parent, leaf, bytes, 0, bytes.length, mode, mtimeSeconds, mtimeNanos);
+    if (result < 0) throw fileError(result, entry.name);
+    this.#isMade = true;
+  }
+
+  #createFile(entry: TarEntry): OpenFile {
+    const { parent, leaf } = this.#destination.place(this.#parts);
+    const fd = addon.createFile(parent, leaf);
+    if (fd < 0) throw fileError(fd, entry.name);
+    return { fd, entry, parts: this.#parts, writtenTo: 0 };
+  }
+
+  #finishFile({ fd, entry, writtenTo }: OpenFile): void {
+    const { sizeBytes, mode, mtimeSeconds, mtimeNanos } = entry;
+    const size = writtenTo === sizeBytes ? -1 : sizeBytes;
+    const result = addon.finishFile(fd, size, mode, mtimeSeconds, mtimeNanos);
+    this.#file = undefined;
+    if (result < 0) throw fileError(result, entry.name);
+  }
+
+  #makeDirectory(entry: TarEntry): void {
+    // A destination that was there before stays as it is: `./` is in many archives, and nobody means /tmp by it.
+    if (this.#parts.length === 0) {
+      if (this.#destination.isNew) this.#directories.set('', entry);
+      return;
+    }
+    const { parent, leaf } = this.#destination.place(this.#parts);
+    let made = addon.addDirectory(parent, leaf);
+    if (made === -EEXIST) {
+      made = this.#destination.openDirectory(this.#parts);
+      if (made >= 0) addon.close(made);
+      else if (made === -ENOTDIR || made === -ENOENT) {
+        // A file, or a link that leads nowhere, gives way.
+        made = addon.removeFile(parent, leaf);
+        if (made === 0) made = addon.addDirectory(parent, leaf);
+      }
+    }
+    if (made < 0) throw fileError(made, entry.name);
+    const path = this.#parts.join('/');
+    this.#directories.set(path, entry);
+    if (this.#directories.size <= MAX_WAITING_DIRECTORIES) return;
+    for (const [oldest, waiting] of this.#directories) {
+      this.#directories.delete(oldest);
+      this.#finishDirectory(oldest, waiting);
+      break;
+    }
+  }
+
+  /** A directory that is no longer there, or no longer inside, is left alone. */
+  #finishDirectory(path: string, { mode, mtimeSeconds, mtimeNanos }: TarEntry): void {
+    const fd = this.#destination.openDirectory(path.split('/'));
+    if (fd >= 0) addon.finishFile(fd, -1, mode, mtimeSeconds, mtimeNanos);
+  }
+
+  #makeSymlink({ name, target, mtimeSeconds, mtimeNanos }: TarEntry): void {
+    if (target === '' || target.includes('\0') || target.length > 4095)
+      throw new AgentError(
+        'invalid',
+        `${showName(name)} is a symbolic link to ${showName(target)}, which is not a file name`,
+      );
+    const { parent, leaf } = this.#destination.place(this.#parts);
+    this.#destination.checkTarget(name, parent, target);
+    const result = addon.addSymlink(parent, leaf, target, mtimeSeconds, mtimeNanos);
+    if (result < 0) throw fileError(result, name);
+  }
+
+  #makeLink({ name, target }: TarEntry): void {
+    const targetParts = normalizeTarget(name, target);
+    const from = this.#destination.openParent(targetParts);
+    if (from < 0) throw fileError(from, target, `${showName(name)} is a hard link, and `);
+    try {
+      const { parent, leaf } = this.#destination.place(this.#parts);
+      const result = addon.addLink(from, targetParts.at(-1) ?? '', parent, leaf);
+      if (result === -ENOENT) throw fileError(result, target, `${showName(name)} is a hard link, and `);
+      if (result === -EXDEV)
+        throw new AgentError('invalid', `${showName(name)} is a hard link to a file on another file system`);
+      if (result < 0) throw fileError(result, name);
+    } finally {
+      addon.close(from);
+    }
+  }
+}
+
+function normalizeTarget(name: string, target: string): string[] {
+  const parts = normalize(target, `${showName(name)} is a hard link, and `);
+  if (parts.length > 0) return parts;
+  throw new AgentError('invalid', `${showName(name)} is a hard link to the destination itself`);
+}

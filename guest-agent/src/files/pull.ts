@@ -1,0 +1,149 @@
+// One file's content, read straight into the frames as the host takes them.
+import { constants } from 'node:os';
+import { AgentError, type FilePull, FLOW, MAX_DATA_BYTES, type Stream } from '@sandboxd/proto';
+import { errorCode } from '../lib/error-code.ts';
+import { addon, NOT_NOW } from '../native/addon.ts';
+import { fileError } from './errors.ts';
+import { toPathBytes } from './guest-path.ts';
+import { isDirectory, newStatus, SPECIAL, sizeOf, specialKind } from './status.ts';
+import { showName } from './tar/entry.ts';
+
+/** With what the protocol puts around it a frame then fits into two whole writes of the virtio-serial driver. */
+const READ_BYTES = MAX_DATA_BYTES - 32;
+/** Files that claim to be shorter are read at once: those of /proc and /sys are of another size than they say. */
+const SMALL_BYTES = 16 * 1024;
+/** How far a file is read to find out how long it is. */
+const MAX_HEAD_BYTES = 1024 * 1024;
+
+/** One for all: the link has copied the bytes when the stream asks for the next. */
+const scratch = Buffer.allocUnsafeSlow(READ_BYTES);
+
+/** Throws AgentError for what cannot be read. */
+export function startPull(stream: Stream, { path, maxBytes }: FilePull): void {
+  const status = newStatus();
+  const name = toPathBytes(path);
+  const fd = addon.openFile(name, status);
+  if (fd === SPECIAL)
+    throw new AgentError(
+      'invalid',
+      `${showName(name)} is ${specialKind(status)}; only regular files can be read`,
+    );
+  if (fd < 0) throw fileError(fd, name);
+  try {
+    if (isDirectory(status))
+      throw new AgentError(
+        'is_directory',
+        `${showName(name)} is a directory; format=tar gives what is in it`,
+      );
+    new Pull(stream, fd, name, maxBytes, sizeOf(status));
+  } catch (error) {
+    addon.close(fd);
+    throw error;
+  }
+}
+
+class Pull {
+  readonly #stream: Stream;
+  readonly #fd: number;
+  readonly #name: string;
+  /** Read already, and not sent yet. */
+  #head: Buffer;
+  /** Bytes still to be sent; of an unknown size at most so many. */
+  #left: number;
+  readonly #isSizeKnown: boolean;
+  #isOver = false;
+
+  constructor(stream: Stream, fd: number, name: string, maxBytes: number, statedBytes: number) {
+    this.#stream = stream;
+    this.#fd = fd;
+    this.#name = name;
+    const head = statedBytes < SMALL_BYTES ? readHead(fd, name) : undefined;
+    this.#head = head?.bytes ?? Buffer.alloc(0);
+    this.#isSizeKnown = head?.isWhole ?? true;
+    const sizeBytes = head === undefined ? statedBytes : head.bytes.length;
+    this.#left = this.#isSizeKnown ? Math.min(sizeBytes, maxBytes) : maxBytes;
+    this.#head = this.#head.subarray(0, maxBytes);
+    stream.setSource(FLOW.out, (limit) => this.#take(limit));
+    stream.handlers = {
+      cancel: () => {
+        this.#close();
+        stream.finish({ error: { code: 'cancelled', message: 'the pull was cancelled' } });
+      },
+      lost: () => this.#close(),
+    };
+    const file = this.#isSizeKnown ? { isSizeKnown: true, sizeBytes, contentBytes: this.#left } : {};
+    stream.opened(file);
+    stream.ready(FLOW.out);
+  }
+
+  #take(limit: number): Uint8Array | null {
+    if (this.#isOver) return null;
+    const wanted = Math.min(limit, this.#left);
+    if (wanted === 0) return this.#end();
+    if (this.#head.length > 0) {
+      const bytes = this.#head.subarray(0, Math.min(wanted, READ_BYTES));
+      this.#head = this.#head.subarray(bytes.length);
+      this.#left -= bytes.length;
+      return bytes;
+    }
+    const got = this.#read(Math.min(wanted, READ_BYTES));
+    if (got <= 0) return this.#end();
+    this.#left -= got;
+    return got === READ_BYTES ? scratch : scratch.subarray(0, got);
+  }
+
+  #read(lengthBytes: number): number {
+    try {
+      return addon.read(this.#fd, scratch, 0, lengthBytes);
+    } catch (error) {
+      this.#close();
+      throw readError(error, this.#name);
+    }
+  }
+
+  #end(): null {
+    const isShort = this.#isSizeKnown && this.#left > 0;
+    this.#close();
+    this.#stream.finish(
+      isShort
+        ? { error: { code: 'conflict', message: `${showName(this.#name)} became shorter while it was read` } }
+        : { filePull: {} },
+    );
+    return null;
+  }
+
+  #close(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#head = Buffer.alloc(0);
+    addon.close(this.#fd);
+  }
+}
+
+/** The file's beginning, and whether that is all of it. Throws AgentError. */
+function readHead(fd: number, name: string): { readonly bytes: Buffer; readonly isWhole: boolean } {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  while (size < MAX_HEAD_BYTES) {
+    const piece = Buffer.allocUnsafeSlow(SMALL_BYTES);
+    const got = tryRead(fd, piece, name);
+    // Files like /proc/kmsg have nothing now and may have something later: what there is, is all.
+    if (got === 0 || got === NOT_NOW) return { bytes: Buffer.concat(pieces, size), isWhole: true };
+    pieces.push(piece.subarray(0, got));
+    size += got;
+  }
+  return { bytes: Buffer.concat(pieces, size), isWhole: false };
+}
+
+function tryRead(fd: number, piece: Buffer, name: string): number {
+  try {
+    return addon.read(fd, piece, 0, piece.length);
+  } catch (error) {
+    throw readError(error, name);
+  }
+}
+
+function readError(error: unknown, name: string): AgentError {
+  const number = Object.entries(constants.errno).find(([code]) => code === errorCode(error))?.[1];
+  return fileError(-(number ?? constants.errno.EIO), name);
+}

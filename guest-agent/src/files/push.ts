@@ -1,0 +1,131 @@
+// One push: the archive from the stream through the tar reader onto the disk, as fast as the disk takes it.
+import { createGunzip, type Gunzip } from 'node:zlib';
+import { AgentError, type FilePush, type ResultInput, type Stream } from '@sandboxd/proto';
+import { errorCode } from '../lib/error-code.ts';
+import { Destination } from './destination.ts';
+import { Extractor } from './extractor.ts';
+import { toPathBytes } from './guest-path.ts';
+import { TarError } from './tar/entry.ts';
+import { TarReader } from './tar/reader.ts';
+
+/** First bytes of what some send instead, for a better message. */
+const OTHERS: readonly (readonly [string, string])[] = [
+  ['28b52ffd', 'zstd'],
+  ['fd377a58', 'xz'],
+  ['425a68', 'bzip2'],
+  ['504b0304', 'zip'],
+];
+const GZIP = [0x1f, 0x8b] as const;
+
+/** Throws AgentError when the destination cannot be had. */
+export function startPush(stream: Stream, { path }: FilePush): void {
+  new Push(stream, new Extractor(Destination.open(toPathBytes(path))));
+}
+
+class Push {
+  readonly #stream: Stream;
+  readonly #extractor: Extractor;
+  readonly #reader: TarReader;
+  #gunzip: Gunzip | undefined;
+  #firstByte: Buffer | undefined;
+  #hasBegun = false;
+  #isOver = false;
+
+  constructor(stream: Stream, extractor: Extractor) {
+    this.#stream = stream;
+    this.#extractor = extractor;
+    this.#reader = new TarReader(extractor);
+    stream.handlers = {
+      data: (_flow, chunk) => this.#attempt(() => this.#take(chunk)),
+      end: () => this.#attempt(() => this.#end()),
+      cancel: () => this.#finish(failure('cancelled', 'the push was cancelled')),
+      lost: () => this.#finish(undefined),
+    };
+  }
+
+  #take(chunk: Buffer): void {
+    if (!this.#hasBegun) {
+      const start = this.#firstByte === undefined ? chunk : Buffer.concat([this.#firstByte, chunk]);
+      if (start.length < 2) {
+        this.#firstByte = Buffer.from(start);
+        this.#stream.consumed(chunk.length);
+        return;
+      }
+      this.#begin(start);
+      this.#pass(start, chunk.length);
+    } else this.#pass(chunk, chunk.length);
+  }
+
+  #begin(start: Buffer): void {
+    this.#hasBegun = true;
+    this.#firstByte = undefined;
+    const hex = start.toString('hex', 0, 4);
+    const other = OTHERS.find(([magic]) => hex.startsWith(magic))?.[1];
+    if (other !== undefined) throw new TarError(`this is ${other}; send a tar archive, plain or gzip`);
+    if (start[0] !== GZIP[0] || start[1] !== GZIP[1]) return;
+    const gunzip = createGunzip({ chunkSize: 65_536 });
+    gunzip.on('data', (plain: Buffer) => this.#attempt(() => this.#reader.push(plain)));
+    gunzip.on('end', () => this.#attempt(() => this.#complete()));
+    gunzip.on('error', (error) => this.#attempt(() => this.#damaged(error)));
+    this.#gunzip = gunzip;
+  }
+
+  #pass(bytes: Buffer, chunkBytes: number): void {
+    if (this.#gunzip === undefined) {
+      this.#reader.push(bytes);
+      this.#stream.consumed(chunkBytes);
+    } else {
+      // A copy: the chunk is lent. It counts as taken once it is unpacked, so that little ever waits.
+      this.#gunzip.write(Buffer.from(bytes), () => this.#stream.consumed(chunkBytes));
+    }
+  }
+
+  #end(): void {
+    if (this.#firstByte !== undefined) this.#reader.push(this.#firstByte);
+    if (this.#gunzip === undefined) this.#complete();
+    else this.#gunzip.end();
+  }
+
+  #complete(): void {
+    this.#reader.end();
+    const { files, bytes } = this.#extractor.counts;
+    this.#finish({ filePush: { files, bytes } });
+  }
+
+  #damaged(error: Error): void {
+    if (errorCode(error) === 'Z_BUF_ERROR')
+      throw new TarError('the archive is cut off: its gzip stream has no end');
+    throw new TarError(`the archive is damaged: its gzip stream cannot be read (${error.message})`);
+  }
+
+  /** What goes wrong is the call's result. */
+  #attempt(step: () => void): void {
+    if (this.#isOver) return;
+    try {
+      step();
+    } catch (error) {
+      if (!(error instanceof TarError || error instanceof AgentError)) {
+        this.#finish(undefined);
+        throw error;
+      }
+      const { files } = this.#extractor.counts;
+      const before = `${files} ${files === 1 ? 'file was' : 'files were'} written before`;
+      const code = error instanceof AgentError ? error.code : 'invalid';
+      this.#finish(failure(code, `${error.message}; ${before}`));
+    }
+  }
+
+  #finish(result: ResultInput | undefined): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#gunzip?.removeAllListeners();
+    this.#gunzip?.on('error', () => {});
+    this.#gunzip?.destroy();
+    this.#extractor.close();
+    if (result !== undefined) this.#stream.finish(result);
+  }
+}
+
+function failure(code: string, message: string): ResultInput {
+  return { error: { code, message } };
+}

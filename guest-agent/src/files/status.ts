@@ -1,0 +1,57 @@
+// What the addon says of a file, in words.
+
+/** Instead of a descriptor: neither a regular file nor a directory. */
+export const SPECIAL = -4096;
+
+const TYPE_MASK = 0o170000;
+const DIRECTORY = 0o040000;
+const SYMLINK = 0o120000;
+const KINDS: ReadonlyMap<number, string> = new Map([
+  [0o010000, 'a FIFO'],
+  [0o020000, 'a character device'],
+  [0o060000, 'a block device'],
+  [0o140000, 'a socket'],
+]);
+
+/** Filled by openFile and openEntry: mode, size, mtime in seconds and nanoseconds, links, device, inode in two halves, owner. */
+export function newStatus(): Float64Array {
+  return new Float64Array(10);
+}
+
+export function isDirectory(status: Float64Array): boolean {
+  return (modeOf(status) & TYPE_MASK) === DIRECTORY;
+}
+
+export function isSymlink(status: Float64Array): boolean {
+  return (modeOf(status) & TYPE_MASK) === SYMLINK;
+}
+
+/** What it is that can neither be read nor listed. */
+export function specialKind(status: Float64Array): string {
+  return KINDS.get(modeOf(status) & TYPE_MASK) ?? 'no file';
+}
+
+export function modeOf(status: Float64Array): number {
+  return status[0] ?? 0;
+}
+
+export function sizeOf(status: Float64Array): number {
+  return Math.min(status[1] ?? 0, Number.MAX_SAFE_INTEGER);
+}
+
+export function mtimeOf(status: Float64Array): number {
+  return status[2] ?? 0;
+}
+
+export function ownerOf(status: Float64Array): { readonly uid: number; readonly gid: number } {
+  return { uid: status[8] ?? 0, gid: status[9] ?? 0 };
+}
+
+export function deviceOf(status: Float64Array): number {
+  return status[5] ?? 0;
+}
+
+/** A key for the file that several names may share; undefined when it has one name. */
+export function linkKey(status: Float64Array): string | undefined {
+  return (status[4] ?? 0) < 2 ? undefined : `${status[5]}:${status[6]}:${status[7]}`;
+}

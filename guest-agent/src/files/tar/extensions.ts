@@ -1,0 +1,78 @@
+// What a tar archive says ahead of a member about it: PAX records, global ones too, and GNU's long names.
+import { TarError } from './entry.ts';
+import { checkSize, type TarHeader } from './header.ts';
+import { type PaxRecords, parseTime, readPax, toInteger } from './pax.ts';
+
+/** Longest extended header: names are far shorter, and some archivers put file attributes there. */
+const MAX_EXTENSION_BYTES = 1024 * 1024;
+
+export type ResolvedHeader = TarHeader & { readonly mtimeNanos: number };
+
+const FLAGS = 'xXgLK';
+
+export class Extensions {
+  readonly #globals: PaxRecords = new Map();
+  #pax: PaxRecords = this.#globals;
+  #longName: string | undefined;
+  #longTarget: string | undefined;
+
+  /** Whether the content of a header of this type belongs here. Throws TarError when it is too long. */
+  static takes({ flag, sizeBytes }: TarHeader): boolean {
+    if (!FLAGS.includes(flag)) return false;
+    if (sizeBytes <= MAX_EXTENSION_BYTES) return true;
+    throw new TarError(
+      `an extended header of ${sizeBytes} bytes is too long; at most ${MAX_EXTENSION_BYTES} are taken`,
+    );
+  }
+
+  /** Records of the next member, those that hold for all included. */
+  get pax(): PaxRecords {
+    return this.#pax;
+  }
+
+  /** Takes the whole content of an extended header. Throws TarError. */
+  add(flag: string, bytes: Buffer): void {
+    if (flag === 'L') this.#longName = untilZero(bytes);
+    else if (flag === 'K') this.#longTarget = untilZero(bytes);
+    else if (flag === 'g') readPax(bytes, this.#globals);
+    else {
+      if (this.#pax === this.#globals) this.#pax = new Map(this.#globals);
+      readPax(bytes, this.#pax);
+    }
+  }
+
+  /** The member's header with everything said of it. Throws TarError. */
+  apply(header: TarHeader): ResolvedHeader {
+    const pax = this.#pax;
+    const plain = {
+      ...header,
+      mtimeNanos: 0,
+      name: this.#longName ?? header.name,
+      target: this.#longTarget ?? header.target,
+    };
+    if (pax.size === 0) return plain;
+    const size = pax.get('size');
+    const mtime = pax.get('mtime');
+    const time = mtime === undefined ? undefined : parseTime(mtime);
+    return {
+      ...plain,
+      name: pax.get('GNU.sparse.name') ?? pax.get('path') ?? plain.name,
+      target: pax.get('linkpath') ?? plain.target,
+      sizeBytes: size === undefined ? header.sizeBytes : checkSize(toInteger(size)),
+      mtimeSeconds: time?.seconds ?? header.mtimeSeconds,
+      mtimeNanos: time?.nanos ?? 0,
+    };
+  }
+
+  /** The member that they were about has come. */
+  clear(): void {
+    this.#pax = this.#globals;
+    this.#longName = undefined;
+    this.#longTarget = undefined;
+  }
+}
+
+function untilZero(bytes: Buffer): string {
+  const end = bytes.indexOf(0);
+  return bytes.toString('latin1', 0, end < 0 ? bytes.length : end);
+}

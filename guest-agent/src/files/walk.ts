@@ -1,0 +1,142 @@
+// The members of a directory tree in the order of an archive, found from held descriptors: links are never followed,
+// other file systems never entered, and what disappears meanwhile is left out.
+import { constants } from 'node:os';
+import { AgentError } from '@sandboxd/proto';
+import { addon } from '../native/addon.ts';
+import { fileError } from './errors.ts';
+import {
+  deviceOf,
+  isDirectory,
+  isSymlink,
+  linkKey,
+  modeOf,
+  mtimeOf,
+  ownerOf,
+  SPECIAL,
+  sizeOf,
+} from './status.ts';
+import { showName } from './tar/entry.ts';
+import type { TarMember } from './tar/writer.ts';
+
+/** A descriptor is held for each level. */
+const MAX_DEPTH = 2048;
+const { ENOENT, ELOOP, ENOTDIR, ENXIO } = constants.errno;
+
+type Level = { readonly fd: number; readonly path: string; names: string[]; next: number };
+
+/** A member, and the descriptor of its content when it has some, which is the caller's to close. */
+export type Found = { readonly member: TarMember; readonly fd: number | undefined };
+
+export class Walk {
+  readonly #levels: Level[] = [];
+  readonly #status: Float64Array;
+  readonly #device: number;
+  readonly #skip: string | undefined;
+  /** First name of each file that has several. */
+  readonly #links = new Map<string, string>();
+  #isAtTop = true;
+  leftOut = 0;
+
+  /** Takes the descriptor over. `status` is the top directory's; `skip` is a name in it that does not exist. */
+  constructor(fd: number, status: Float64Array, skip?: string) {
+    this.#levels.push({ fd, path: '', names: [], next: 0 });
+    this.#status = status;
+    this.#device = deviceOf(status);
+    this.#skip = skip;
+  }
+
+  /** Undefined at the end. Throws AgentError. */
+  next(): Found | undefined {
+    if (this.#isAtTop) {
+      this.#isAtTop = false;
+      return { member: this.#member('5', './'), fd: undefined };
+    }
+    for (let level = this.#levels.at(-1); level !== undefined; level = this.#levels.at(-1)) {
+      const name = this.#nextName(level);
+      if (name === undefined) {
+        this.#levels.pop();
+        addon.close(level.fd);
+        continue;
+      }
+      if (level.path === '' && name === this.#skip) continue;
+      const found = this.#visit(level, name);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  close(): void {
+    for (const { fd } of this.#levels.splice(0)) addon.close(fd);
+  }
+
+  #nextName(level: Level): string | undefined {
+    if (level.next >= level.names.length) {
+      const batch = addon.nextEntries(level.fd);
+      if (typeof batch !== 'string') throw fileError(batch, level.path);
+      if (batch === '') return undefined;
+      level.names = batch.slice(0, -1).split('/');
+      level.next = 0;
+    }
+    return level.names[level.next++];
+  }
+
+  #visit(level: Level, name: string): Found | undefined {
+    const status = this.#status;
+    const path = level.path + name;
+    const fd = addon.openEntry(level.fd, name, status);
+    if (fd === SPECIAL) return this.#special(level, name, path);
+    // Gone, or another kind of file by now.
+    if (fd === -ENOENT || fd === -ELOOP || fd === -ENOTDIR || fd === -ENXIO) return undefined;
+    if (fd < 0) throw fileError(fd, path);
+    if (isDirectory(status)) {
+      if (this.#levels.length >= MAX_DEPTH || deviceOf(status) !== this.#device) addon.close(fd);
+      if (this.#levels.length >= MAX_DEPTH)
+        throw new AgentError('invalid', `${showName(path)} is nested deeper than ${MAX_DEPTH} directories`);
+      if (deviceOf(status) === this.#device) this.#levels.push({ fd, path: `${path}/`, names: [], next: 0 });
+      return { member: this.#member('5', `${path}/`), fd: undefined };
+    }
+    const first = this.#firstName(path);
+    if (first === undefined && sizeOf(status) > 0) return { member: this.#member('0', path), fd };
+    addon.close(fd);
+    return {
+      member: first === undefined ? this.#member('0', path) : this.#member('1', path, first),
+      fd: undefined,
+    };
+  }
+
+  #special(level: Level, name: string, path: string): Found | undefined {
+    if (!isSymlink(this.#status)) {
+      this.leftOut += 1;
+      return undefined;
+    }
+    const target = addon.readLink(level.fd, name);
+    if (typeof target !== 'string') return undefined;
+    const first = this.#firstName(path);
+    return {
+      member: first === undefined ? this.#member('2', path, target) : this.#member('1', path, first),
+      fd: undefined,
+    };
+  }
+
+  /** The name that the same file had before, if it had one. */
+  #firstName(path: string): string | undefined {
+    const key = linkKey(this.#status);
+    if (key === undefined) return undefined;
+    const first = this.#links.get(key);
+    if (first === undefined) this.#links.set(key, path);
+    return first;
+  }
+
+  #member(flag: TarMember['flag'], name: string, target = ''): TarMember {
+    const status = this.#status;
+    return {
+      flag,
+      name,
+      target,
+      mode: modeOf(status),
+      ...ownerOf(status),
+      sizeBytes: flag === '0' ? sizeOf(status) : 0,
+      mtimeSeconds: mtimeOf(status),
+    };
+  }
+}

@@ -1,0 +1,110 @@
+// One reader of a service's output, at its own pace: out of the ring into a stream, over the rings of later specs.
+// One that is too slow is told how much it missed.
+import {
+  encodeGap,
+  encodeRingStart,
+  FLOW,
+  MAX_DATA_BYTES,
+  SERVICE_HEADER_BYTES,
+  type Stream,
+} from '@sandboxd/proto';
+import type { OutputRing, RingPlace } from './ring.ts';
+
+/** One for all: the link has copied the bytes when the stream asks for the next. */
+const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES - 32);
+
+export type ReaderOptions = {
+  readonly stream: Stream;
+  readonly ring: OutputRing;
+  readonly place: RingPlace;
+  readonly isFollowing: boolean;
+  /** Output bytes after which it ends; 0 is none. */
+  readonly maxBytes: number;
+  /** Records between what was asked for and `place`, which are gone. */
+  readonly missed: { readonly records: number; readonly bytes: number };
+};
+
+export class OutputReader {
+  readonly #stream: Stream;
+  readonly #isFollowing: boolean;
+  #ring: OutputRing;
+  #place: RingPlace;
+  #leftBytes: number;
+  #hasGiven = false;
+  #isDone = false;
+  /** Encoded and not sent yet. */
+  #rest: Buffer;
+  #unwatch: () => void;
+
+  /** Begins to send; ends the stream when it is done. */
+  constructor({ stream, ring, place, isFollowing, maxBytes, missed }: ReaderOptions) {
+    this.#stream = stream;
+    this.#ring = ring;
+    this.#place = place;
+    this.#isFollowing = isFollowing;
+    this.#leftBytes = maxBytes === 0 ? Number.POSITIVE_INFINITY : maxBytes;
+    const start = [encodeRingStart(place.seq, ring.id)];
+    if (missed.records > 0) start.push(encodeGap(place.seq, missed.records, missed.bytes));
+    this.#rest = Buffer.concat(start);
+    this.#unwatch = ring.watch(() => this.#wake());
+    stream.handlers = { cancel: () => this.#finish(), lost: () => this.#unwatch() };
+    stream.setSource(FLOW.out, (maxBytes) => this.#take(maxBytes));
+    this.#wake();
+  }
+
+  #wake(): void {
+    this.#stream.ready(FLOW.out);
+  }
+
+  #take(maxBytes: number): Uint8Array | null {
+    if (this.#rest.length === 0 && !this.#isDone) this.#refill();
+    if (this.#rest.length > 0) {
+      const piece = this.#rest.subarray(0, maxBytes);
+      this.#rest = this.#rest.subarray(piece.length);
+      // What is kept beyond this turn must not lie in the memory that all readers share.
+      if (this.#rest.length > 0 && this.#rest.buffer === scratch.buffer) this.#rest = Buffer.from(this.#rest);
+      return piece;
+    }
+    if (this.#isDone) this.#finish();
+    return null;
+  }
+
+  #refill(): void {
+    const { first, end, next, isSealed } = this.#ring;
+    if (this.#place.seq < first.seq) {
+      const records = first.seq - this.#place.seq;
+      const bytes = first.at - this.#place.at - records * SERVICE_HEADER_BYTES;
+      this.#rest = encodeGap(first.seq, records, bytes);
+      this.#place = first;
+    } else if (this.#place.seq < end.seq) this.#copy();
+    else if (!this.#isFollowing) this.#isDone = true;
+    else if (isSealed && next !== undefined) this.#moveTo(next);
+  }
+
+  #copy(): void {
+    const { next, copiedBytes, outputBytes } = this.#ring.copy(this.#place, scratch, this.#leftBytes);
+    if (this.#hasGiven && outputBytes > this.#leftBytes) {
+      this.#isDone = true;
+      return;
+    }
+    this.#hasGiven = true;
+    this.#leftBytes -= outputBytes;
+    this.#rest = scratch.subarray(0, copiedBytes);
+    this.#place = next;
+    if (this.#leftBytes <= 0) this.#isDone = true;
+  }
+
+  #moveTo(ring: OutputRing): void {
+    this.#unwatch();
+    this.#ring = ring;
+    this.#place = { seq: 0, at: 0 };
+    this.#unwatch = ring.watch(() => this.#wake());
+    this.#rest = encodeRingStart(0, ring.id);
+  }
+
+  #finish(): void {
+    this.#unwatch();
+    const { counts, id } = this.#ring;
+    this.#stream.finish({ serviceOutput: { ring: { id, ...counts }, nextSeq: this.#place.seq } });
+  }
+}

@@ -1,0 +1,191 @@
+// The newest output of a service, in a fixed amount of memory: records with sequence numbers, the oldest making way.
+import { MAX_SERVICE_RECORD_BYTES, SERVICE_HEADER_BYTES, writeServiceHeader } from '@sandboxd/proto';
+
+/** Every so many records one's place is remembered, so that finding a number means passing over few. */
+const MARK_EVERY = 256;
+
+export type RingCounts = {
+  readonly firstSeq: number;
+  readonly nextSeq: number;
+  readonly droppedRecords: number;
+  readonly droppedBytes: number;
+};
+
+/** A place between two records: the number of the next one, and where it begins (counted from the ring's first byte ever). */
+export type RingPlace = { readonly seq: number; readonly at: number };
+
+export class OutputRing {
+  readonly id: string;
+  /** Of one record. */
+  readonly maxRecordBytes: number;
+  readonly #limitBytes: number;
+  /** Of the memory, headers included. */
+  readonly #capacityBytes: number;
+  /** The ring of the spec that followed. */
+  next: OutputRing | undefined;
+  #memory: Buffer | undefined;
+  #first: RingPlace = { seq: 0, at: 0 };
+  #end: RingPlace = { seq: 0, at: 0 };
+  /** Of the records with a number divisible by MARK_EVERY that are kept, oldest first. */
+  #marks: RingPlace[] = [];
+  #droppedBytes = 0;
+  #isSealed = false;
+  readonly #header = Buffer.alloc(SERVICE_HEADER_BYTES);
+  readonly #listeners = new Set<() => void>();
+
+  /** Keeps at most `limitBytes` of output, less when its records are tiny. */
+  constructor(id: string, limitBytes: number) {
+    this.id = id;
+    this.#limitBytes = Math.max(limitBytes, 1);
+    this.maxRecordBytes = Math.min(MAX_SERVICE_RECORD_BYTES, this.#limitBytes);
+    // Headers have room for records of 48 bytes on average.
+    this.#capacityBytes = Math.ceil(this.#limitBytes * 1.5) + 4096;
+  }
+
+  get counts(): RingCounts {
+    return {
+      firstSeq: this.#first.seq,
+      nextSeq: this.#end.seq,
+      droppedRecords: this.#first.seq,
+      droppedBytes: this.#droppedBytes,
+    };
+  }
+
+  /** What is gone of the records from `seq` on; their bytes are an average unless `seq` is 0. */
+  missedSince(seq: number): { readonly records: number; readonly bytes: number } {
+    const records = Math.max(0, this.#first.seq - seq);
+    const share = records === 0 ? 0 : records / this.#first.seq;
+    return { records, bytes: Math.round(this.#droppedBytes * share) };
+  }
+
+  get first(): RingPlace {
+    return this.#first;
+  }
+
+  get end(): RingPlace {
+    return this.#end;
+  }
+
+  /** Whether nothing will be added. */
+  get isSealed(): boolean {
+    return this.#isSealed;
+  }
+
+  /** Adds one record of 1 to `maxRecordBytes` bytes; `data` is copied. */
+  append(type: number, data: Uint8Array, unixMs: number): void {
+    // Memory comes as it is written to: a large ring of a quiet service costs nothing.
+    this.#memory ??= Buffer.allocUnsafeSlow(this.#capacityBytes);
+    const { seq, at } = this.#end;
+    const recordBytes = SERVICE_HEADER_BYTES + data.length;
+    while (this.#isOver(data.length)) this.#dropOldest();
+    if (seq % MARK_EVERY === 0) this.#marks.push(this.#end);
+    writeServiceHeader(this.#header, 0, { type, sizeBytes: data.length, seq, unixMs });
+    this.#write(at, this.#header);
+    this.#write(at + SERVICE_HEADER_BYTES, data);
+    this.#end = { seq: seq + 1, at: at + recordBytes };
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** The record `seq`, the oldest kept if that is gone, the end if it is still to come. */
+  find(seq: number): RingPlace {
+    if (seq <= this.#first.seq) return this.#first;
+    if (seq >= this.#end.seq) return this.#end;
+    let place = this.#first;
+    const mark =
+      this.#marks[Math.floor(seq / MARK_EVERY) - Math.floor((this.#marks[0]?.seq ?? 0) / MARK_EVERY)];
+    if (mark !== undefined && mark.seq <= seq && mark.seq > place.seq) place = mark;
+    while (place.seq < seq) place = this.#after(place);
+    return place;
+  }
+
+  /**
+   * Copies whole records from `place` on into `target`, as many as fit and carry at most `maxBytes` of output, but at
+   * least one (which always fits into 65,536 bytes). `place` must not be dropped.
+   */
+  copy(
+    place: RingPlace,
+    target: Buffer,
+    maxBytes: number,
+  ): { readonly next: RingPlace; readonly copiedBytes: number; readonly outputBytes: number } {
+    let next = place;
+    let outputBytes = 0;
+    while (next.seq < this.#end.seq) {
+      const after = this.#after(next);
+      const payloadBytes = after.at - next.at - SERVICE_HEADER_BYTES;
+      if (after.at - place.at > target.length) break;
+      if (next !== place && outputBytes + payloadBytes > maxBytes) break;
+      outputBytes += payloadBytes;
+      next = after;
+    }
+    const copiedBytes = next.at - place.at;
+    this.#read(place.at, copiedBytes, target);
+    return { next, copiedBytes, outputBytes };
+  }
+
+  seal(): void {
+    this.#isSealed = true;
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Drops everything and gives the memory back. */
+  clear(): void {
+    while (this.#first.seq < this.#end.seq) this.#dropOldest();
+    this.#memory = undefined;
+    this.seal();
+  }
+
+  /** Calls `listener` after each change until the returned function is called. */
+  watch(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Whether one more record of `sizeBytes` would be too much. */
+  #isOver(sizeBytes: number): boolean {
+    const records = this.#end.seq - this.#first.seq;
+    if (records === 0) return false;
+    const memoryBytes = this.#end.at - this.#first.at + SERVICE_HEADER_BYTES + sizeBytes;
+    const outputBytes = memoryBytes - (records + 1) * SERVICE_HEADER_BYTES;
+    return memoryBytes > this.#capacityBytes || outputBytes > this.#limitBytes;
+  }
+
+  #dropOldest(): void {
+    const after = this.#after(this.#first);
+    this.#droppedBytes += after.at - this.#first.at - SERVICE_HEADER_BYTES;
+    if (this.#marks[0]?.seq === this.#first.seq) this.#marks.shift();
+    this.#first = after;
+  }
+
+  #after({ seq, at }: RingPlace): RingPlace {
+    return { seq: seq + 1, at: at + SERVICE_HEADER_BYTES + this.#sizeAt(at + 4) };
+  }
+
+  /** The u32 at `at`, which may lie across the end of the memory. */
+  #sizeAt(at: number): number {
+    const memory = this.#memory;
+    if (memory === undefined) return 0;
+    const start = at % this.#capacityBytes;
+    if (start + 4 <= this.#capacityBytes) return memory.readUInt32LE(start);
+    let value = 0;
+    for (let n = 3; n >= 0; n--) value = value * 256 + (memory[(start + n) % this.#capacityBytes] ?? 0);
+    return value;
+  }
+
+  #write(at: number, data: Uint8Array): void {
+    const start = at % this.#capacityBytes;
+    const untilEnd = this.#capacityBytes - start;
+    if (data.length <= untilEnd) {
+      this.#memory?.set(data, start);
+      return;
+    }
+    this.#memory?.set(data.subarray(0, untilEnd), start);
+    this.#memory?.set(data.subarray(untilEnd), 0);
+  }
+
+  #read(at: number, length: number, target: Buffer): void {
+    const start = at % this.#capacityBytes;
+    const untilEnd = Math.min(length, this.#capacityBytes - start);
+    this.#memory?.copy(target, 0, start, start + untilEnd);
+    if (length > untilEnd) this.#memory?.copy(target, untilEnd, 0, length - untilEnd);
+  }
+}

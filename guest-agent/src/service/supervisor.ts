@@ -1,0 +1,240 @@
+// The supervised service: obeys commands and events by the table of states.ts, and does what the table says.
+import { randomBytes } from 'node:crypto';
+import type { ExecResultInput, ServiceSpec } from '@sandboxd/proto';
+import { AgentError } from '@sandboxd/proto';
+import { signalNumber } from '../lib/signals.ts';
+import type { Clock } from './clock.ts';
+import type { Launcher, ServiceRun } from './process.ts';
+import { RestartBudget } from './restart-policy.ts';
+import { OutputRing } from './ring.ts';
+import { checkSpec, isSameSpec, toExec, toRestartPolicy } from './spec.ts';
+import {
+  hasProcess,
+  isSettled,
+  nextStep,
+  type ServiceAction,
+  type ServiceEvent,
+  type ServiceState,
+} from './states.ts';
+
+/** The ring before that of the first spec. */
+const NO_RING_ID = '0'.repeat(16);
+/** How long the ring of the spec before is kept for a reader that comes back. */
+const OLD_RING_MS = 60_000;
+
+export type LastExit = {
+  readonly result: ExecResultInput;
+  readonly unixMs: number;
+  readonly isRequested: boolean;
+};
+
+export class Supervisor {
+  readonly #launch: Launcher;
+  readonly #clock: Clock;
+  readonly #budget = new RestartBudget();
+  readonly #waiting = new Set<() => void>();
+  #state: ServiceState = 'idle';
+  #spec: ServiceSpec | undefined;
+  #run: ServiceRun | undefined;
+  /** Of the launch that is under way or the process that runs: a late event of an earlier one is not this one's. */
+  #runNumber = 0;
+  #ring = new OutputRing(NO_RING_ID, 0);
+  #oldRing: OutputRing | undefined;
+  #dropOldRing: () => void = () => {};
+  /** Of the process that runs: where it writes, and how it wants to be stopped. */
+  #runRing: OutputRing | undefined;
+  #runSpec: ServiceSpec | undefined;
+  #startedMs = 0;
+  #startedUnixMs: number | undefined;
+  #restarts = 0;
+  #lastExit: LastExit | undefined;
+  #graceMs: number | undefined;
+  #stopGrace: () => void = () => {};
+  #stopPause: () => void = () => {};
+
+  constructor(launch: Launcher, clock: Clock) {
+    this.#launch = launch;
+    this.#clock = clock;
+    this.#ring.seal();
+  }
+
+  get state(): ServiceState {
+    return this.#state;
+  }
+
+  get spec(): ServiceSpec | undefined {
+    return this.#spec;
+  }
+
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  get startedUnixMs(): number | undefined {
+    return this.#startedUnixMs;
+  }
+
+  get lastExit(): LastExit | undefined {
+    return this.#lastExit;
+  }
+
+  /** While it has a process. */
+  get live(): { readonly run: ServiceRun; readonly uptimeMs: number } | undefined {
+    if (this.#run === undefined || !hasProcess(this.#state)) return undefined;
+    return { run: this.#run, uptimeMs: this.#clock.monotonicMs() - this.#startedMs };
+  }
+
+  /** The newest; sealed and empty before the first spec. */
+  get ring(): OutputRing {
+    return this.#ring;
+  }
+
+  /** The ring of that id, if it is still known. */
+  findRing(id: string): OutputRing | undefined {
+    return [this.#ring, this.#oldRing, this.#runRing].find((ring) => ring?.id === id);
+  }
+
+  /** Throws AgentError invalid. */
+  configure(spec: ServiceSpec): void {
+    checkSpec(spec);
+    if (this.#spec === undefined || !isSameSpec(this.#spec, spec)) {
+      this.#spec = spec;
+      this.#restarts = 0;
+      this.#changeRing(new OutputRing(randomBytes(8).toString('hex'), spec.logBufferBytes));
+    }
+    this.#command('configure');
+  }
+
+  /** Throws AgentError conflict without a spec; so does restart. */
+  start(): void {
+    this.#command('start');
+  }
+
+  restart(): void {
+    this.#command('restart');
+  }
+
+  /** `graceMs` in place of the spec's. */
+  stop(graceMs?: number): void {
+    this.#graceMs = graceMs;
+    this.#command('stop');
+  }
+
+  /** Calls back once when no command is under way any more; the returned function gives that up. */
+  whenSettled(callback: () => void): () => void {
+    if (isSettled(this.#state)) {
+      callback();
+      return () => {};
+    }
+    this.#waiting.add(callback);
+    return () => this.#waiting.delete(callback);
+  }
+
+  #command(event: 'configure' | 'start' | 'stop' | 'restart'): void {
+    if (event !== 'stop') {
+      this.#budget.reset();
+      this.#graceMs = undefined;
+    }
+    this.#on(event);
+  }
+
+  #on(event: ServiceEvent): void {
+    const step = nextStep(this.#state, event);
+    if (step === undefined) return;
+    this.#state = step.to;
+    for (const action of step.actions) this.#do(action);
+    if (!isSettled(this.#state)) return;
+    const callbacks = [...this.#waiting];
+    this.#waiting.clear();
+    for (const callback of callbacks) callback();
+  }
+
+  #do(action: ServiceAction): void {
+    if (action === 'launch') this.#start();
+    else if (action === 'terminate') this.#terminate();
+    else if (action === 'regrace') this.#regrace();
+    else if (action === 'kill') this.#run?.kill();
+    else if (action === 'cancel_pause') this.#stopPause();
+    else if (action === 'pause') {
+      this.#stopPause = this.#clock.after(this.#budget.pauseMs, () => {
+        this.#restarts += 1;
+        this.#on('pause_over');
+      });
+    } else {
+      throw new AgentError('conflict', 'no service is configured; configure one first');
+    }
+  }
+
+  #start(): void {
+    const spec = this.#spec;
+    if (spec === undefined) return;
+    const number = ++this.#runNumber;
+    this.#startedMs = this.#clock.monotonicMs();
+    try {
+      this.#run = this.#launch(toExec(spec), this.#ring, {
+        ended: (result) => {
+          if (number === this.#runNumber) this.#onEnded(spec, result);
+        },
+      });
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      const durationUs = Math.round((this.#clock.monotonicMs() - this.#startedMs) * 1000);
+      this.#setLastExit({ exitCode: -1, durationUs, error: message }, false);
+      this.#on('not_launched');
+      return;
+    }
+    this.#runRing = this.#ring;
+    this.#runSpec = spec;
+    this.#startedUnixMs = this.#clock.unixMs();
+    this.#on('launched');
+  }
+
+  #onEnded(spec: ServiceSpec, result: ExecResultInput): void {
+    this.#run = undefined;
+    this.#stopGrace();
+    this.#graceMs = undefined;
+    if (this.#runRing !== this.#ring) this.#runRing?.seal();
+    this.#runRing = undefined;
+    const isRequested = this.#state !== 'running';
+    this.#setLastExit(result, isRequested);
+    const isSuccess = result.exitCode === 0;
+    const livedMs = this.#clock.monotonicMs() - this.#startedMs;
+    // An end that was asked for is not judged: it uses up no retry.
+    this.#on(isRequested ? 'ended_well' : this.#budget.judge(toRestartPolicy(spec), isSuccess, livedMs));
+  }
+
+  #setLastExit(result: ExecResultInput, isRequested: boolean): void {
+    this.#lastExit = { result, unixMs: this.#clock.unixMs(), isRequested };
+  }
+
+  #terminate(): void {
+    const { stopSignal = 'SIGTERM', stopGraceMs = 0 } = this.#runSpec ?? {};
+    this.#run?.signal(signalNumber(stopSignal) ?? 15);
+    this.#regrace(stopGraceMs);
+  }
+
+  /** `fallbackMs` when the command itself named none; without either the grace goes on as it is. */
+  #regrace(fallbackMs?: number): void {
+    const graceMs = this.#graceMs ?? fallbackMs;
+    if (graceMs === undefined) return;
+    this.#stopGrace();
+    const number = this.#runNumber;
+    this.#stopGrace = this.#clock.after(graceMs, () => {
+      if (number === this.#runNumber) this.#on('grace_over');
+    });
+  }
+
+  #changeRing(ring: OutputRing): void {
+    const old = this.#ring;
+    this.#dropOldRing();
+    if (this.#oldRing !== this.#runRing) this.#oldRing?.clear();
+    old.next = ring;
+    // What still runs writes into its own ring until it is gone.
+    if (this.#runRing !== old) old.seal();
+    this.#oldRing = old;
+    this.#ring = ring;
+    this.#dropOldRing = this.#clock.after(OLD_RING_MS, () => {
+      this.#oldRing = undefined;
+    });
+  }
+}

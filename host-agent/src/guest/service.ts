@@ -1,0 +1,244 @@
+// The calls of the agent protocol about the service, and what a guest answers, checked.
+import {
+  AgentError,
+  type ExecResult,
+  FLOW,
+  type RequestInput,
+  type Result,
+  SERVICE_VERB,
+  type ServiceOutputResult,
+  type ServiceRecord,
+  ServiceRecordDecoder,
+  type Stream,
+  type StreamHandlers,
+  toAgentErrorCode,
+  type ServiceRing as WireRing,
+  type ServiceSpec as WireSpec,
+  type ServiceStatus as WireStatus,
+} from '@sandboxd/proto';
+import { AppError, toError } from '../lib/errors.ts';
+import { count, toExecOutcome } from './outcome.ts';
+import {
+  RESTART_POLICIES,
+  SERVICE_STATES,
+  type ServiceOutputEnd,
+  type ServiceOutputRequest,
+  type ServiceRing,
+  type ServiceSpec,
+  type ServiceStatus,
+} from './service-types.ts';
+
+/** What these calls need of the guest's connection. */
+export interface ServiceChannel {
+  /** A call without byte flows. Rejects with AgentError, or AppError guest_unreachable. */
+  call(request: RequestInput, signal?: AbortSignal): Promise<Result>;
+  /** Throws AppError guest_unreachable. */
+  open(request: RequestInput, handlers: StreamHandlers): Stream;
+}
+
+export type ServiceVerb = 'status' | 'start' | 'stop' | 'restart';
+
+export class GuestService {
+  readonly #channel: ServiceChannel;
+
+  constructor(channel: ServiceChannel) {
+    this.#channel = channel;
+  }
+
+  /** `baseEnv` is the sandbox's own environment. AppError invalid_argument, guest_unreachable. */
+  configure(
+    spec: ServiceSpec,
+    baseEnv: Readonly<Record<string, string>>,
+    signal?: AbortSignal,
+  ): Promise<ServiceStatus> {
+    const wire = toWireSpec(spec, baseEnv);
+    return this.#status({ serviceConfigure: { spec: wire } }, signal);
+  }
+
+  /** AppError conflict without a service for start and restart. `graceMs` is for stop. */
+  control(verb: ServiceVerb, graceMs?: number, signal?: AbortSignal): Promise<ServiceStatus> {
+    const number = {
+      status: SERVICE_VERB.STATUS,
+      start: SERVICE_VERB.START,
+      stop: SERVICE_VERB.STOP,
+      restart: SERVICE_VERB.RESTART,
+    }[verb];
+    const grace = graceMs === undefined ? {} : { graceMs };
+    return this.#status({ serviceControl: { verb: number, ...grace } }, signal);
+  }
+
+  /** Opens the output. AppError guest_unreachable. */
+  output(request: ServiceOutputRequest, events: OutputEvents): OutputSubscription {
+    return new OutputSubscription(this.#channel, request, events);
+  }
+
+  async #status(request: RequestInput, signal?: AbortSignal): Promise<ServiceStatus> {
+    let result: Result;
+    try {
+      result = await this.#channel.call(request, signal);
+    } catch (error) {
+      throw toAppError(error);
+    }
+    if (!result.serviceStatus) throw new AppError('guest_unreachable', 'the guest agent gave no status');
+    return toStatus(result.serviceStatus as WireStatus);
+  }
+}
+
+/** In order; `end` or `failed` once and last. */
+export type OutputEvents = {
+  /** The guest sends no more than a window ahead of what was `consumed`; `bytes` is what these records came in. */
+  records(records: readonly ServiceRecord[], bytes: number): void;
+  end(end: ServiceOutputEnd): void;
+  failed(error: AppError): void;
+};
+
+export class OutputSubscription {
+  readonly #stream: Stream;
+  readonly #events: OutputEvents;
+  readonly #decoder = new ServiceRecordDecoder();
+  #isOver = false;
+
+  constructor(channel: ServiceChannel, request: ServiceOutputRequest, events: OutputEvents) {
+    this.#events = events;
+    const { ring = '', fromSeq = 0, isFollowing, isWaiting, maxBytes = 0 } = request;
+    this.#stream = channel.open(
+      { serviceOutput: { ring, fromSeq, follow: isFollowing, wait: isWaiting, maxBytes } },
+      {
+        data: (flow, chunk) => this.#onData(flow, chunk),
+        result: (result) => this.#onResult(result),
+        lost: (loss) => {
+          const cause = loss.kind === 'lost' ? loss.cause : new Error(`the connection was ${loss.kind}`);
+          this.#fail(
+            new AppError('guest_unreachable', `the guest agent was lost: ${cause.message}`, { cause }),
+          );
+        },
+      },
+    );
+  }
+
+  consumed(bytes: number): void {
+    if (!this.#isOver && bytes > 0) this.#stream.consumed(bytes);
+  }
+
+  /** Nothing is wanted any more; no event follows. */
+  cancel(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#stream.cancel();
+  }
+
+  #onData(flow: number, chunk: Buffer): void {
+    if (this.#isOver) {
+      this.#stream.consumed(chunk.length);
+      return;
+    }
+    const records = flow === FLOW.out ? this.#decoder.push(chunk) : [];
+    this.#events.records(records, chunk.length);
+  }
+
+  #onResult(result: Result): void {
+    if (result.error) {
+      const { code = '', message = 'no reason given' } = result.error;
+      this.#fail(toAppError(new AgentError(toAgentErrorCode(code ?? ''), message ?? '')));
+      return;
+    }
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { ring, nextSeq } = (result.serviceOutput ?? {}) as Partial<ServiceOutputResult>;
+    this.#events.end({ ring: toRing(ring as WireRing | undefined), nextSeq: count(nextSeq ?? 0) });
+  }
+
+  #fail(error: AppError): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#events.failed(error);
+  }
+}
+
+function toAppError(error: unknown): AppError {
+  if (error instanceof AppError) return error;
+  const cause = toError(error);
+  if (!(error instanceof AgentError)) return new AppError('guest_unreachable', cause.message, { cause });
+  if (error.code === 'conflict') return new AppError('conflict', cause.message, { cause });
+  if (error.code === 'invalid') return new AppError('invalid_argument', cause.message, { cause });
+  return new AppError('guest_unreachable', `the guest agent could not do it: ${cause.message}`, { cause });
+}
+
+function toWireSpec(spec: ServiceSpec, baseEnv: Readonly<Record<string, string>>) {
+  return {
+    cmd: [...spec.cmd],
+    env: toList(spec.env),
+    baseEnv: spec.isEnvExact ? [] : toList(baseEnv),
+    makeCwd: spec.isEnvExact,
+    cwd: spec.cwd ?? '',
+    user: spec.user ?? '',
+    stopSignal: spec.stopSignal,
+    stopGraceMs: spec.stopGraceS * 1000,
+    restartPolicy: spec.restart.policy,
+    maxRetries: spec.restart.maxRetries,
+    logBufferBytes: spec.logBufferBytes,
+  };
+}
+
+function toStatus(wire: WireStatus): ServiceStatus {
+  const state = SERVICE_STATES.find((known) => known === wire.state);
+  if (state === undefined)
+    throw new AppError('guest_unreachable', 'the guest agent gave an unknown service state');
+  const isLive = wire.pid > 0;
+  return {
+    state,
+    ...(wire.spec && {
+      spec: toSpec(wire.spec as WireSpec),
+      restarts: count(wire.restarts),
+      ring: toRing(wire.ring as WireRing | undefined),
+    }),
+    ...(wire.startedUnixMs > 0 && { startedUnixMs: count(wire.startedUnixMs) }),
+    ...(isLive && {
+      pid: wire.pid,
+      uptimeMs: count(wire.uptimeMs),
+      liveRssBytes: count(wire.liveRssBytes),
+      livePeakRssBytes: count(wire.livePeakRssBytes),
+    }),
+    ...(wire.lastExit && {
+      lastExit: toExecOutcome(wire.lastExit as ExecResult),
+      lastExitUnixMs: count(wire.lastExitUnixMs),
+      isLastExitRequested: wire.lastExitRequested,
+    }),
+  };
+}
+
+function toSpec(wire: WireSpec): ServiceSpec {
+  return {
+    cmd: wire.cmd,
+    env: Object.fromEntries(wire.env.map((entry) => splitVariable(entry))),
+    isEnvExact: wire.makeCwd,
+    ...(wire.cwd !== '' && { cwd: wire.cwd }),
+    ...(wire.user !== '' && { user: wire.user }),
+    stopSignal: wire.stopSignal,
+    stopGraceS: Math.floor(count(wire.stopGraceMs) / 1000),
+    restart: {
+      policy: RESTART_POLICIES.find((known) => known === wire.restartPolicy) ?? 'never',
+      maxRetries: wire.maxRetries,
+    },
+    logBufferBytes: wire.logBufferBytes,
+  };
+}
+
+function toRing(wire: WireRing | undefined): ServiceRing {
+  return {
+    id: wire?.id.slice(0, 16) ?? '',
+    firstSeq: count(wire?.firstSeq ?? 0),
+    nextSeq: count(wire?.nextSeq ?? 0),
+    droppedRecords: count(wire?.droppedRecords ?? 0),
+    droppedBytes: count(wire?.droppedBytes ?? 0),
+  };
+}
+
+function toList(env: Readonly<Record<string, string>>): string[] {
+  return Object.entries(env).map(([name, value]) => `${name}=${value}`);
+}
+
+function splitVariable(entry: string): [string, string] {
+  const at = entry.indexOf('=');
+  return [entry.slice(0, at), entry.slice(at + 1)];
+}

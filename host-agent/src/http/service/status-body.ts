@@ -1,0 +1,45 @@
+// The service status as JSON: the state always, the rest as far as it is known.
+import type { ServiceSpec, ServiceStatus } from '../../guest/service-types.ts';
+import { toExecResultBody } from '../exec/exec-result.ts';
+
+export function toStatusBody(status: ServiceStatus) {
+  const { state, pid, restarts, spec, ring, lastExit, lastExitUnixMs, isLastExitRequested } = status;
+  const { startedUnixMs, uptimeMs, liveRssBytes, livePeakRssBytes } = status;
+  return {
+    state,
+    ...(pid === undefined ? {} : { pid }),
+    ...(restarts === undefined ? {} : { restarts }),
+    ...(spec === undefined ? {} : { spec: toSpecBody(spec) }),
+    ...(startedUnixMs === undefined ? {} : { started_at_unix_ms: startedUnixMs }),
+    ...(uptimeMs === undefined ? {} : { uptime_ms: uptimeMs }),
+    ...(lastExit === undefined ? {} : { last_exit: toExecResultBody(lastExit) }),
+    ...(lastExitUnixMs === undefined ? {} : { last_exit_at_unix_ms: lastExitUnixMs }),
+    ...(isLastExitRequested === undefined ? {} : { last_exit_requested: isLastExitRequested }),
+    ...(liveRssBytes === undefined ? {} : { live_rss_bytes: liveRssBytes }),
+    ...(livePeakRssBytes === undefined ? {} : { live_peak_rss_bytes: livePeakRssBytes }),
+    ...(ring === undefined
+      ? {}
+      : {
+          log_dropped_bytes: ring.droppedBytes,
+          log_first_seq: ring.firstSeq,
+          log_next_seq: ring.nextSeq,
+        }),
+  };
+}
+
+function toSpecBody(spec: ServiceSpec) {
+  return {
+    cmd: spec.cmd,
+    ...(spec.cwd === undefined ? {} : { cwd: spec.cwd }),
+    ...(Object.keys(spec.env).length === 0 ? {} : { env: spec.env }),
+    ...(spec.isEnvExact ? { env_exact: true } : {}),
+    log_buffer_bytes: spec.logBufferBytes,
+    restart: {
+      policy: spec.restart.policy,
+      ...(spec.restart.maxRetries === 0 ? {} : { max_retries: spec.restart.maxRetries }),
+    },
+    stop_grace_s: spec.stopGraceS,
+    stop_signal: spec.stopSignal,
+    ...(spec.user === undefined ? {} : { user: spec.user }),
+  };
+}

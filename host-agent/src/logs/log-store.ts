@@ -1,0 +1,148 @@
+// The logs of all sandboxes, those that are gone included: opened, ended, read, and removed when they are old.
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { AppError, errnoOf, toError } from '../lib/errors.ts';
+import { isId } from '../lib/ids.ts';
+import { type LogPage, type LogQuery, readLog } from './read-log.ts';
+import { SandboxLog } from './sandbox-log.ts';
+import { ENDED_NAME, repairLog } from './segments.ts';
+
+const EXPIRY_CHECK_MS = 10 * 60_000;
+/** A reader waits this long for what was just produced to be written. */
+const FLUSH_LIMIT_MS = 2000;
+
+export type LogStoreOptions = {
+  readonly dir: string;
+  /** Of one sandbox; the oldest records go first. */
+  readonly maxBytes: number;
+  /** How long a log is kept when its sandbox is gone. */
+  readonly retentionMs: number;
+  readonly log: Logger;
+};
+
+export class LogStore {
+  readonly #options: LogStoreOptions;
+  readonly #open = new Map<string, SandboxLog>();
+  #expiry: NodeJS.Timeout | undefined;
+  #hasWarned = false;
+
+  constructor(options: LogStoreOptions) {
+    this.#options = options;
+  }
+
+  /** Ends the logs of sandboxes that an earlier daemon had and that are not among `alive`; removes old ones. */
+  async start(alive: ReadonlySet<string>): Promise<void> {
+    const { dir, log } = this.#options;
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    for (const id of await this.#ids()) {
+      if (alive.has(id) || (await exists(join(dir, id, ENDED_NAME)))) continue;
+      try {
+        const { tornBytes } = await repairLog(join(dir, id));
+        await this.#markEnded(id);
+        if (tornBytes > 0) log.info({ sandbox: id, tornBytes }, 'repaired the end of a log');
+      } catch (err) {
+        log.warn({ err, sandbox: id }, 'cannot repair a log');
+      }
+    }
+    await this.#removeExpired();
+    this.#expiry = setInterval(() => void this.#removeExpired(), EXPIRY_CHECK_MS);
+    this.#expiry.unref();
+  }
+
+  /** Begins the log of a sandbox, or goes on with it. Undefined, after a warning, when that cannot be. */
+  async open(id: string): Promise<SandboxLog | undefined> {
+    const dir = join(this.#options.dir, id);
+    try {
+      await mkdir(dir, { recursive: true, mode: 0o700 });
+      const { maxBytes } = this.#options;
+      const log = await SandboxLog.open({ dir, maxBytes, onFailure: (error) => this.#warn(id, error) });
+      this.#open.set(id, log);
+      return log;
+    } catch (error) {
+      this.#warn(id, toError(error));
+      return undefined;
+    }
+  }
+
+  /** The sandbox is gone; its log is kept. */
+  async end(id: string): Promise<void> {
+    const log = this.#open.get(id);
+    if (log === undefined) return;
+    await log.close();
+    this.#open.delete(id);
+    await this.#markEnded(id);
+  }
+
+  /** As if the sandbox had never been. */
+  async remove(id: string): Promise<void> {
+    const log = this.#open.get(id);
+    this.#open.delete(id);
+    await log?.close();
+    await rm(join(this.#options.dir, id), { recursive: true, force: true });
+  }
+
+  /** Undefined when there is no log of that sandbox. */
+  async read(id: string, query: LogQuery): Promise<LogPage | undefined> {
+    const log = this.#open.get(id);
+    if (log !== undefined) {
+      const limit = new Promise<void>((resolve) => setTimeout(resolve, FLUSH_LIMIT_MS).unref());
+      await Promise.race([log.flush(), limit]);
+    }
+    return readLog(join(this.#options.dir, id), query, log?.writtenEnd);
+  }
+
+  /** Writes everything. The sandboxes' logs are not ended by that. */
+  async stop(): Promise<void> {
+    clearInterval(this.#expiry);
+    await Promise.all([...this.#open.values()].map((log) => log.close()));
+    this.#open.clear();
+  }
+
+  async #removeExpired(): Promise<void> {
+    const { dir, retentionMs, log } = this.#options;
+    try {
+      for (const id of await this.#ids()) {
+        if (this.#open.has(id)) continue;
+        const endedMs = await stat(join(dir, id, ENDED_NAME)).then(({ mtimeMs }) => mtimeMs, ignoreMissing);
+        if (endedMs === undefined || Date.now() - endedMs < retentionMs) continue;
+        await rm(join(dir, id), { recursive: true, force: true });
+        log.info({ sandbox: id }, 'removed the log of a sandbox that is long gone');
+      }
+    } catch (err) {
+      log.warn({ err }, 'cannot remove old logs');
+    }
+  }
+
+  async #ids(): Promise<string[]> {
+    return (await readdir(this.#options.dir)).filter((name) => isId('sbx', name));
+  }
+
+  async #markEnded(id: string): Promise<void> {
+    await writeFile(join(this.#options.dir, id, ENDED_NAME), '').catch((error: unknown) => {
+      this.#warn(id, toError(error));
+    });
+  }
+
+  /** Once: a full disk concerns every log. */
+  #warn(id: string, err: Error): void {
+    const { log } = this.#options;
+    if (this.#hasWarned) log.debug({ err, sandbox: id }, 'another log stopped');
+    else log.warn({ err, sandbox: id }, `logs of sandboxes are not written any more: ${err.message}`);
+    this.#hasWarned = true;
+  }
+}
+
+/** AppError unsupported, for daemons whose operator switched logs off. */
+export function logsAreOff(): AppError {
+  return new AppError('unsupported', 'this daemon keeps no logs; its operator can set logs to on');
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(ignoreMissing)) !== undefined;
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if (errnoOf(error) !== 'ENOENT') throw error;
+  return undefined;
+}

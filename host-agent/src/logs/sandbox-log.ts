@@ -1,0 +1,259 @@
+// The log of one sandbox that is being written. Appending never waits: records queue in memory, go to disk in batches,
+// and what the disk is too slow for is counted instead.
+import { type FileHandle, open, truncate, unlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { toError } from '../lib/errors.ts';
+import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
+import { repairLog, type Segment, segmentPath } from './segments.ts';
+
+/** A record waits this long for others to be written with. */
+const LINGER_MS = 10;
+const BATCH_BYTES = 1024 * 1024;
+/** Above this, records are not taken any more. */
+const MAX_QUEUE_BYTES = 8 * 1024 * 1024;
+/** Above this, who can wait should. */
+const ROOMY_QUEUE_BYTES = 2 * 1024 * 1024;
+/** Held back on disk for the last words on a disk that is full. */
+const RESERVE_NAME = 'reserve';
+const RESERVE_BYTES = 4096;
+const SEGMENTS = 8;
+
+export type SandboxLogOptions = {
+  readonly dir: string;
+  readonly maxBytes: number;
+  /** Called once, when writing failed and the log was given up. */
+  readonly onFailure: (error: Error) => void;
+};
+
+export class SandboxLog {
+  readonly #options: SandboxLogOptions;
+  readonly #segmentBytes: number;
+  #segments: Segment[] = [];
+  #file: FileHandle | undefined;
+  /** Written, and so readable. */
+  #writtenEnd = 0;
+  /** Behind what is queued. */
+  #queuedEnd = 0;
+  #queue: { readonly pieces: Buffer[]; readonly sizeBytes: number }[] = [];
+  #position: CapturePosition | undefined;
+  #droppedBytes = 0;
+  #droppedSource: LogSource = 'exec';
+  #writing: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #hasFailed = false;
+  #isClosed = false;
+  readonly #roomWaiters: (() => void)[] = [];
+
+  private constructor(options: SandboxLogOptions) {
+    this.#options = options;
+    this.#segmentBytes = Math.max(64 * 1024, Math.floor(options.maxBytes / SEGMENTS));
+  }
+
+  /** Goes on with the log in `dir`, repaired, or begins one there; the directory must exist. */
+  static async open(options: SandboxLogOptions): Promise<SandboxLog> {
+    const log = new SandboxLog(options);
+    const { segments, end, position } = await repairLog(options.dir);
+    log.#segments = [...segments];
+    log.#writtenEnd = end;
+    log.#queuedEnd = end;
+    log.#position = position;
+    await writeFile(join(options.dir, RESERVE_NAME), Buffer.alloc(RESERVE_BYTES, 1)).catch(() => {});
+    return log;
+  }
+
+  /** How far the service's output is in the log (or in its queue). */
+  get position(): CapturePosition | undefined {
+    return this.#position;
+  }
+
+  /** Whether writing failed: nothing is recorded any more. */
+  get hasFailed(): boolean {
+    return this.#hasFailed;
+  }
+
+  /** Where readers must stop. */
+  get writtenEnd(): number {
+    return this.#writtenEnd;
+  }
+
+  get isRoomy(): boolean {
+    return this.#queuedEnd - this.#writtenEnd < ROOMY_QUEUE_BYTES;
+  }
+
+  /** Calls back when the queue is short again, or will never be written. */
+  whenRoomy(callback: () => void): void {
+    if (this.isRoomy || this.#hasFailed || this.#isClosed) callback();
+    else this.#roomWaiters.push(callback);
+  }
+
+  /**
+   * Queues a record; `data` must stay as it is. `position` is the service's new one. A full queue takes nothing but
+   * counts the bytes, and an event says how many once there is room.
+   */
+  append(record: NewRecord, position?: CapturePosition): void {
+    if (this.#hasFailed || this.#isClosed) return;
+    if (this.#queuedEnd - this.#writtenEnd + record.data.length > MAX_QUEUE_BYTES) {
+      this.#droppedBytes += record.data.length;
+      this.#droppedSource = record.source;
+      this.#position = position ?? this.#position;
+      return;
+    }
+    if (this.#droppedBytes > 0) this.#confessDropped(record.timeMs);
+    this.#position = position ?? this.#position;
+    this.#enqueue(record);
+    if (this.#writing !== undefined) return;
+    if (this.#queuedEnd - this.#writtenEnd >= BATCH_BYTES) this.#write();
+    else this.#timer ??= setTimeout(() => this.#write(), LINGER_MS);
+  }
+
+  event(source: LogSource, text: string, position?: CapturePosition): void {
+    this.append({ source, stream: 'event', timeMs: Date.now(), data: Buffer.from(text) }, position);
+  }
+
+  /** Resolves when everything queued before is written, or never will be. */
+  async flush(): Promise<void> {
+    const end = this.#queuedEnd;
+    while (this.#writtenEnd < end && !this.#hasFailed) {
+      this.#write();
+      await this.#writing;
+    }
+  }
+
+  /** Writes what is queued, and takes nothing any more. */
+  async close(): Promise<void> {
+    if (this.#droppedBytes > 0) this.#confessDropped(Date.now());
+    this.#isClosed = true;
+    await this.flush();
+    await this.#file?.close();
+    this.#file = undefined;
+    await unlink(join(this.#options.dir, RESERVE_NAME)).catch(() => {});
+    this.#wakeWaiters();
+  }
+
+  #confessDropped(timeMs: number): void {
+    const text = `${this.#droppedBytes} bytes of output were not logged: the host's disk was slower than the output`;
+    this.#droppedBytes = 0;
+    this.#enqueue({ source: this.#droppedSource, stream: 'event', timeMs, data: Buffer.from(text) });
+  }
+
+  #enqueue(record: NewRecord): void {
+    const pieces = encodeRecord(record, this.#position, this.#queuedEnd);
+    const sizeBytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    this.#queue.push({ pieces, sizeBytes });
+    this.#queuedEnd += sizeBytes;
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing ??= this.#writeQueue().finally(() => {
+      this.#writing = undefined;
+    });
+  }
+
+  async #writeQueue(): Promise<void> {
+    try {
+      while (this.#queue.length > 0) {
+        const file = await this.#currentFile();
+        const { pieces, sizeBytes } = this.#takeBatch();
+        await writeAll(file, pieces);
+        this.#writtenEnd += sizeBytes;
+        if (this.isRoomy) this.#wakeWaiters();
+      }
+    } catch (error) {
+      await this.#giveUp(toError(error));
+    }
+  }
+
+  #takeBatch(): { readonly pieces: Buffer[]; readonly sizeBytes: number } {
+    const roomBytes = this.#segmentBytes - (this.#writtenEnd - (this.#segments.at(-1)?.start ?? 0));
+    const pieces: Buffer[] = [];
+    let sizeBytes = 0;
+    let taken = 0;
+    for (const entry of this.#queue) {
+      if (taken > 0 && sizeBytes + entry.sizeBytes > Math.min(BATCH_BYTES, roomBytes)) break;
+      pieces.push(...entry.pieces);
+      sizeBytes += entry.sizeBytes;
+      taken++;
+    }
+    this.#queue.splice(0, taken);
+    return { pieces, sizeBytes };
+  }
+
+  /** Begins a new file when the last one has its size, and removes the oldest then. */
+  async #currentFile(): Promise<FileHandle> {
+    const { dir, maxBytes } = this.#options;
+    const last = this.#segments.at(-1);
+    if (last !== undefined && this.#writtenEnd - last.start < this.#segmentBytes) {
+      this.#file ??= await open(last.path, 'a');
+      return this.#file;
+    }
+    await this.#file?.close();
+    this.#file = undefined;
+    const path = segmentPath(dir, this.#writtenEnd);
+    this.#file = await open(path, 'a', 0o600);
+    this.#segments.push({ path, start: this.#writtenEnd, sizeBytes: 0 });
+    // With the new file at its full size the log is at most as long as it may be.
+    while (this.#segments.length > 1) {
+      const oldest = this.#segments[0];
+      if (oldest === undefined || this.#writtenEnd + this.#segmentBytes - oldest.start <= maxBytes) break;
+      this.#segments.shift();
+      await unlink(oldest.path);
+    }
+    return this.#file;
+  }
+
+  /** The disk is full or broken: says so in the log, if that is still possible, and stops. */
+  async #giveUp(error: Error): Promise<void> {
+    this.#hasFailed = true;
+    const lostBytes = this.#queuedEnd - this.#writtenEnd;
+    this.#queue = [];
+    this.#queuedEnd = this.#writtenEnd;
+    try {
+      await this.#sayLastWords(`logging stopped: ${describe(error)}; ${lostBytes} bytes were not logged`);
+    } catch {
+      // Then only the daemon's own log says it.
+    }
+    this.#wakeWaiters();
+    this.#options.onFailure(error);
+  }
+
+  async #sayLastWords(text: string): Promise<void> {
+    await unlink(join(this.#options.dir, RESERVE_NAME)).catch(() => {});
+    const last = this.#segments.at(-1);
+    if (last === undefined) return;
+    await truncate(last.path, this.#writtenEnd - last.start);
+    this.#file ??= await open(last.path, 'a');
+    const record: NewRecord = {
+      source: 'service',
+      stream: 'event',
+      timeMs: Date.now(),
+      data: Buffer.from(text),
+    };
+    const pieces = encodeRecord(record, this.#position, this.#writtenEnd);
+    await writeAll(this.#file, pieces);
+    this.#writtenEnd += pieces.reduce((sum, piece) => sum + piece.length, 0);
+    this.#queuedEnd = this.#writtenEnd;
+  }
+
+  #wakeWaiters(): void {
+    for (const callback of this.#roomWaiters.splice(0)) callback();
+  }
+}
+
+async function writeAll(file: FileHandle, pieces: readonly Buffer[]): Promise<void> {
+  let rest = pieces;
+  while (rest.length > 0) {
+    let { bytesWritten } = await file.writev(rest);
+    const left: Buffer[] = [];
+    for (const piece of rest) {
+      if (bytesWritten < piece.length) left.push(piece.subarray(bytesWritten));
+      bytesWritten = Math.max(0, bytesWritten - piece.length);
+    }
+    rest = left;
+  }
+}
+
+function describe(error: Error): string {
+  return /ENOSPC|EDQUOT/.test(error.message) ? "the host's disk is full" : error.message;
+}

@@ -1,0 +1,86 @@
+// The files of one log: each begins where the one before ends, and is named by that offset. Repair of the last one.
+import { open, readdir, stat, truncate } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errnoOf } from '../lib/errors.ts';
+import { type CapturePosition, decodeRecord } from './record.ts';
+
+export type Segment = {
+  readonly path: string;
+  /** Offset of its first byte in the log. */
+  readonly start: number;
+  readonly sizeBytes: number;
+};
+
+const NAME = /^(\d{16})\.log$/;
+/** Says that the sandbox is gone; its age counts for the retention. */
+export const ENDED_NAME = 'ended';
+
+export function segmentPath(dir: string, start: number): string {
+  return join(dir, `${String(start).padStart(16, '0')}.log`);
+}
+
+/** Oldest first; undefined when there is no such log. */
+export async function listSegments(dir: string): Promise<Segment[] | undefined> {
+  let names: string[];
+  try {
+    names = await readdir(dir);
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+  const segments = await Promise.all(
+    names.flatMap((name) => {
+      const start = NAME.exec(name)?.[1];
+      return start === undefined ? [] : [statSegment(join(dir, name), Number(start))];
+    }),
+  );
+  return segments.filter((segment) => segment !== undefined).sort((a, b) => a.start - b.start);
+}
+
+/** A rotation may remove a file at any moment. */
+async function statSegment(path: string, start: number): Promise<Segment | undefined> {
+  try {
+    return { path, start, sizeBytes: (await stat(path)).size };
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+export type Repaired = {
+  readonly segments: readonly Segment[];
+  /** Where the next record goes. */
+  readonly end: number;
+  /** As of the last record. */
+  readonly position: CapturePosition | undefined;
+  /** Cut off because their record was not whole. */
+  readonly tornBytes: number;
+};
+
+/** Cuts off a record that a crash left unfinished. For a log that nobody writes to. */
+export async function repairLog(dir: string): Promise<Repaired> {
+  const segments = [...((await listSegments(dir)) ?? [])];
+  const last = segments.pop();
+  if (last === undefined) return { segments: [], end: 0, position: undefined, tornBytes: 0 };
+  const { goodBytes, position } = await findEnd(last);
+  const tornBytes = last.sizeBytes - goodBytes;
+  if (tornBytes > 0) await truncate(last.path, goodBytes);
+  const end = last.start + goodBytes;
+  return { segments: [...segments, { ...last, sizeBytes: goodBytes }], end, position, tornBytes };
+}
+
+async function findEnd(
+  segment: Segment,
+): Promise<{ readonly goodBytes: number; readonly position: CapturePosition | undefined }> {
+  await using file = await open(segment.path, 'r');
+  // A segment is an eighth of what a log may have: small enough to be read whole, once after a crash.
+  const bytes = await file.readFile();
+  let goodBytes = 0;
+  let position: CapturePosition | undefined;
+  for (;;) {
+    const record = decodeRecord(bytes, goodBytes, segment.start + goodBytes);
+    if (record === undefined) return { goodBytes, position };
+    goodBytes += record.totalBytes;
+    position = record.position ?? position;
+  }
+}

@@ -1,0 +1,117 @@
+// Brings the output of a sandbox's service into its log, from where the log says it ends: after a broken connection,
+// a restart of the daemon, or in a fork, nothing is missing and nothing comes twice.
+import type { ServiceRecord } from '@sandboxd/proto';
+import type { Logger } from 'pino';
+import type { Guest } from '../guest/guest.ts';
+import type { OutputSubscription } from '../guest/service.ts';
+import { type CapturePosition, joinText, NOTHING, type SandboxLog } from '../logs/index.ts';
+
+const RETRY_MS = 1000;
+
+export type LogCaptureParts = {
+  readonly guest: Pick<Guest, 'service' | 'isConnected' | 'watchConnections'>;
+  readonly log: SandboxLog;
+  readonly logger: Logger;
+};
+
+export class LogCapture {
+  readonly #parts: LogCaptureParts;
+  readonly #unwatch: () => void;
+  #position: CapturePosition;
+  #subscription: OutputSubscription | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #isStopped = false;
+
+  /** Begins at once, or with the next connection. */
+  constructor(parts: LogCaptureParts) {
+    this.#parts = parts;
+    this.#position = parts.log.position ?? {
+      ring: '',
+      nextSeq: 0,
+      held: { stdout: NOTHING, stderr: NOTHING },
+    };
+    this.#unwatch = parts.guest.watchConnections(() => this.#subscribe());
+    if (parts.guest.isConnected) this.#subscribe();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#unwatch();
+    clearTimeout(this.#retry);
+    this.#subscription?.cancel();
+  }
+
+  #subscribe(): void {
+    const { guest, log } = this.#parts;
+    if (this.#isStopped || this.#subscription !== undefined || log.hasFailed) return;
+    clearTimeout(this.#retry);
+    const { ring, nextSeq } = this.#position;
+    try {
+      const subscription = guest.service.output(
+        { ring, fromSeq: nextSeq, isFollowing: true, isWaiting: true },
+        {
+          records: (records, bytes) => this.#take(subscription, records, bytes),
+          end: () => this.#lost(new Error('the guest agent ended the output')),
+          failed: (error) => this.#lost(error),
+        },
+      );
+      this.#subscription = subscription;
+    } catch (error) {
+      this.#lost(error);
+    }
+  }
+
+  /** A new connection subscribes again; without one, so does time. */
+  #lost(err: unknown): void {
+    this.#subscription = undefined;
+    if (this.#isStopped) return;
+    this.#parts.logger.debug({ err }, 'the output of the service is not followed now');
+    clearTimeout(this.#retry);
+    this.#retry = setTimeout(() => {
+      if (this.#parts.guest.isConnected) this.#subscribe();
+    }, RETRY_MS).unref();
+  }
+
+  #take(subscription: OutputSubscription, records: readonly ServiceRecord[], bytes: number): void {
+    const { log } = this.#parts;
+    for (const record of records) this.#record(record);
+    if (log.hasFailed) this.stop();
+    // Not before there is room: the ring in the guest is where output waits for a slow disk.
+    else log.whenRoomy(() => subscription.consumed(bytes));
+  }
+
+  #record(record: ServiceRecord): void {
+    const { log } = this.#parts;
+    const { ring, nextSeq, held } = this.#position;
+    if (record.kind === 'ring') {
+      if (record.id === ring) return;
+      this.#flushHeld();
+      this.#position = { ring: record.id, nextSeq: record.seq, held: { stdout: NOTHING, stderr: NOTHING } };
+    } else if (record.kind === 'gap') {
+      this.#flushHeld();
+      this.#position = { ring, nextSeq: record.seq, held: { stdout: NOTHING, stderr: NOTHING } };
+      const text = `about ${record.bytes} bytes of output (${record.records} records) were not logged: the service wrote faster than they could be taken`;
+      log.event('service', text, this.#position);
+    } else if (record.seq >= nextSeq) {
+      const joined = joinText(held[record.stream], record.data);
+      this.#position = {
+        ring,
+        nextSeq: record.seq + 1,
+        held: { ...held, [record.stream]: joined.held },
+      };
+      if (joined.whole.length === 0) return;
+      const { stream, unixMs } = record;
+      log.append({ source: 'service', stream, timeMs: unixMs, data: joined.whole }, this.#position);
+    }
+  }
+
+  /** The rest of these characters will never come. */
+  #flushHeld(): void {
+    for (const stream of ['stdout', 'stderr'] as const) {
+      const data = this.#position.held[stream];
+      if (data.length > 0) {
+        this.#parts.log.append({ source: 'service', stream, timeMs: Date.now(), data }, this.#position);
+      }
+    }
+  }
+}

@@ -1,0 +1,25 @@
+// Processes of a sandbox and their memory.
+import { readdir, readFile } from 'node:fs/promises';
+
+/** Processes whose arguments hold `text`. */
+export async function processesOf(text: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    if (args.includes(text)) found.push(Number(pid));
+  }
+  return found;
+}
+
+export type Memory = { readonly rssMib: number; readonly pssMib: number; readonly anonymousMib: number };
+
+export function parseSmaps(text: string): Memory {
+  const mib = (name: string): number =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1]) / 1024;
+  return { rssMib: mib('Rss'), pssMib: mib('Pss'), anonymousMib: mib('Anonymous') };
+}
+
+export async function smaps(pid: number): Promise<Memory> {
+  return parseSmaps(await readFile(`/proc/${pid}/smaps_rollup`, 'utf8'));
+}

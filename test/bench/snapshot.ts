@@ -1,0 +1,240 @@
+// Creates from templates, snapshots and forks, against the engine driven bare with the very same saved guest.
+import { spawn } from 'node:child_process';
+import { mkdtemp, open, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connectHost } from '@sandboxd/proto';
+import { copySparse } from '@sandboxd/rootfs-builder';
+import { buildQemuArgs } from '../../host-agent/src/engines/qemu/args.ts';
+import { QmpClient } from '../../host-agent/src/engines/qemu/qmp.ts';
+import { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
+import type { SavedManifest } from '../../host-agent/src/sandboxes/saved/manifest.ts';
+import type { SandboxJson } from '../support/api.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { connectWhenReady } from './bare.ts';
+import { processesOf, smaps } from './processes.ts';
+import { median, type Section, spread } from './stats.ts';
+
+const MIB = 2 ** 20;
+
+type BareRestore = { readonly ms: number } & AsyncDisposable & { readonly dir: string };
+
+/** Layer copied, VMM started with the saved memory and state, until the agent says hello. */
+async function bareRestore(savedDir: string): Promise<BareRestore> {
+  const manifest = JSON.parse(await readFile(join(savedDir, 'manifest.json'), 'utf8')) as SavedManifest;
+  const dir = await mkdtemp(join(tmpdir(), 'bare-'));
+  const startedAt = performance.now();
+  await copySparse(join(savedDir, 'disk'), join(dir, 'layer'));
+  const args = buildQemuArgs({
+    spec: {
+      vcpus: manifest.vcpus,
+      memoryMib: manifest.memoryMib,
+      kernelPath: '',
+      initramfsPath: '',
+      bootArgs: '',
+      disks: [
+        { path: manifest.profile.rootfsPath, isReadOnly: true },
+        { path: join(dir, 'layer'), isReadOnly: false },
+      ],
+    },
+    accelerator: 'tcg',
+    memory: { kind: 'copy-on-write', path: join(savedDir, 'memory') },
+    incomingFd: 3,
+    qmpSocketPath: join(dir, 'qmp.sock'),
+    agentSocketPath: join(dir, 'agent.sock'),
+    consolePath: join(dir, 'console.log'),
+  });
+  await using state = await open(join(savedDir, 'state'), 'r');
+  const child = spawn('qemu-system-x86_64', args, { stdio: ['ignore', 'ignore', 'ignore', state.fd] });
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  const { channel } = await connectHost(new SocketLink(await connectWhenReady(join(dir, 'agent.sock'))), {
+    incarnation: 'bench',
+    needsResync: manifest.needsResync,
+  });
+  const ms = performance.now() - startedAt;
+  return {
+    ms,
+    dir,
+    [Symbol.asyncDispose]: async () => {
+      channel.close(new Error('measured'));
+      child.kill('SIGKILL');
+      await exited;
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The time a guest stands still when the VMM writes everything, memory included, to one stream. */
+async function bareSave(savedDir: string): Promise<number> {
+  await using guest = await bareRestore(savedDir);
+  const control = await QmpClient.open(
+    await connectWhenReady(join(guest.dir, 'qmp.sock')),
+    () => undefined,
+    AbortSignal.timeout(10_000),
+  );
+  const { createServer } = await import('node:net');
+  const { createWriteStream } = await import('node:fs');
+  const server = createServer((socket) => socket.pipe(createWriteStream(join(guest.dir, 'saved'))));
+  await new Promise<void>((resolve) => server.listen(join(guest.dir, 'migrate.sock'), resolve));
+  // Off by default in the bare VMM: a limit of 128 MiB/s.
+  await control.execute('migrate-set-parameters', { 'max-bandwidth': 2 ** 40 });
+  const startedAt = performance.now();
+  await control.execute('stop');
+  await control.execute('migrate', { uri: `unix:${join(guest.dir, 'migrate.sock')}` });
+  for (;;) {
+    const { status } = (await control.execute('query-migrate')) as { status: string };
+    if (status === 'completed') break;
+    if (status === 'failed') throw new Error('the bare save failed');
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  await copySparse(join(guest.dir, 'layer'), join(guest.dir, 'layer2'));
+  const ms = performance.now() - startedAt;
+  control.close();
+  server.close();
+  return ms;
+}
+
+async function templateDir(daemon: Daemon): Promise<string> {
+  const root = join(daemon.directories.dataDir, 'templates');
+  const [name] = (await readdir(root)).filter((entry) => !entry.startsWith('.'));
+  if (name === undefined) throw new Error('no template was made');
+  return join(root, name);
+}
+
+export async function benchCreate(daemon: Daemon, rounds: number): Promise<Section> {
+  const { api } = daemon;
+  await api.delete((await api.create()).id);
+  const dir = await templateDir(daemon);
+  const bare: number[] = [];
+  const create: number[] = [];
+  const firstOutput: number[] = [];
+  const cold: number[] = [];
+  for (let round = 0; round <= rounds; round++) {
+    let bareMs = 0;
+    {
+      await using restored = await bareRestore(dir);
+      bareMs = restored.ms;
+    }
+    const startedAt = performance.now();
+    const { id } = await api.create();
+    const createdMs = performance.now() - startedAt;
+    const { stdout } = await api.exec(id, ['echo', 'hello']);
+    const outputMs = performance.now() - startedAt;
+    if (stdout !== 'hello\n') throw new Error('no output');
+    await api.delete(id);
+    const coldAt = performance.now();
+    const booted = await api.create({ boot_args: 'bench=1' });
+    const coldMs = performance.now() - coldAt;
+    await api.delete(booted.id);
+    if (round === 0) continue;
+    bare.push(bareMs);
+    create.push(createdMs);
+    firstOutput.push(outputMs);
+    cold.push(coldMs);
+  }
+  const ratio = (a: readonly number[], b: readonly number[]): string =>
+    median(a.map((value, index) => value / (b[index] ?? Number.NaN))).toFixed(2);
+  return {
+    title: 'Create from a template',
+    note: `${rounds} rounds after one warm-up, in turn. Bare restore: the writable layer copied and the VMM started by hand from the same template's files, until the agent's first answer. To reach: create at most 2 × the bare restore, and 12 × faster than a cold boot.`,
+    head: ['', 'median (min–max)'],
+    rows: [
+      ['bare restore', spread(bare, 0, 'ms')],
+      ['create over REST', spread(create, 0, 'ms')],
+      ['create and first output of `echo`', spread(firstOutput, 0, 'ms')],
+      ['cold create over REST', spread(cold, 0, 'ms')],
+      ['**create ÷ bare restore**', `**${ratio(create, bare)}**`],
+      ['**cold create ÷ create**', `**${ratio(cold, create)}**`],
+    ],
+  };
+}
+
+async function allocatedMib(paths: readonly string[]): Promise<number> {
+  const sizes = await Promise.all(paths.map(async (path) => (await stat(path)).blocks * 512));
+  return sizes.reduce((sum, size) => sum + size, 0) / MIB;
+}
+
+export async function benchFork(
+  daemon: Daemon,
+  counts: readonly number[],
+  rounds: number,
+): Promise<Section[]> {
+  const { api } = daemon;
+  const source = await api.create();
+  await api.sh(source.id, 'head -c 20000000 /dev/urandom > /dev/shm/fill');
+  const snapshotMs: number[] = [];
+  const pausedMs: number[] = [];
+  const bareSaveMs: number[] = [];
+  const template = await templateDir(daemon);
+  let snapshot = { id: '', dir: '' };
+  for (let round = 0; round < rounds; round++) {
+    if (snapshot.id !== '') await api.call('DELETE', `/snapshots/${snapshot.id}`);
+    const startedAt = performance.now();
+    snapshot = await api.call<{ id: string; dir: string }>('POST', `/sandboxes/${source.id}/snapshot`);
+    snapshotMs.push(performance.now() - startedAt);
+    pausedMs.push(Number(daemon.log.findLast(({ msg }) => msg === 'snapshot taken')?.pausedMs));
+    bareSaveMs.push(await bareSave(template));
+  }
+  const bare: number[] = [];
+  const perChild = new Map(counts.map((count) => [count, [] as number[]]));
+  let pssMib: number[] = [];
+  let layersMib: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    {
+      await using restored = await bareRestore(snapshot.dir);
+      bare.push(restored.ms);
+    }
+    for (const count of counts) {
+      if (count > 16 && round > 0) continue;
+      const startedAt = performance.now();
+      const { sandboxes } = await api.call<{ sandboxes: SandboxJson[] }>(
+        'POST',
+        `/snapshots/${snapshot.id}/fork?count=${count}`,
+      );
+      perChild.get(count)?.push((performance.now() - startedAt) / count);
+      if (count === Math.max(...counts.filter((n) => n <= 16))) {
+        pssMib = await Promise.all(
+          sandboxes.map(async ({ id }) => (await smaps((await processesOf(id))[0] ?? 0)).pssMib),
+        );
+        layersMib = await Promise.all(
+          sandboxes.map(({ workdir }) => allocatedMib([join(workdir, 'layer.ext4')])),
+        );
+      }
+      await Promise.all(sandboxes.map(({ id }) => api.delete(id)));
+    }
+  }
+  await api.delete(source.id);
+  await api.call('DELETE', `/snapshots/${snapshot.id}`);
+  const bareMedian = median(bare);
+  return [
+    {
+      title: 'Snapshot',
+      note: `${rounds} rounds of a sandbox with 20 MB of its own in memory. Bare save: a guest of the same size that the VMM itself writes to a stream, memory and all, and whose layer is copied, while it stands still. To reach: the source stands still at most 1.2 × the bare save.`,
+      head: ['', 'median (min–max)'],
+      rows: [
+        ['bare save', spread(bareSaveMs, 0, 'ms')],
+        ['the source stands still', spread(pausedMs, 0, 'ms')],
+        ['**pause ÷ bare save**', `**${(median(pausedMs) / median(bareSaveMs)).toFixed(2)}**`],
+        ['snapshot over REST, flushed to disk and checksummed', spread(snapshotMs, 0, 'ms')],
+      ],
+    },
+    {
+      title: 'Fork',
+      note: `Each count after a bare restore of the same snapshot, ${rounds} rounds (one for counts over 16). Per child: the whole request's time divided by the count; 4 children are started at a time on 2 cores. Memory and disk of the children of the largest count up to 16, right after they were made. To reach: at most 2 × the bare restore, flat from 1 to 64; at most 90 MiB of PSS and 2 MiB of disk per fork.`,
+      head: ['', 'per child', '÷ bare restore'],
+      rows: [
+        ['bare restore', spread(bare, 0, 'ms'), '1'],
+        ...counts.map((count) => {
+          const values = perChild.get(count) ?? [];
+          return [
+            `fork × ${count}`,
+            spread(values, 0, 'ms'),
+            `**${(median(values) / bareMedian).toFixed(2)}**`,
+          ];
+        }),
+        ['PSS of an idle fork, VMM included', spread(pssMib, 0, 'MiB'), ''],
+        ['new disk of a fork', spread(layersMib, 2, 'MiB'), ''],
+      ],
+    },
+  ];
+}

@@ -1,0 +1,154 @@
+// The files routes over fake sandboxes: parameters, headers, streaming, and clients that stop.
+import t from 'tap';
+import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { ask, makeApp, RawClient, serve, UNKNOWN_ID, until } from './support.ts';
+
+const bodyOf = (text: string): ReadableStream<Uint8Array> => new Blob([text]).stream();
+
+t.test('parameters are checked in order', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const { id } = sandboxes.add();
+  for (const [method, path, status, pattern] of [
+    ['GET', `/sandboxes/x/files`, 400, /sandbox id/],
+    ['GET', `/sandboxes/${UNKNOWN_ID}/files`, 400, /parameter path is missing/],
+    ['GET', `/sandboxes/${UNKNOWN_ID}/files?path=/x`, 404, /does not exist/],
+    ['POST', `/sandboxes/${UNKNOWN_ID}/files?path=/x`, 404, /does not exist/],
+    ['GET', `/sandboxes/${id}/files?path=`, 400, /path is missing/],
+    ['POST', `/sandboxes/${id}/files`, 400, /path is missing/],
+    ['GET', `/sandboxes/${id}/files?path=etc/x`, 400, /absolute path.*"etc\/x"/],
+    ['POST', `/sandboxes/${id}/files?path=./x`, 400, /absolute path/],
+    ['GET', `/sandboxes/${id}/files?path=/a%00b`, 400, /absolute path/],
+    ['GET', `/sandboxes/${id}/files?path=/x&max_bytes=0`, 400, /max_bytes.*positive.*"0"/],
+    ['GET', `/sandboxes/${id}/files?path=/x&max_bytes=-1`, 400, /max_bytes/],
+    ['GET', `/sandboxes/${id}/files?path=/x&max_bytes=1.5`, 400, /max_bytes/],
+    ['GET', `/sandboxes/${id}/files?path=/x&max_bytes=99999999999999999`, 400, /max_bytes/],
+    ['GET', `/sandboxes/${id}/files?path=/x&format=zip`, 400, /format must be raw or tar/],
+    ['DELETE', `/sandboxes/${id}/files?path=/x`, 405, /GET, HEAD, POST/],
+  ] as const) {
+    const { status: got, error } = await ask(app, method, path);
+    t.equal(got, status, `${method} ${path}`);
+    t.match(error, pattern);
+  }
+});
+
+t.test('a pull says how long the file is, and whether it was cut', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const { id } = sandboxes.add();
+  const asked: unknown[] = [];
+  sandboxes.onPull = async (path, maxBytes) => {
+    asked.push([path, maxBytes]);
+    return {
+      sizeBytes: 5,
+      contentBytes: Math.min(5, maxBytes ?? 0),
+      body: bodyOf('hello'.slice(0, maxBytes)),
+    };
+  };
+  const whole = await ask(app, 'GET', `/sandboxes/${id}/files?path=/a%20b`);
+  t.match(whole, { status: 200, body: 'hello' });
+  const of = (headers: Headers) =>
+    ['x-file-size', 'x-truncated', 'content-length'].map((name) => headers.get(name));
+  t.same(of(whole.headers), ['5', null, '5']);
+  const cut = await ask(app, 'GET', `/sandboxes/${id}/files?path=/x&max_bytes=2`);
+  t.same([cut.body, ...of(cut.headers)], ['he', '5', 'true', '2']);
+  const head = await ask(app, 'HEAD', `/sandboxes/${id}/files?path=/x&max_bytes=2`);
+  t.same([head.body, ...of(head.headers)], ['', '5', 'true', '2']);
+  t.same(asked, [
+    ['/a b', 10 * 2 ** 20],
+    ['/x', 2],
+    ['/x', 2],
+  ]);
+  sandboxes.onPull = async () => ({ body: bodyOf('tar') });
+  const tar = await ask(app, 'GET', `/sandboxes/${id}/files?path=/x&format=tar`);
+  t.same(
+    [tar.body, tar.headers.get('content-type'), ...of(tar.headers)],
+    ['tar', 'application/x-tar', null, null, null],
+  );
+});
+
+t.test(
+  'a pull that fails in the middle ends the connection, so that nobody takes it for whole',
+  async (t) => {
+    const { sandboxes, port, url } = await serve(t);
+    const { id } = sandboxes.add();
+    let isCancelled = false;
+    sandboxes.onPull = async () => ({
+      sizeBytes: 100,
+      contentBytes: 100,
+      body: new ReadableStream({
+        start: (controller) => controller.enqueue(Buffer.from('some')),
+        pull: (controller) => controller.error(new AppError('internal', 'the sandbox died')),
+      }),
+    });
+    await t.rejects(fetch(`${url}/sandboxes/${id}/files?path=/x`).then((response) => response.text()));
+    sandboxes.onPull = async () => ({
+      body: new ReadableStream({
+        pull: (controller) => controller.enqueue(Buffer.alloc(65_536)),
+        cancel: () => {
+          isCancelled = true;
+        },
+      }),
+    });
+    const client = new RawClient(t, port);
+    client.write(`GET /sandboxes/${id}/files?path=/x HTTP/1.1\r\nHost: x\r\n\r\n`);
+    await until(() => client.received.length > 0, 'the first bytes');
+    client.socket.destroy();
+    await until(() => isCancelled, 'the guest being told that the client left');
+  },
+);
+
+t.test('a push is streamed, and its end is the answer', async (t) => {
+  const { sandboxes, url } = await serve(t);
+  const { id } = sandboxes.add();
+  sandboxes.onPush = async (path, read) => {
+    let bytes = 0;
+    for (let chunk = await read(); chunk !== undefined; chunk = await read()) bytes += chunk.length;
+    return { files: path.length, bytes };
+  };
+  const response = await fetch(`${url}/sandboxes/${id}/files?path=/abc`, {
+    method: 'POST',
+    body: Buffer.alloc(3_000_000),
+  });
+  t.same(await response.json(), { files: 4, bytes: 3_000_000 });
+  const none = await fetch(`${url}/sandboxes/${id}/files?path=/`, { method: 'POST' });
+  t.same(await none.json(), { files: 1, bytes: 0 });
+  // Refused at once: the client gets to read why, although it is still sending.
+  sandboxes.onPush = async (_path, read) => {
+    await read();
+    throw new AppError('invalid_argument', '"x" leads out of the destination');
+  };
+  const refused = await fetch(`${url}/sandboxes/${id}/files?path=/`, {
+    method: 'POST',
+    body: Buffer.alloc(50_000_000),
+  });
+  t.equal(refused.status, 400);
+  t.match(await refused.json(), { error: /leads out/ });
+});
+
+t.test('an upload that stops, or whose client leaves, ends', async (t) => {
+  const { sandboxes, port } = await serve(t, { bodyIdleMs: 100 });
+  const { id } = sandboxes.add();
+  const ends: string[] = [];
+  let begun = 0;
+  sandboxes.onPush = async (_path, read, signal) => {
+    signal?.addEventListener('abort', () => ends.push('aborted'));
+    try {
+      begun += 1;
+      while ((await read()) !== undefined);
+      return { files: 0, bytes: 0 };
+    } catch (error) {
+      ends.push(error instanceof Error ? error.message : '');
+      throw error;
+    }
+  };
+  const head = `POST /sandboxes/${id}/files?path=/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc`;
+  const silent = new RawClient(t, port);
+  silent.write(head);
+  await until(() => silent.text.includes('408'), 'the answer to silence');
+  t.match(ends, [/stopped for 100 ms/]);
+  const leaving = new RawClient(t, port);
+  leaving.write(head);
+  await until(() => begun === 2, 'the push');
+  leaving.socket.destroy();
+  await until(() => ends.length >= 2, 'the end of the push');
+  t.match(ends.at(-1), /aborted|left|stopped/);
+});

@@ -1,0 +1,190 @@
+// Interactive exec as clients speak it: over a connection taken from HTTP, and over a WebSocket.
+import { connect, type Socket } from 'node:net';
+import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
+import { WebSocket } from 'ws';
+import type { ExecResultJson } from './api.ts';
+
+export const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
+const EMPTY = Buffer.alloc(0);
+
+/** Both ends of a running interactive command, whatever carries it. */
+export abstract class InteractiveExec {
+  readonly #decoder = new ExecFrameDecoder();
+  readonly #waiting = new Set<() => void>();
+  /** Output so far, stdout and stderr apart; not kept when `isCounting`. */
+  stdout: Buffer = EMPTY;
+  stderr: Buffer = EMPTY;
+  outputBytes = 0;
+  isCounting = false;
+  result: ExecResultJson | undefined;
+  isEnded = false;
+
+  /** Resolves when `bytes` went to the operating system, at its pace. */
+  abstract send(bytes: Uint8Array): Promise<void>;
+  abstract pause(): void;
+  abstract resume(): void;
+  /** Leaves without a word. */
+  abstract destroy(): void;
+
+  frame(type: number, payload: string | Uint8Array = ''): Promise<void> {
+    return this.send(encodeExecFrame(type, Buffer.from(payload)));
+  }
+
+  stdin(text: string | Uint8Array): Promise<void> {
+    return this.frame(EXEC_FRAME.stdin, text);
+  }
+
+  closeStdin(): Promise<void> {
+    return this.frame(EXEC_FRAME.stdinClose);
+  }
+
+  signal(signal: string): Promise<void> {
+    return this.frame(EXEC_FRAME.signal, JSON.stringify({ signal }));
+  }
+
+  resize(cols: number, rows: number): Promise<void> {
+    return this.frame(EXEC_FRAME.resize, JSON.stringify({ cols, rows }));
+  }
+
+  get text(): string {
+    return this.stdout.toString();
+  }
+
+  /** Resolves once `condition` holds; rejects when the connection ended before, or after a minute. */
+  async until(condition: () => boolean, what: string): Promise<void> {
+    const limit = setTimeout(() => this.destroy(), 120_000);
+    while (!condition()) {
+      if (this.isEnded) throw new Error(`the exec ended before ${what}: ${this.text.slice(-500)}`);
+      await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    }
+    clearTimeout(limit);
+  }
+
+  /** The result, when the other end has closed. */
+  async ended(): Promise<ExecResultJson> {
+    await this.until(() => this.isEnded, 'its end');
+    if (this.result === undefined) throw new Error(`no exit frame; output: ${this.text.slice(-500)}`);
+    return this.result;
+  }
+
+  protected receive(bytes: Uint8Array): void {
+    for (const frame of this.#decoder.push(bytes)) this.#take(frame);
+    this.wake();
+  }
+
+  protected wake(): void {
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+
+  #take({ type, payload }: ExecFrame): void {
+    if (this.result !== undefined) throw new Error('a frame behind the exit frame');
+    if (type === EXEC_FRAME.exit) this.result = JSON.parse(payload.toString()) as ExecResultJson;
+    else {
+      this.outputBytes += payload.length;
+      if (this.isCounting) return;
+      if (type === EXEC_FRAME.stdout) this.stdout = Buffer.concat([this.stdout, payload]);
+      else this.stderr = Buffer.concat([this.stderr, payload]);
+    }
+  }
+}
+
+export type ExecFields = { readonly cmd: readonly string[] } & Readonly<Record<string, unknown>>;
+
+/** POST …?stdin=1. `behind` is sent in the same packet, right behind the request. */
+export class RawExec extends InteractiveExec {
+  readonly socket: Socket;
+  /** What came before the frames; the whole answer where it was a refusal. */
+  head = '';
+
+  constructor(url: string, id: string, fields: ExecFields, behind: Uint8Array = EMPTY) {
+    super();
+    const { hostname, port, host } = new URL(url);
+    this.socket = connect({ host: hostname, port: Number(port), noDelay: true });
+    this.socket.on('data', (bytes: Buffer) => this.#onData(bytes));
+    this.socket.on('error', () => {});
+    this.socket.on('close', () => {
+      this.isEnded = true;
+      this.wake();
+    });
+    const body = JSON.stringify(fields);
+    const head = `POST /sandboxes/${id}/exec?stdin=1 HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`;
+    this.socket.write(Buffer.concat([Buffer.from(head + body), behind]));
+  }
+
+  async send(bytes: Uint8Array): Promise<void> {
+    if (this.socket.write(bytes) || this.socket.destroyed) return;
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        this.socket.off('drain', done).off('close', done);
+        resolve();
+      };
+      this.socket.on('drain', done).on('close', done);
+    });
+  }
+
+  pause(): void {
+    this.socket.pause();
+  }
+
+  resume(): void {
+    this.socket.resume();
+  }
+
+  destroy(): void {
+    this.socket.resetAndDestroy();
+  }
+
+  #onData(bytes: Buffer): void {
+    if (this.head.length >= REPLY.length) {
+      if (this.head === REPLY) this.receive(bytes);
+      else this.head += bytes.toString('latin1');
+      return;
+    }
+    const missing = REPLY.length - this.head.length;
+    this.head += bytes.subarray(0, missing).toString('latin1');
+    if (bytes.length > missing) this.#onData(bytes.subarray(missing));
+    else this.wake();
+  }
+}
+
+/** GET …/exec as a WebSocket. */
+export class WebSocketExec extends InteractiveExec {
+  readonly socket: WebSocket;
+  closeCode: number | undefined;
+  closeReason = '';
+
+  constructor(url: string, id: string, fields: ExecFields) {
+    super();
+    this.socket = new WebSocket(`${url.replace('http', 'ws')}/sandboxes/${id}/exec`, {
+      perMessageDeflate: false,
+    });
+    this.socket.on('open', () => this.socket.send(JSON.stringify(fields)));
+    this.socket.on('message', (data: Buffer) => this.receive(data));
+    this.socket.on('error', () => {});
+    this.socket.on('close', (code, reason) => {
+      this.closeCode = code;
+      this.closeReason = reason.toString();
+      this.isEnded = true;
+      this.wake();
+    });
+  }
+
+  async send(bytes: Uint8Array): Promise<void> {
+    if (this.socket.readyState === WebSocket.CONNECTING)
+      await new Promise((resolve) => this.socket.once('open', resolve));
+    await new Promise<void>((resolve) => this.socket.send(bytes, { binary: true }, () => resolve()));
+  }
+
+  pause(): void {
+    this.socket.pause();
+  }
+
+  resume(): void {
+    this.socket.resume();
+  }
+
+  destroy(): void {
+    this.socket.terminate();
+  }
+}

@@ -1,0 +1,389 @@
+// The parts of the supervised service: its table of states, its policy, its ring, and the supervisor on a clock of its own.
+import './support/addon-dir.ts';
+import {
+  type ExecResultInput,
+  MAX_SERVICE_RECORD_BYTES,
+  SERVICE_HEADER_BYTES,
+  type ServiceRecord,
+  ServiceRecordDecoder,
+  type ServiceSpec,
+  type Stream,
+} from '@sandboxd/proto';
+import fc from 'fast-check';
+import t from 'tap';
+import type { Launcher, RunEvents, ServiceRun } from '../../../guest-agent/src/service/process.ts';
+import { OutputReader } from '../../../guest-agent/src/service/reader.ts';
+import { RestartBudget } from '../../../guest-agent/src/service/restart-policy.ts';
+import { OutputRing } from '../../../guest-agent/src/service/ring.ts';
+import {
+  hasProcess,
+  isSettled,
+  nextStep,
+  SERVICE_EVENTS,
+  SERVICE_STATES,
+} from '../../../guest-agent/src/service/states.ts';
+import { Supervisor } from '../../../guest-agent/src/service/supervisor.ts';
+
+t.test('the table: every event in every state', async (t) => {
+  // Columns in the order of SERVICE_EVENTS; "." changes nothing.
+  const expected: Record<string, string> = {
+    idle: 'starting:launch idle:refuse . idle:refuse . . . . . . .',
+    starting: '. . . . running failed . . . . .',
+    running:
+      'restarting:terminate . stopping:terminate restarting:terminate . . stopped failed backing_off:pause . .',
+    stopping: 'restarting restarting stopping:regrace restarting . . stopped stopped stopped stopping:kill .',
+    restarting:
+      'restarting . stopping:regrace . . . starting:launch starting:launch starting:launch restarting:kill .',
+    backing_off:
+      'starting:cancel_pause,launch starting:cancel_pause,launch stopped:cancel_pause starting:cancel_pause,launch . . . . . . starting:launch',
+    stopped: 'starting:launch starting:launch . starting:launch . . . . . . .',
+    failed: 'starting:launch starting:launch stopped starting:launch . . . . . . .',
+  };
+  for (const state of SERVICE_STATES) {
+    const row = SERVICE_EVENTS.map((event) => {
+      const step = nextStep(state, event);
+      if (step === undefined) return '.';
+      return step.actions.length === 0 ? step.to : `${step.to}:${step.actions.join(',')}`;
+    });
+    t.equal(row.join(' '), expected[state], state);
+  }
+});
+
+t.test('back-off doubles to a minute, and ten seconds of life begin it again', async (t) => {
+  const budget = new RestartBudget();
+  const always = { policy: 'always', maxRetries: 0 } as const;
+  const pauses = Array.from({ length: 12 }, () => {
+    t.equal(budget.judge(always, true, 5), 'ended_for_now');
+    return budget.pauseMs;
+  });
+  t.same(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000]);
+  budget.judge(always, false, 10_000);
+  t.equal(budget.pauseMs, 100);
+  t.equal(budget.judge({ policy: 'never', maxRetries: 0 }, true, 1), 'ended_well');
+  t.equal(budget.judge({ policy: 'never', maxRetries: 0 }, false, 1), 'ended_badly');
+  const onFailure = { policy: 'on-failure', maxRetries: 2 } as const;
+  budget.reset();
+  t.equal(budget.judge(onFailure, true, 1), 'ended_well');
+  t.same(
+    [1, 2, 3].map(() => budget.judge(onFailure, false, 1)),
+    ['ended_for_now', 'ended_for_now', 'ended_badly'],
+  );
+  t.equal(budget.judge(onFailure, false, 10_000), 'ended_for_now', 'a long life pays the retries back');
+});
+
+/** What a stream does to a reader: asks for bytes when told that there are some. */
+class FakeStream {
+  handlers: Stream['handlers'] = {};
+  finished: unknown;
+  source: (maxBytes: number) => Uint8Array | null = () => null;
+  setSource(_flow: number, source: (maxBytes: number) => Uint8Array | null): void {
+    this.source = source;
+  }
+  ready(): void {}
+  finish(result: unknown): void {
+    this.finished = result;
+  }
+  /** Everything that is there now, in pieces of at most `maxBytes`. */
+  read(decoder: ServiceRecordDecoder, maxBytes: number, pieces = Number.POSITIVE_INFINITY): ServiceRecord[] {
+    const records: ServiceRecord[] = [];
+    for (let n = 0; n < pieces; n++) {
+      const bytes = this.source(maxBytes);
+      if (bytes === null) break;
+      records.push(...decoder.push(Buffer.from(bytes)));
+    }
+    return records;
+  }
+}
+
+t.test('a ring keeps the newest output, and counts the rest', async (t) => {
+  const write = fc.record({ size: fc.integer({ min: 1, max: 400 }), stream: fc.constantFrom(1, 2) });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 400, max: 3000 }),
+      fc.array(write, { maxLength: 300 }),
+      async (limit, writes) => {
+        const ring = new OutputRing('0'.repeat(16), limit);
+        let written = 0;
+        writes.forEach(({ size, stream }, seq) => {
+          ring.append(stream, Buffer.alloc(size, seq), seq);
+          written += size;
+        });
+        const { firstSeq, nextSeq, droppedRecords, droppedBytes } = ring.counts;
+        const kept = writes.slice(firstSeq);
+        const keptBytes = kept.reduce((sum, { size }) => sum + size, 0);
+        t.equal(nextSeq, writes.length);
+        t.equal(droppedRecords, firstSeq);
+        t.equal(droppedBytes + keptBytes, written);
+        t.ok(keptBytes <= limit);
+        const target = Buffer.alloc(1_000_000);
+        const { copiedBytes } = ring.copy(ring.first, target, Number.POSITIVE_INFINITY);
+        const records = new ServiceRecordDecoder().push(target.subarray(0, copiedBytes));
+        t.same(
+          records.map((record) =>
+            record.kind === 'output'
+              ? [record.seq, record.stream, record.data.length, record.data[0]]
+              : record,
+          ),
+          kept.map(({ size, stream }, n) => [
+            firstSeq + n,
+            stream === 1 ? 'stdout' : 'stderr',
+            size,
+            (firstSeq + n) & 255,
+          ]),
+        );
+        for (const seq of [0, firstSeq, Math.floor((firstSeq + nextSeq) / 2), nextSeq, nextSeq + 5]) {
+          t.equal(ring.find(seq).seq, Math.min(Math.max(seq, firstSeq), nextSeq));
+        }
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
+t.test('a reader at any pace gets each record once, or the count of what it missed', async (t) => {
+  const action = fc.oneof(
+    fc.record({ write: fc.integer({ min: 1, max: 900 }) }),
+    fc.record({ read: fc.integer({ min: 1, max: 4 }), maxBytes: fc.integer({ min: 1, max: 2000 }) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(action, { maxLength: 200 }), async (actions) => {
+      const ring = new OutputRing('a'.repeat(16), 2000);
+      const stream = new FakeStream();
+      new OutputReader({
+        stream: stream as unknown as Stream,
+        ring,
+        place: ring.first,
+        missed: { records: 0, bytes: 0 },
+        isFollowing: true,
+        maxBytes: 0,
+      });
+      const decoder = new ServiceRecordDecoder();
+      const records: ServiceRecord[] = [];
+      let written = 0;
+      let writes = 0;
+      for (const step of actions) {
+        if ('write' in step) {
+          ring.append(1, Buffer.alloc(step.write, writes), 0);
+          written += step.write;
+          writes++;
+        } else records.push(...stream.read(decoder, step.maxBytes, step.read));
+      }
+      records.push(...stream.read(decoder, 5000));
+      let expected = 0;
+      let bytes = 0;
+      for (const record of records) {
+        if (record.kind === 'output') {
+          t.equal(record.seq, expected);
+          t.equal(record.data[0], expected & 255);
+          expected++;
+          bytes += record.data.length;
+        } else if (record.kind === 'gap') {
+          t.equal(record.seq, expected + record.records);
+          expected = record.seq;
+          bytes += record.bytes;
+        }
+      }
+      t.same([expected, bytes], [writes, written]);
+    }),
+    { numRuns: 80 },
+  );
+});
+
+t.test(
+  'a page ends at its size, with at least one record; a record that is too long is refused',
+  async (t) => {
+    const ring = new OutputRing('b'.repeat(16), 1_000_000);
+    for (let n = 0; n < 10; n++) ring.append(1, Buffer.alloc(1000, n), n);
+    const page = (maxBytes: number, seq = 0): { seqs: number[]; finished: unknown } => {
+      const stream = new FakeStream();
+      new OutputReader({
+        stream: stream as unknown as Stream,
+        ring,
+        place: ring.find(seq),
+        missed: ring.missedSince(seq),
+        isFollowing: false,
+        maxBytes,
+      });
+      const records = stream.read(new ServiceRecordDecoder(), 300);
+      return {
+        seqs: records.flatMap((record) => (record.kind === 'output' ? [record.seq] : [])),
+        finished: stream.finished,
+      };
+    };
+    t.match(page(2500), { seqs: [0, 1], finished: { serviceOutput: { nextSeq: 2 } } });
+    t.match(page(1), { seqs: [0], finished: { serviceOutput: { nextSeq: 1 } } });
+    t.match(page(0, 7), { seqs: [7, 8, 9], finished: { serviceOutput: { nextSeq: 10 } } });
+    t.match(page(100, 10), { seqs: [], finished: { serviceOutput: { nextSeq: 10 } } });
+    const long = Buffer.alloc(SERVICE_HEADER_BYTES);
+    long.writeUInt32LE(1, 0);
+    long.writeUInt32LE(MAX_SERVICE_RECORD_BYTES + 1, 4);
+    t.throws(() => new ServiceRecordDecoder().push(long), { name: 'ProtocolViolation' });
+  },
+);
+
+/** A supervisor whose processes and time are the test's. */
+function makeSupervisor() {
+  let nowMs = 0;
+  let timers: { at: number; callback: () => void }[] = [];
+  const runs: { calls: string[]; ring: OutputRing; end: (result?: ExecResultInput) => void }[] = [];
+  const world = { launchError: '' };
+  const launch: Launcher = (_exec, ring, events: RunEvents): ServiceRun => {
+    if (world.launchError !== '') throw new Error(world.launchError);
+    const calls: string[] = [];
+    runs.push({ calls, ring, end: (result = { exitCode: 1 }) => events.ended(result) });
+    const pid = runs.length;
+    return {
+      pid,
+      signal: (number) => void calls.push(`signal ${number}`),
+      kill: () => void calls.push('kill'),
+      pids: () => [pid],
+    };
+  };
+  const supervisor = new Supervisor(launch, {
+    monotonicMs: () => nowMs,
+    unixMs: () => 1_000_000 + nowMs,
+    after: (delayMs, callback) => {
+      const timer = { at: nowMs + delayMs, callback };
+      timers.push(timer);
+      return () => {
+        timers = timers.filter((other) => other !== timer);
+      };
+    },
+  });
+  const pass = (ms: number): void => {
+    const end = nowMs + ms;
+    for (;;) {
+      const next = timers.filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0];
+      if (next === undefined) break;
+      timers = timers.filter((timer) => timer !== next);
+      nowMs = Math.max(nowMs, next.at);
+      next.callback();
+    }
+    nowMs = end;
+  };
+  return { supervisor, runs, pass, world };
+}
+
+const SPEC: ServiceSpec = {
+  cmd: ['run'],
+  env: [],
+  baseEnv: [],
+  makeCwd: false,
+  cwd: '',
+  user: '',
+  stopSignal: 'SIGINT',
+  stopGraceMs: 5000,
+  restartPolicy: 'never',
+  maxRetries: 0,
+  logBufferBytes: 1000,
+};
+
+t.test('stopping asks, waits for the grace, then kills; another stop may shorten the grace', async (t) => {
+  const { supervisor, runs, pass } = makeSupervisor();
+  t.throws(() => supervisor.start(), { code: 'conflict', message: /no service/ });
+  supervisor.configure(SPEC);
+  supervisor.stop();
+  t.same(runs[0]?.calls, ['signal 2']);
+  pass(4999);
+  t.same(runs[0]?.calls, ['signal 2']);
+  pass(1);
+  t.same(runs[0]?.calls, ['signal 2', 'kill']);
+  let settled = 0;
+  supervisor.whenSettled(() => settled++);
+  runs[0]?.end({ exitCode: 137, signal: 'SIGKILL' });
+  t.same([supervisor.state, settled, supervisor.lastExit?.isRequested], ['stopped', 1, true]);
+
+  supervisor.start();
+  supervisor.stop(60_000);
+  supervisor.stop(10);
+  pass(10);
+  t.same(runs[1]?.calls, ['signal 2', 'kill']);
+});
+
+t.test(
+  'a new spec stops the old process in the old way, and begins a ring that readers go on to',
+  async (t) => {
+    const { supervisor, runs } = makeSupervisor();
+    supervisor.configure(SPEC);
+    const first = supervisor.ring;
+    supervisor.configure({ ...SPEC });
+    t.equal(supervisor.ring, first, 'the same spec keeps its ring');
+    supervisor.configure({ ...SPEC, cmd: ['other'], stopSignal: 'SIGTERM' });
+    const second = supervisor.ring;
+    t.not(second, first);
+    t.same(runs[0]?.calls, ['signal 2']);
+    first.append(1, Buffer.from('last words'), 0);
+    t.notOk(first.isSealed, 'what still runs still speaks');
+    supervisor.configure({ ...SPEC, cmd: ['third'] });
+    runs[0]?.end();
+    t.ok(first.isSealed && second.isSealed);
+    t.equal(supervisor.findRing(first.id), undefined);
+    t.equal(runs[1]?.ring, supervisor.ring);
+    t.equal(first.next?.next, supervisor.ring);
+  },
+);
+
+t.test('retries come after their pauses and are counted; a start that fails is final', async (t) => {
+  const { supervisor, runs, pass, world } = makeSupervisor();
+  supervisor.configure({ ...SPEC, restartPolicy: 'on-failure', maxRetries: 2 });
+  runs[0]?.end();
+  t.equal(supervisor.state, 'backing_off');
+  pass(99);
+  t.equal(runs.length, 1);
+  pass(1);
+  t.same([runs.length, supervisor.restarts, supervisor.state], [2, 1, 'running']);
+  runs[1]?.end();
+  pass(200);
+  runs[2]?.end();
+  t.same([supervisor.state, supervisor.restarts, runs.length], ['failed', 2, 3]);
+  supervisor.start();
+  runs[3]?.end();
+  t.equal(supervisor.state, 'backing_off', 'a start gives all retries back');
+  world.launchError = 'no such program';
+  supervisor.restart();
+  t.same([supervisor.state, supervisor.lastExit?.result.error], ['failed', 'no such program']);
+  pass(100_000);
+  t.equal(supervisor.state, 'failed', 'no pause is left over');
+});
+
+t.test('whatever is done to it, it ends as the last command wants', async (t) => {
+  const step = fc.constantFrom('configure', 'start', 'stop', 'restart', 'end', 'crash', 'time');
+  const policy = fc.constantFrom('never', 'on-failure', 'always');
+  await fc.assert(
+    fc.asyncProperty(policy, fc.array(step, { maxLength: 60 }), async (restartPolicy, steps) => {
+      const { supervisor, runs, pass } = makeSupervisor();
+      supervisor.configure({ ...SPEC, restartPolicy });
+      let wanted = 'run';
+      let number = 0;
+      const live = new Set([0]);
+      const end = (exitCode: number): void => {
+        const [pid] = live;
+        if (pid === undefined) return;
+        live.delete(pid);
+        runs[pid]?.end({ exitCode });
+      };
+      for (const action of steps) {
+        const before = runs.length;
+        if (action === 'configure') supervisor.configure({ ...SPEC, restartPolicy, cmd: [`run${++number}`] });
+        else if (action === 'end') end(0);
+        else if (action === 'crash') end(1);
+        else if (action === 'time') pass(70_000);
+        else supervisor[action]();
+        if (['configure', 'start', 'restart'].includes(action)) wanted = 'run';
+        if (action === 'stop') wanted = 'stop';
+        for (let n = before; n < runs.length; n++) live.add(n);
+        t.ok(live.size <= 1, 'never two at once');
+        t.equal(live.size === 1, hasProcess(supervisor.state));
+      }
+      // What was told to end ends now.
+      for (let n = 0; n < 3 && !isSettled(supervisor.state); n++) {
+        end(0);
+        for (let at = 0; at < runs.length; at++)
+          if (hasProcess(supervisor.state) && at === runs.length - 1) live.add(at);
+      }
+      if (wanted === 'stop') t.ok(['stopped'].includes(supervisor.state), supervisor.state);
+      else t.not(supervisor.state, 'stopping');
+    }),
+    { numRuns: 200 },
+  );
+});

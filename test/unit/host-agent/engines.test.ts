@@ -1,0 +1,147 @@
+// Argument building, control protocol and page maps of the engines, without a VMM.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import type { VmSpec } from '../../../host-agent/src/engines/engine.ts';
+import { buildQemuArgs, kernelCommandLine } from '../../../host-agent/src/engines/qemu/args.ts';
+import { changedRanges, findMapping, PAGE_BYTES } from '../../../host-agent/src/engines/qemu/mapping.ts';
+import { QmpClient, QmpError, type QmpEvent } from '../../../host-agent/src/engines/qemu/qmp.ts';
+
+const spec: VmSpec = {
+  vcpus: 2,
+  memoryMib: 300,
+  kernelPath: '/k/vmlinux',
+  initramfsPath: '/k/initramfs',
+  bootArgs: 'mine=1',
+  disks: [
+    { path: '/p/root.ext4', isReadOnly: true },
+    { path: '/s/la,yer.ext4', isReadOnly: false },
+  ],
+};
+const paths = {
+  qmpSocketPath: '/r/q,mp.sock',
+  agentSocketPath: '/r/agent.sock',
+  consolePath: '/s/console.log',
+};
+const memory = { kind: 'anonymous' } as const;
+
+/** The value that follows an option's name. */
+function optionValue(args: readonly string[], option: string): string | undefined {
+  const at = args.indexOf(option);
+  return at < 0 ? undefined : args[at + 1];
+}
+
+t.test('the arguments of a cold boot', async (t) => {
+  const args = buildQemuArgs({ spec, accelerator: 'tcg', memory, ...paths });
+  t.equal(optionValue(args, '-smp'), '2');
+  t.equal(optionValue(args, '-m'), '300M');
+  t.equal(optionValue(args, '-kernel'), '/k/vmlinux');
+  t.match(optionValue(args, '-append'), / mine=1$/);
+  t.match(optionValue(args, '-accel'), /^tcg,tb-size=\d+$/, 'the translation cache is capped');
+  t.match(optionValue(args, '-sandbox'), /^on,/);
+  t.ok(args.includes('-nodefaults') && args.includes('-no-user-config') && args.includes('-no-reboot'));
+  t.match(optionValue(args, '-object'), 'memory-backend-memfd,id=ram,size=300M,share=on');
+  t.equal(optionValue(args, '-qmp'), 'unix:/r/q,,mp.sock,server=on,wait=off', 'commas in paths are doubled');
+  const disks = args.filter((_, index) => args[index - 1] === '-blockdev').map((text) => JSON.parse(text));
+  t.match(disks, [
+    { 'read-only': true, cache: { 'no-flush': false }, file: { filename: '/p/root.ext4' } },
+    { 'read-only': false, cache: { 'no-flush': true }, file: { filename: '/s/la,yer.ext4' } },
+  ]);
+  t.equal(kernelCommandLine({ ...spec, bootArgs: '' }).endsWith(' '), false);
+});
+
+t.test('a restore has the same devices, the saved memory privately, and no kernel', async (t) => {
+  const boot = buildQemuArgs({ spec, accelerator: 'tcg', memory, ...paths });
+  const restore = buildQemuArgs({
+    spec,
+    accelerator: 'tcg',
+    memory: { kind: 'copy-on-write', path: '/t/memory' },
+    incomingFd: 3,
+    ...paths,
+  });
+  const devices = (args: readonly string[]) =>
+    args.filter((_, at) => ['-device', '-machine', '-cpu', '-smp'].includes(args[at - 1] ?? ''));
+  t.same(devices(restore), devices(boot));
+  t.match(optionValue(restore, '-object'), 'mem-path=/t/memory,share=off');
+  t.equal(optionValue(restore, '-incoming'), 'fd:3');
+  t.notOk(restore.includes('-kernel'));
+  t.match(optionValue(buildQemuArgs({ spec, accelerator: 'kvm', memory, ...paths }), '-cpu'), 'host');
+});
+
+t.test('a mapping is found by its file, deleted or not', async (t) => {
+  const maps = [
+    '55d0c0000000-55d0c0100000 r-xp 00000000 fe:00 123                        /usr/bin/x',
+    '7f0000000000-7f0020000000 rw-s 00000000 fe:00 9                          /t/memory',
+    '7f1000000000-7f1020000000 rw-p 00000000 fe:00 9                          /t/memory (deleted)',
+    '7f2000000000-7f2000001000 rw-p 00000000 00:00 0 ',
+  ].join('\n');
+  t.same(findMapping(maps, '/t/memory'), { startAddress: 0x7f1000000000, sizeBytes: 0x20000000 });
+  t.equal(findMapping(maps, '/t/other'), undefined);
+});
+
+t.test('changed ranges cover every page of the process’s own, and little else', async () => {
+  const page = fc.constantFrom('absent', 'file', 'own', 'swapped');
+  fc.assert(
+    fc.property(fc.array(page, { maxLength: 300 }), (pages) => {
+      const pagemap = Buffer.alloc(pages.length * 8);
+      pages.forEach((kind, index) => {
+        const high = { absent: 0, file: 0xa000_0000, own: 0x8000_0000, swapped: 0x4000_0000 }[kind];
+        pagemap.writeUInt32LE(high, index * 8 + 4);
+      });
+      const ranges = changedRanges(pagemap);
+      const covered = new Set<number>();
+      let end = -1;
+      for (const { offset, length } of ranges) {
+        if (offset <= end) return false;
+        end = offset + length;
+        for (let at = offset; at < end; at += PAGE_BYTES) covered.add(at / PAGE_BYTES);
+        // A range begins and ends with a page that was changed.
+        for (const edge of [offset / PAGE_BYTES, end / PAGE_BYTES - 1]) {
+          if (pages[edge] !== 'own' && pages[edge] !== 'swapped') return false;
+        }
+      }
+      return pages.every((kind, index) => (kind !== 'own' && kind !== 'swapped') || covered.has(index));
+    }),
+  );
+});
+
+t.test('the control protocol', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'qmp-'));
+  const path = join(dir, 's');
+  let peer: Socket | undefined;
+  const server = createServer((socket) => {
+    peer = socket;
+    socket.write('{"QMP": {"version": {}}}\r\n');
+    socket.on('data', (chunk) => {
+      for (const line of chunk.toString().trim().split('\n')) {
+        const { execute, id } = JSON.parse(line) as { execute: string; id: number };
+        if (execute === 'broken')
+          socket.write(`{"error": {"class": "GenericError", "desc": "no such thing"}, "id": ${id}}\n`);
+        else if (execute !== 'silent')
+          socket.write(
+            `{"event": "STOP", "data": {"a": 1}}\n{"return": {"did": "${execute}"}, "id": ${id}}\n`,
+          );
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  t.teardown(async () => {
+    server.close();
+    await rm(dir, { recursive: true });
+  });
+  const events: QmpEvent[] = [];
+  const socket = connect(path);
+  await new Promise((resolve) => socket.once('connect', resolve));
+  const client = await QmpClient.open(socket, (event) => events.push(event), AbortSignal.timeout(5000));
+  t.same(await client.execute('stop'), { did: 'stop' });
+  t.match(events.at(-1), { event: 'STOP', data: { a: 1 } });
+  await t.rejects(client.execute('broken'), new QmpError('broken', 'GenericError', 'no such thing'));
+  await t.rejects(client.execute('silent', {}, 50), { message: /did not answer silent within 50 ms/ });
+  const pending = client.execute('silent');
+  peer?.destroy();
+  await t.rejects(pending, { message: /closed its control socket/ });
+  await t.rejects(client.execute('stop'), { message: /closed/ });
+});

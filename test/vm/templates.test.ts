@@ -1,0 +1,139 @@
+// Templates: transparent, kept over restarts, within their budget, and never in the way when they are damaged.
+import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, readFile, rm, symlink, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import t from 'tap';
+import type { SandboxJson } from '../support/api.ts';
+import {
+  type Daemon,
+  leftovers,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+  startDaemon,
+} from '../support/daemon.ts';
+
+t.setTimeout(400_000);
+
+const templates = async (dataDir: string) =>
+  (await readdir(join(dataDir, 'templates')).catch(() => [])).filter((name) => !name.startsWith('.'));
+const origins = (daemon: Daemon) =>
+  daemon.log
+    .filter(({ msg, template }) => msg === 'sandbox created' && template === undefined)
+    .map(({ origin }) => origin);
+
+t.test('a template is made once, used again after a restart, and made anew when it is damaged', async (t) => {
+  const directories = await makeDirectories();
+  t.teardown(() => removeDirectories(directories));
+  const first = await spawnDaemon(directories);
+  // Several creates at once wait for one template.
+  const made = await Promise.all([1, 2, 3].map(() => first.api.create()));
+  t.same(origins(first), ['saved', 'saved', 'saved']);
+  t.equal(first.log.filter(({ msg }) => msg === 'template made').length, 1);
+  await first.api.create({ boot_args: 'mine=1' });
+  t.equal(origins(first).at(-1), 'boot', 'with boot_args a sandbox boots');
+  await Promise.all(made.map(({ id }) => first.api.delete(id)));
+  for (const { id } of await first.api.list()) await first.api.delete(id);
+  t.equal(await first.end(), 0);
+  const [key = ''] = await templates(directories.dataDir);
+  t.match(key, /^[0-9a-f]{16}$/);
+
+  const second = await spawnDaemon(directories);
+  const again = await second.api.create();
+  t.same([origins(second), second.log.filter(({ msg }) => msg === 'template made').length], [['saved'], 0]);
+  await truncate(join(directories.dataDir, 'templates', key, 'state'), 100);
+  const despite = await second.api.create();
+  t.equal(await second.api.sh(despite.id, 'echo fine'), 'fine');
+  t.equal(origins(second).at(-1), 'boot', 'the create that found the damage booted');
+  const healed = await second.api.create();
+  t.equal(origins(second).at(-1), 'saved', 'the next one made a new template');
+  for (const { id } of [again, despite, healed]) await second.api.delete(id);
+  t.equal(await second.end(), 0);
+  t.same(await leftovers(directories), []);
+});
+
+t.test('the budget holds, least recently used first out; 0 boots everything', async (t) => {
+  const small = await startDaemon(t, { flags: ['--template-disk-bytes', String(300 * 2 ** 20)] });
+  for (const memory of [256, 300, 350])
+    await small.api.delete((await small.api.create({ memory_mib: memory })).id);
+  t.ok((await templates(small.directories.dataDir)).length < 3);
+  t.ok(small.log.some(({ msg }) => msg === 'removed the least recently used template'));
+  const off = await startDaemon(t, { flags: ['--template-disk-bytes', '0'] });
+  const { id } = await off.api.create();
+  t.same(origins(off), ['boot']);
+  const snapshot = await off.api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`);
+  const { sandboxes } = await off.api.call<{ sandboxes: SandboxJson[] }>(
+    'POST',
+    `/snapshots/${snapshot.id}/fork`,
+  );
+  t.equal(
+    await off.api.sh(sandboxes[0]!.id, 'echo a booted sandbox forks, too'),
+    'a booted sandbox forks, too',
+  );
+  for (const each of [id, sandboxes[0]!.id]) await off.api.delete(each);
+  await off.api.call('DELETE', `/snapshots/${snapshot.id}`);
+});
+
+t.test('one child that dies takes all of its fork with it', async (t) => {
+  const daemon = await startDaemon(t);
+  const { api, directories } = daemon;
+  const source = await api.create({ memory_mib: 256 });
+  const snapshot = await api.call<{ id: string }>('POST', `/sandboxes/${source.id}/snapshot`);
+  const forking = api.call('POST', `/snapshots/${snapshot.id}/fork?count=10`);
+  const outcome = forking.then(
+    () => 'made',
+    (error) => error,
+  );
+  // The seventh VMM to appear is killed while it starts.
+  const seen = new Set<number>();
+  while (seen.size < 7) {
+    for (const pid of await readdir('/proc')) {
+      if (!/^\d+$/.test(pid)) continue;
+      const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      const isVmm =
+        args.includes('-incoming') && args.includes(directories.runDir) && !args.includes(source.id);
+      if (isVmm && !seen.has(Number(pid))) {
+        seen.add(Number(pid));
+        if (seen.size === 7) process.kill(Number(pid), 'SIGKILL');
+      }
+    }
+    await sleep(2);
+  }
+  t.match(await outcome, { status: 500, message: /SIGKILL/ });
+  t.same(
+    (await api.list()).map(({ id }) => id),
+    [source.id],
+  );
+  t.same(await leftovers(directories, { isRunning: true, ignore: source.id }), []);
+  t.equal(await api.sh(source.id, 'echo alive'), 'alive');
+  await api.delete(source.id);
+  await api.call('DELETE', `/snapshots/${snapshot.id}`);
+});
+
+t.test('a disk that fills up while saving fails the snapshot and harms nobody', async (t) => {
+  const roomy = await makeDirectories();
+  const dataDir = await mkdtemp(join(tmpdir(), 'sbxd-full-'));
+  await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', 'size=900m', 'tmpfs', dataDir]);
+  t.teardown(async () => {
+    await promisify(execFile)('umount', [dataDir]);
+    await rm(dataDir, { recursive: true });
+    await removeDirectories(roomy);
+  });
+  for (const name of ['profiles', 'kernels', 'layers'])
+    await symlink(join(roomy.dataDir, name), join(dataDir, name));
+  const directories = { dataDir, runDir: roomy.runDir };
+  const daemon = await spawnDaemon(directories);
+  const { api } = daemon;
+  const source = await api.create({ memory_mib: 256 });
+  await api.sh(source.id, 'head -c 230000000 /dev/urandom > /root/fill; sync');
+  await t.rejects(api.call('POST', `/sandboxes/${source.id}/snapshot`), { status: 503, message: /space/ });
+  t.same(await api.call('GET', '/snapshots'), { snapshots: [] });
+  t.same(await readdir(join(dataDir, 'snapshots')).catch(() => []), []);
+  t.equal(await api.sh(source.id, 'echo alive'), 'alive');
+  await api.delete(source.id);
+  t.equal(await daemon.end(), 0);
+  t.same(await leftovers(directories), []);
+});
