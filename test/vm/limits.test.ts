@@ -1,0 +1,85 @@
+// Room on the host is given out before it is used, and guests that hang are named.
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { ApiError } from '../support/api.ts';
+import { leftovers, startDaemon } from '../support/daemon.ts';
+import { vmmPids } from '../support/vmms.ts';
+
+t.setTimeout(300_000);
+
+t.test('beyond the memory that may be promised a create waits for another time', async (t) => {
+  // Of any machine's memory, one percent and all but 1 GiB of it: nothing fits, whatever is running.
+  const { api, directories } = await startDaemon(t, {
+    flags: ['--memory-overcommit-percent', '1', '--memory-reserve-bytes', '0', '--template-disk-bytes', '0'],
+  });
+  const response = await api.fetch('/sandboxes', { method: 'POST', body: '{"memory_mib": 65536}' });
+  t.equal(response.status, 503);
+  t.match(response.headers.get('retry-after'), /^\d+$/);
+  t.match(await response.json(), { error: /no memory: sandboxes may be promised \d+ MiB .*delete some/ });
+  t.same(await leftovers(directories, { isRunning: true }), []);
+});
+
+t.test('memory that others use counts', async (t) => {
+  const { api } = await startDaemon(t, { flags: ['--memory-reserve-bytes', '16TiB'] });
+  await t.rejects(api.create({ memory_mib: 128 }), { status: 503, message: /no memory/ });
+});
+
+t.test('of many creates at once only those that fit are begun', async (t) => {
+  const { api, directories } = await startDaemon(t, { flags: ['--max-sandboxes', '3'] });
+  const results = await Promise.allSettled(Array.from({ length: 8 }, () => api.create({ memory_mib: 128 })));
+  t.equal(results.filter(({ status }) => status === 'fulfilled').length, 3);
+  for (const result of results)
+    if (result.status === 'rejected') t.match(String(result.reason), /503: .*takes 3 sandboxes/);
+  const [first, ...others] = await api.list();
+  const snapshot = await api.call<{ id: string }>('POST', `/sandboxes/${first!.id}/snapshot`);
+  await t.rejects(api.call('POST', `/snapshots/${snapshot.id}/fork?count=2`), {
+    status: 503,
+    message: /takes 3/,
+  });
+  await Promise.all(others.map(({ id }) => api.delete(id)));
+  await api.call('POST', `/snapshots/${snapshot.id}/fork?count=2`);
+  t.equal((await api.list()).length, 3, 'what was given back is there again');
+  for (const { id } of await api.list()) await api.delete(id);
+  await api.call('DELETE', `/snapshots/${snapshot.id}`);
+  t.same(await leftovers(directories, { isRunning: true }), []);
+});
+
+t.test('a guest that hangs is named within the time, and used again when it answers', async (t) => {
+  const daemon = await startDaemon(t, { flags: ['--watchdog-timeout-s', '2'] });
+  const { api } = daemon;
+  const [hanging, other] = await Promise.all([
+    api.create({ memory_mib: 128 }),
+    api.create({ memory_mib: 128 }),
+  ]);
+  const [pid] = await vmmPids(hanging!.id);
+  process.kill(pid!, 'SIGSTOP');
+  t.teardown(() => {
+    try {
+      process.kill(pid!, 'SIGCONT');
+    } catch {}
+  });
+  const isNamed = () =>
+    daemon.log.some(({ msg, sandbox }) => msg === 'a sandbox hangs' && sandbox === hanging!.id);
+  for (let waitedMs = 0; waitedMs < 30_000 && !isNamed(); waitedMs += 100) await sleep(100);
+  await t.rejects(api.exec(hanging!.id, ['true']), {
+    status: 502,
+    message: /hangs: the VMM, and so its guest, has not answered for 2 s/,
+  });
+  t.equal(await api.sh(other!.id, 'echo well'), 'well');
+  process.kill(pid!, 'SIGCONT');
+  const use = () =>
+    api.sh(hanging!.id, 'echo again').catch((error) => {
+      if (error instanceof ApiError && error.status === 502) return undefined;
+      throw error;
+    });
+  let said: string | undefined;
+  for (let waitedMs = 0; waitedMs < 30_000 && said === undefined; waitedMs += 100) {
+    said = await use();
+    if (said === undefined) await sleep(100);
+  }
+  t.equal(said, 'again');
+  process.kill(pid!, 'SIGSTOP');
+  await api.delete(hanging!.id);
+  await api.delete(other!.id);
+  t.same(await leftovers(daemon.directories, { isRunning: true }), [], 'also one that hangs can be deleted');
+});
