@@ -51,6 +51,7 @@ bench: image ## measure, and write docs/benchmarks.md
 
 soak: image ## thousands of operations, watching for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts vm
 
 run: image ## the daemon in the foreground (LISTEN=, DATA_DIR=)
 	@exec $(AS_ROOT) dist/sandboxd --listen "$(LISTEN)" --data-dir "$(DATA_DIR)" --run-dir "$(RUN_DIR)" \

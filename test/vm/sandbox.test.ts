@@ -99,8 +99,13 @@ t.test('a lifetime ends a sandbox as a delete does', async (t) => {
 });
 
 t.test('a client that leaves takes its create with it', async (t) => {
-  for (const afterMs of [5, 100, 700]) {
-    await t.rejects(api.create({}, AbortSignal.timeout(afterMs)), { name: /TimeoutError|AbortError/ });
+  for (const [afterMs, options] of [
+    [5, {}],
+    [20, {}],
+    [100, { boot_args: 'boot=1' }],
+    [700, { boot_args: 'boot=1' }],
+  ] as const) {
+    await t.rejects(api.create(options, AbortSignal.timeout(afterMs)), { name: /TimeoutError|AbortError/ });
   }
   // The daemon notices and rolls back in its own time.
   let left: string[] = ['unknown'];
