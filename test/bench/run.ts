@@ -10,6 +10,7 @@ import { benchFiles } from './files.ts';
 import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
 import { RawChannel } from './raw-channel.ts';
+import { benchRestart } from './restart.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
 import { markdownTable, plainTable, type Section } from './stats.ts';
 import { benchThroughput } from './throughput.ts';
@@ -50,6 +51,13 @@ try {
   await daemon.end();
   await removeDirectories(directories);
 }
+await measure('restart', () =>
+  benchRestart(
+    isQuick
+      ? { rounds: 2, adopted: 4, alive: 8, seconds: 1 }
+      : { rounds: 5, adopted: 20, alive: 50, seconds: 5 },
+  ),
+);
 
 const vmm = execFileSync('qemu-system-x86_64', ['--version']).toString().split('\n')[0];
 const engine = String(daemon.log.find(({ msg }) => msg === 'engine chosen')?.reason ?? '').split('\n')[0];

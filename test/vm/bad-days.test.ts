@@ -114,7 +114,10 @@ t.test('a full disk fails the create and nothing else', async (t) => {
   for (const name of ['profiles', 'kernels', 'layers'])
     await symlink(join(roomy.dataDir, name), join(dataDir, name));
   // Without templates: what fills the disk is only what this test writes.
-  const small = await spawnDaemon({ dataDir, runDir: roomy.runDir }, { flags: ['--template-disk-bytes', '0'] });
+  const small = await spawnDaemon(
+    { dataDir, runDir: roomy.runDir },
+    { flags: ['--template-disk-bytes', '0'] },
+  );
   t.teardown(() => small.end());
   const sandbox = await small.api.create();
   t.equal(await small.api.sh(sandbox.id, 'head -c 80000000 /dev/zero > /root/big; sync; echo ok'), 'ok');
