@@ -21,8 +21,8 @@ t.test('what is pushed can be read, whole and in part', async (t) => {
     { name: 'd/empty' },
   ]);
   for (const [path, bytes] of [
-    ['/work/new', archive],
-    ['/work/gzip ü', gzipSync(archive)],
+    ['/srv/new', archive],
+    ['/srv/gzip ü', gzipSync(archive)],
   ] as const) {
     t.match(await push(api, id, path, bytes), { status: 200, push: { files: 2, bytes: content.length } });
     const whole = await pull(api, id, `${path}/d/link`);
@@ -34,31 +34,31 @@ t.test('what is pushed can be read, whole and in part', async (t) => {
     t.ok(Buffer.from(await whole.arrayBuffer()).equals(content));
   }
   t.equal(
-    await api.sh(id, 'cd /work/new/d; stat -c "%a %Y %h %U" . file; readlink link'),
+    await api.sh(id, 'cd /srv/new/d; stat -c "%a %Y %h %U" . file; readlink link'),
     '750 1100000000 2 root\n640 1200000000 2 root\nfile',
   );
-  const part = await pull(api, id, '/work/new/d/file', '&max_bytes=100000');
+  const part = await pull(api, id, '/srv/new/d/file', '&max_bytes=100000');
   t.same(
     ['x-file-size', 'x-truncated', 'content-length'].map((name) => part.headers.get(name)),
     ['300000', 'true', '100000'],
   );
   t.ok(Buffer.from(await part.arrayBuffer()).equals(content.subarray(0, 100_000)));
-  const head = await pull(api, id, '/work/new/d/file', '&max_bytes=7', 'HEAD');
+  const head = await pull(api, id, '/srv/new/d/file', '&max_bytes=7', 'HEAD');
   t.same(
     ['x-file-size', 'x-truncated', 'content-length'].map((name) => head.headers.get(name)),
     ['300000', 'true', '7'],
   );
   t.equal(await head.text(), '');
-  const empty = await pull(api, id, '/work/new/d/empty');
+  const empty = await pull(api, id, '/srv/new/d/empty');
   t.same([empty.status, empty.headers.get('x-file-size'), await empty.text()], [200, '0', '']);
-  await api.sh(id, 'head -c 11000000 /dev/zero > /work/eleven');
-  const capped = await pull(api, id, '/work/eleven');
+  await api.sh(id, 'head -c 11000000 /dev/zero > /srv/eleven');
+  const capped = await pull(api, id, '/srv/eleven');
   t.equal((await capped.arrayBuffer()).byteLength, 10 * 2 ** 20, '10 MiB unless told otherwise');
   t.equal(capped.headers.get('x-truncated'), 'true');
 });
 
 t.test('special files give an answer or an error at once', async (t) => {
-  await api.sh(id, 'mkfifo /work/fifo');
+  await api.sh(id, 'mkfifo /srv/fifo');
   const uptime = await pull(api, id, '/proc/uptime');
   t.match(await uptime.text(), /^\d+\.\d+ /);
   t.ok(Number(uptime.headers.get('x-file-size')) > 5);
@@ -69,12 +69,12 @@ t.test('special files give an answer or an error at once', async (t) => {
   t.ok((await symbols.arrayBuffer()).byteLength > 2 ** 20);
   t.match(await (await pull(api, id, '/proc/kmsg')).text(), /Linux version/);
   for (const [path, status, pattern] of [
-    ['/work/fifo', 400, /fifo.*is a FIFO/],
+    ['/srv/fifo', 400, /fifo.*is a FIFO/],
     ['/dev/zero', 400, /character device/],
     ['/dev/vda', 400, /block device/],
-    ['/work', 400, /"\/work" is a directory.*format=tar/],
-    ['/work/none', 404, /"\/work\/none" does not exist/],
-    ['/work/eleven/x', 400, /no directory/],
+    ['/srv', 400, /"\/srv" is a directory.*format=tar/],
+    ['/srv/none', 404, /"\/srv\/none" does not exist/],
+    ['/srv/eleven/x', 400, /no directory/],
     ['/proc/1/mem', 400, /input\/output/],
     [`/${'x'.repeat(5000)}`, 400, /too long/],
   ] as const) {
@@ -82,7 +82,7 @@ t.test('special files give an answer or an error at once', async (t) => {
     t.equal(response.status, status, path.slice(0, 40));
     t.match(((await response.json()) as { error: string }).error, pattern);
   }
-  t.equal((await pull(api, id, '/work/eleven', '&format=tar')).status, 400);
+  t.equal((await pull(api, id, '/srv/eleven', '&format=tar')).status, 400);
 });
 
 t.test('what cannot be written is refused by name, and what came before stays', async (t) => {
@@ -93,18 +93,18 @@ t.test('what cannot be written is refused by name, and what came before stays', 
     ['/small', archive, /"two" cannot be written: the guest's disk is full; 1 file was written before/],
     ['/ro', archive, /"one" is on a read-only file system; 0 files/],
     ['/sys/kernel', archive, /"one" .*(permission|permitted|refused)/],
-    ['/work/cut', archive.subarray(0, 900_000), /cut off.*"two".*1 file was written before/],
-    ['/work/cutgz', gzipSync(archive).subarray(0, 1500), /cut off: its gzip/],
-    ['/work/noise', Buffer.alloc(5000, 'noise'), /no tar archive|damaged/],
-    ['/work/empty', Buffer.alloc(0), /empty/],
-    ['/work/xz', Buffer.from('fd377a585a00', 'hex'), /this is xz/],
-    ['/work/eleven/x', archive, /destination.*no directory/],
+    ['/srv/cut', archive.subarray(0, 900_000), /cut off.*"two".*1 file was written before/],
+    ['/srv/cutgz', gzipSync(archive).subarray(0, 1500), /cut off: its gzip/],
+    ['/srv/noise', Buffer.alloc(5000, 'noise'), /no tar archive|damaged/],
+    ['/srv/empty', Buffer.alloc(0), /empty/],
+    ['/srv/xz', Buffer.from('fd377a585a00', 'hex'), /this is xz/],
+    ['/srv/eleven/x', archive, /destination.*no directory/],
   ] as const) {
     const answer = await push(api, id, path, bytes);
     t.equal(answer.status, 400, path);
     t.match(answer.error, pattern);
   }
-  for (const place of ['/small', '/work/cut']) {
+  for (const place of ['/small', '/srv/cut']) {
     t.equal(await (await pull(api, id, `${place}/one`)).text(), 'first');
     t.equal((await pull(api, id, `${place}/two`)).status, 404, 'half a file is not left');
   }
@@ -240,7 +240,7 @@ t.test('a client that leaves costs nothing', async (t) => {
   left.abort();
   t.equal(await pushing, 'AbortError');
   const reading = new AbortController();
-  const response = await api.fetch(`/sandboxes/${id}/files?path=/work/eleven`, { signal: reading.signal });
+  const response = await api.fetch(`/sandboxes/${id}/files?path=/srv/eleven`, { signal: reading.signal });
   await response.body?.getReader().read();
   reading.abort();
   let now = '';
