@@ -1,6 +1,5 @@
 // The exec frame codec of the REST API: type, three reserved bytes, big-endian size, payload.
 import { MAX_DATA_BYTES } from './limits.ts';
-import { ownBytes } from './wire/own-bytes.ts';
 
 export const EXEC_FRAME = {
   stdout: 1,
@@ -47,7 +46,10 @@ export class ExecFrameDecoder {
     return this.#headerFilled === 0;
   }
 
-  /** Returns the frames that `chunk` completes. Throws ExecFrameError for an oversized one, and ever after. */
+  /**
+   * Returns the frames that `chunk` completes, whose payloads may be views of it: who keeps a small one for long must copy
+   * it. Throws ExecFrameError for an oversized one, and ever after.
+   */
   push(chunk: Uint8Array): ExecFrame[] {
     const bytes = toBuffer(chunk);
     const frames: ExecFrame[] = [];
@@ -64,7 +66,7 @@ export class ExecFrameDecoder {
       if (sizeBytes > MAX_DATA_BYTES) throw new ExecFrameError(`a frame of ${sizeBytes} bytes is over 65536`);
       if (this.#payload === undefined && bytes.length - at >= sizeBytes) {
         at += sizeBytes;
-        frames.push(this.#finish(ownBytes(bytes.subarray(at - sizeBytes, at))));
+        frames.push(this.#finish(bytes.subarray(at - sizeBytes, at)));
         continue;
       }
       this.#payload ??= Buffer.allocUnsafeSlow(sizeBytes);

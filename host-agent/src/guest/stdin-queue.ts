@@ -24,7 +24,8 @@ export class StdinQueue {
     this.#sizeBytes += chunk.length;
     if (chunk.length >= BLOCK_BYTES) {
       this.#closeBlock();
-      this.#chunks.push(chunk);
+      // A view keeps all of the memory that it is a part of.
+      this.#chunks.push(chunk.length * 4 >= chunk.buffer.byteLength ? chunk : new Uint8Array(chunk));
       return;
     }
     for (let rest = chunk; rest.length > 0; ) {

@@ -50,3 +50,12 @@ t.test('single bytes share memory', async (t) => {
   t.equal(queue.sizeBytes, 0);
   t.equal(queue.take(10), undefined);
 });
+
+t.test('a piece of a large chunk does not keep the chunk', async (t) => {
+  const queue = new StdinQueue();
+  queue.push(Buffer.alloc(1 << 20).subarray(0, 5000));
+  t.equal(queue.take(5000)?.buffer.byteLength, 5000);
+  const whole = Buffer.alloc(65_536);
+  queue.push(whole);
+  t.equal(queue.take(65_536)?.buffer, whole.buffer, 'a whole one is not copied');
+});
