@@ -38,7 +38,11 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
       },
       ...(input.staysPaused && { staysPaused: true }),
     })
-    .finally(() => guest.release());
+    .finally(() => {
+      guest.release();
+      // Its clock stood still with it; snapshots taken often would let it fall behind.
+      if (!input.staysPaused) guest.stepClock();
+    });
   input.signal?.throwIfAborted();
   const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE];
   await Promise.all(names.map((name) => flush(join(dir, name))));
