@@ -14,6 +14,7 @@ export type RestartScale = {
 
 const KEEP = { onExit: 'keep' } as const;
 const CONNECTIONS = 8;
+const WARM_UP_REQUESTS = 500;
 
 export async function benchRestart(scale: RestartScale): Promise<Section[]> {
   const directories = await makeDirectories();
@@ -81,6 +82,7 @@ async function createUpTo({ api }: Daemon, count: number): Promise<void> {
 async function load(daemon: Daemon, path: string, seconds: number): Promise<string[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
   const times: number[] = [];
+  for (let n = 0; n < WARM_UP_REQUESTS; n++) await get(`${daemon.url}${path}`, agent);
   const endAt = performance.now() + seconds * 1000;
   const work = async (): Promise<void> => {
     while (performance.now() < endAt) {
