@@ -31,20 +31,20 @@ async function measure(name: string, work: () => Promise<Section | Section[]>): 
 const directories = await makeDirectories();
 const daemon = await spawnDaemon(directories, { flags: ['--log-level', 'debug'] });
 try {
-  await measure('cold boot', () => benchBoot(daemon, isQuick ? 2 : 7));
-  await measure('create from a template', () => benchCreate(daemon, isQuick ? 2 : 7));
+  await measure('cold boot', () => benchBoot(daemon, isQuick ? 2 : 5));
+  await measure('create from a template', () => benchCreate(daemon, isQuick ? 2 : 5));
   await measure('snapshot and fork', () =>
-    benchFork(daemon, isQuick ? [1, 4] : [1, 16, 64], isQuick ? 2 : 5),
+    benchFork(daemon, isQuick ? [1, 4] : [1, 16, 64], isQuick ? 2 : 3),
   );
   const { id } = await daemon.api.create();
-  await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 200));
-  await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 50));
+  await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 100));
+  await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 30));
   {
     await using raw = await RawChannel.open();
-    await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 5));
-    await measure('files', () => benchFiles(daemon, id, raw, isQuick ? 1 : 5));
+    await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 3));
+    await measure('files', () => benchFiles(daemon, id, raw, isQuick ? 1 : 3));
   }
-  await measure('logs', () => benchLogs(daemon, id, isQuick ? 3 : 9));
+  await measure('logs', () => benchLogs(daemon, id, isQuick ? 3 : 5));
   await measure('memory', () => benchMemory(daemon, id));
   await daemon.api.delete(id);
 } finally {

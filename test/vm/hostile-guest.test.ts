@@ -8,7 +8,7 @@ import { buildGuestProgram } from '../support/guest-program.ts';
 t.setTimeout(240_000);
 const hostile = await buildGuestProgram('hostile');
 t.teardown(() => hostile[Symbol.asyncDispose]());
-const daemon = await startDaemon(t, { flags: ['--boot-timeout-s', '8', '--initrd', hostile.initramfsPath] });
+const daemon = await startDaemon(t, { flags: ['--boot-timeout-s', '15', '--initrd', hostile.initramfsPath] });
 const { api } = daemon;
 const bystander = await api.create();
 

@@ -67,6 +67,8 @@ t.test('processes, memory and files go on in source and forks, each for itself',
   const taken = await snapshot(source.id);
   const children = await fork(taken.id, 3);
   t.ok((await count(source.id)) > before, 'the source counts on');
+  const skewS = Math.abs(Number(await api.sh(source.id, 'date +%s.%N')) - Date.now() / 1000);
+  t.ok(skewS < 5, `the clock of the source is ${skewS} s off`);
   for (const { id } of children) {
     const first = await count(id);
     t.ok(first >= before, `${first} after ${before}`);
