@@ -14,7 +14,7 @@ export KERNEL INITRD
 # Baking, bridges and guests need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup build check test test-unit test-http test-vm bench run demo clean soak image
+.PHONY: help setup build check test test-unit test-http test-vm bench run demo clean soak image test-images
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,15 +26,17 @@ build: setup ## compile dist/sandboxd and dist/sandbox-agent
 	@scripts/build-agent.sh
 	@$(NODE) scripts/build-sandboxd.ts
 
-image: build ## prepare the guest kernel and bake the profiles that tests use
+image: build ## prepare the guest kernel and bake the base profile
 	@$(AS_ROOT) $(NODE) rootfs-builder/src/cli.ts kernel --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) $(NODE) rootfs-builder/src/cli.ts bake base --data-dir "$(DATA_DIR)"
+
+test-images: image
 	@$(AS_ROOT) $(NODE) rootfs-builder/src/cli.ts bake python-3.11 --data-dir "$(DATA_DIR)"
 
 check: setup ## format, lint, types, import direction, generated code
 	@$(NODE) scripts/check.ts
 
-test: image ## every test, with all that they need
+test: test-images ## every test, with all that they need
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit http vm
 
 test-unit: build ## tests of single parts
@@ -43,13 +45,13 @@ test-unit: build ## tests of single parts
 test-http: setup ## tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
 
-test-vm: image ## tests in real guests
+test-vm: test-images ## tests in real guests
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm
 
-bench: image ## measure, and write docs/benchmarks.md
+bench: test-images ## measure, and write docs/benchmarks.md
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/run.ts
 
-soak: image ## thousands of operations, watching for leaks
+soak: test-images ## thousands of operations, watching for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts vm
 
