@@ -54,10 +54,10 @@ export async function benchRestart(scale: RestartScale): Promise<Section[]> {
       'GET one sandbox': `/sandboxes/${id}`,
       'GET all sandboxes': '/sandboxes',
     };
+    const memory = await readFile(`/proc/${daemon.pid}/smaps_rollup`, 'utf8');
     const loads: string[][] = [];
     for (const [name, path] of Object.entries(paths))
       loads.push([name, ...(await load(daemon, path, scale.seconds))]);
-    const memory = await readFile(`/proc/${daemon.pid}/smaps_rollup`, 'utf8');
     return [
       restartSection(scale, { emptyMs, startMs, adoptMs, usableMs }),
       loadSection(scale, loads, memory),
@@ -134,7 +134,7 @@ function loadSection({ alive, seconds }: RestartScale, rows: readonly string[][]
     `${(Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(smaps)?.[1]) / 1024).toFixed(0)} MiB`;
   return {
     title: `Control plane with ${alive} sandboxes`,
-    note: `${CONNECTIONS} connections for ${seconds} s each, client on the same machine, ${alive} idle sandboxes alive. The daemon then has ${mib('Rss')} RSS, ${mib('Pss')} PSS, ${mib('Anonymous')} anonymous.`,
+    note: `${CONNECTIONS} connections for ${seconds} s each, client on the same machine, ${alive} idle sandboxes alive. Before that load the daemon has ${mib('Rss')} RSS, ${mib('Pss')} PSS, ${mib('Anonymous')} anonymous.`,
     head: ['request', 'a second', 'median', 'p99'],
     rows,
   };
