@@ -152,3 +152,45 @@ t.test('an upload that stops, or whose client leaves, ends', async (t) => {
   await until(() => ends.length >= 2, 'the end of the push');
   t.match(ends.at(-1), /aborted|left|stopped/);
 });
+
+t.test('a download that fails in its middle ends the connection, and one JSON line says why', async (t) => {
+  const { sandboxes, lines, url } = await serve(t);
+  const { id } = sandboxes.add();
+  const shown: unknown[] = [];
+  const { error: showError, info: showInfo } = console;
+  console.error = console.info = (...parts) => void shown.push(parts);
+  t.teardown(() => {
+    console.error = showError;
+    console.info = showInfo;
+  });
+  for (const [failure, level] of [
+    [new AppError('guest_unreachable', 'the guest agent was lost'), 40],
+    [new Error('unforeseen'), 50],
+  ] as const) {
+    for (const piecesBefore of [0, 1, 5]) {
+      let left = piecesBefore;
+      sandboxes.onPull = async () => ({
+        sizeBytes: 1_000_000,
+        contentBytes: 1_000_000,
+        body: new ReadableStream({
+          pull: async (controller) => {
+            await new Promise((resolve) => setTimeout(resolve, 5));
+            if (left-- > 0) controller.enqueue(new Uint8Array(1000));
+            else controller.error(failure);
+          },
+        }),
+      });
+      lines.splice(0);
+      await t.rejects(
+        fetch(`${url}/sandboxes/${id}/files?path=/x`).then((response) => response.arrayBuffer()),
+        `nobody takes ${piecesBefore} pieces for the whole`,
+      );
+      await until(() => lines.some(({ msg }) => msg === 'a response broke off'), 'the line');
+      t.match(
+        lines.filter(({ msg }) => msg === 'a response broke off'),
+        [{ level, sandbox: id, requestId: /^req_/ }],
+      );
+    }
+  }
+  t.same(shown, [], 'nothing outside the log');
+});

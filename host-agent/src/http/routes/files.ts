@@ -1,5 +1,6 @@
 // Files of a sandbox: one file's bytes or a directory as tar out, a tar archive in.
 import { AppError } from '../../lib/errors.ts';
+import { breakableBody } from '../breakable-body.ts';
 import { clientSignal } from '../client-signal.ts';
 import { type HttpApp, type HttpContext, readSandboxId, show } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
@@ -26,7 +27,7 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
         contentBytes !== undefined &&
         contentBytes < sizeBytes && { 'X-Truncated': 'true' }),
     };
-    if (c.req.raw.method !== 'HEAD') return c.body(body, 200, headers);
+    if (c.req.raw.method !== 'HEAD') return c.body(breakableBody(c, body), 200, headers);
     await body.cancel();
     return c.body(null, 200, headers);
   });

@@ -1,4 +1,5 @@
 // The supervised service: configure, start, stop, restart, look at it, read its output.
+import { breakableBody } from '../breakable-body.ts';
 import { clientSignal } from '../client-signal.ts';
 import { type HttpApp, type HttpContext, readSandboxId } from '../context.ts';
 import { readCount } from '../input/query.ts';
@@ -59,7 +60,7 @@ export function addServiceRoutes(app: HttpApp, services: HttpServices): void {
     const frames = new OutputFrames(service, { isFollowing, isWaiting: false }, signals);
     await frames.opened;
     const headers = { 'Content-Type': 'application/octet-stream' };
-    if (!isHead) return c.body(frames.toStream(), 200, headers);
+    if (!isHead) return c.body(breakableBody(c, frames.toStream()), 200, headers);
     frames.cancel();
     return c.body(null, 200, headers);
   });
