@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { copyFile, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError } from './errors.ts';
-import { temporaryPath } from './lib/atomic.ts';
+import { sweepWorkDirectories, temporaryPath } from './lib/atomic.ts';
 import { runCommand } from './lib/command.ts';
 import { layersDirectory } from './lib/layout.ts';
 
@@ -27,6 +27,7 @@ export async function ensurePristineLayer(dataDir: string, sizeBytes: number): P
   const path = join(directory, `v${LAYER_FORMAT}-${sizeBytes / LAYER_UNIT_BYTES}m.ext4`);
   if ((await stat(path).catch(() => undefined))?.size === sizeBytes) return path;
   await mkdir(directory, { recursive: true });
+  await sweepWorkDirectories(directory);
   const temporary = temporaryPath(directory);
   try {
     const file = await open(temporary, 'wx', 0o600);

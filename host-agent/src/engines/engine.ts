@@ -95,6 +95,8 @@ export interface Vm {
   stop(graceMs?: number): Promise<void>;
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
+  /** Why the VMM holds the guest for now, such as a full disk of the host; undefined while it runs. */
+  readonly standstill: string | undefined;
   /** Whether the VMM answers on its control socket within `timeoutMs`. */
   responds(timeoutMs: number): Promise<boolean>;
   /** Lets go of it: it runs on, and this object must not be used any more. */
@@ -128,6 +130,8 @@ export type BootOptions = {
   readonly log: Logger;
   /** Called with the identity as soon as there is a process, so that a record of it exists. */
   readonly onSpawn?: (identity: VmmIdentity) => void | Promise<void>;
+  /** Called when the guest goes on after the VMM held it, which its clock does not know. */
+  readonly onResumed?: () => void;
   readonly signal?: AbortSignal;
 };
 

@@ -100,6 +100,10 @@ export class Guest {
       },
     });
     const { hello } = connection;
+    if (this.#isClosed) {
+      connection.channel.close(this.#lastCause);
+      throw this.#lastCause;
+    }
     this.#channel = connection.channel;
     for (const listener of this.#onConnect) listener();
     void this.#correctClock();

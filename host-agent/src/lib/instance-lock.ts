@@ -1,29 +1,52 @@
-// One daemon per directory: the lock is a socket name of Linux's abstract kind, which ends with its process, so that
-// a crash leaves nothing to clean up.
-import { createHash } from 'node:crypto';
-import { mkdir, realpath } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { AppError, errnoOf } from './errors.ts';
+// One daemon per directory: a lock of the kernel (flock) on the directory itself. It ends with its process, so that a
+// crash leaves nothing to clean up, and daemons in other containers see it, too.
+import { spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { AppError, errnoOf, toError } from './errors.ts';
+
+const FLOCK = '/usr/bin/flock';
+/** What flock(1) exits with when somebody else has the lock. */
+const HELD = 75;
 
 /** Makes the directory and holds it until disposed. AppError conflict when another daemon does. */
 export async function lockDirectory(path: string): Promise<AsyncDisposable> {
-  await mkdir(path, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
+  let fd: number;
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    fd = openSync(path, 'r');
+  } catch (cause) {
     throw new AppError('internal', `cannot make directory ${path}: ${errnoOf(cause) ?? cause}`, { cause });
-  });
-  const digest = createHash('sha256')
-    .update(await realpath(path))
-    .digest('hex');
-  const server = createServer((socket) => socket.destroy());
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) => {
-      const isHeld = errnoOf(cause) === 'EADDRINUSE';
-      const message = isHeld
-        ? `directory ${path} is in use by another sandboxd; stop that one or choose another directory`
-        : `cannot lock directory ${path}: ${cause.message}`;
-      reject(new AppError(isHeld ? 'conflict' : 'internal', message, { cause }));
+  }
+  try {
+    await lock(fd, path);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+  return { [Symbol.asyncDispose]: async () => closeSync(fd) };
+}
+
+/** The lock is the open directory's, which this process keeps when the program that took it has ended. */
+function lock(fd: number, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(FLOCK, ['--nonblock', '--conflict-exit-code', String(HELD), '3'], {
+      stdio: ['ignore', 'ignore', 'ignore', fd],
     });
-    server.listen(`\0sandboxd-${digest.slice(0, 32)}`, resolve);
+    const fail = (reason: string, cause?: Error): void =>
+      reject(
+        new AppError('internal', `cannot lock directory ${path}: ${reason}`, { ...(cause && { cause }) }),
+      );
+    child.on('error', (cause) =>
+      fail(`${toError(cause).message}; ${FLOCK} is of the package util-linux`, cause),
+    );
+    child.on('exit', (code, signal) => {
+      if (code === 0) resolve();
+      else if (code !== HELD) fail(`flock ended with ${code ?? signal}`);
+      else {
+        const message = `directory ${path} is in use by another sandboxd; stop that one or choose another directory`;
+        reject(new AppError('conflict', message));
+      }
+    });
   });
-  server.unref();
-  return { [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())) };
 }

@@ -57,7 +57,7 @@ export async function forkGuest(context: StartContext, input: ForkInput): Promis
   const results = await saved.use(() => Promise.allSettled(Array.from({ length: count }, startOne)));
   const started = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
   if (started.length === count) return started;
-  await Promise.all(started.map((sandbox) => sandbox.remove()));
+  await Promise.all(started.map((sandbox) => sandbox.discard()));
   input.signal.throwIfAborted();
   throw firstFailure;
 }

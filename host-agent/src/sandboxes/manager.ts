@@ -8,6 +8,7 @@ import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
 import { Semaphore } from '../lib/serial-queue.ts';
+import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, asNoSpace, type Need, readHostRoom } from './admission.ts';
 import { forkGuest } from './fork.ts';
@@ -47,6 +48,10 @@ export type SandboxManagerOptions = StartContext & {
   readonly log: Logger;
 };
 
+/** A disk in trouble may be well again. */
+const EXPIRY_RETRY_MS = 10_000;
+/** What is being deleted when the daemon stops has this long to be gone; the next one would finish it. */
+const LAST_DELETES_MS = 10_000;
 /** What a guest writes into its layer before anyone uses it. */
 const NEW_LAYER_BYTES = 16 * 2 ** 20;
 
@@ -89,6 +94,7 @@ export class SandboxManager implements Sandboxes {
       budgetBytes: options.templateBudgetBytes,
       diskBytes: options.defaults.diskBytes,
       slots: this.#slots,
+      reserveDisk: (diskBytes) => this.#admission.reserve({ memoryMib: [], areCopies: false, diskBytes }),
       log: options.log,
     });
   }
@@ -224,9 +230,10 @@ export class SandboxManager implements Sandboxes {
     this.#watchdog?.[Symbol.dispose]();
     await this.#templates.stop();
     await Promise.allSettled([...this.#starting, ...this.#saving]);
+    await this.#finishDeletes();
     if (onExit === 'keep') {
       const { size } = this.#sandboxes;
-      for (const sandbox of this.#sandboxes.values()) if (sandbox.state !== 'deleted') sandbox.detach(cause);
+      for (const sandbox of this.#sandboxes.values()) sandbox.detach(cause);
       if (size > 0)
         this.#options.log.info({ sandboxes: size }, 'sandboxes stay; the next daemon adopts them');
       return;
@@ -234,6 +241,14 @@ export class SandboxManager implements Sandboxes {
     const ends = await Promise.allSettled([...this.#sandboxes.keys()].map((id) => this.delete(id)));
     const failure = ends.find((end) => end.status === 'rejected');
     if (failure !== undefined) throw toError(failure.reason);
+  }
+
+  /** Those of expired sandboxes have no request that is waited for. */
+  async #finishDeletes(): Promise<void> {
+    const leaving = [...this.#sandboxes.values()].filter(({ state }) => state === 'deleting');
+    using limit = deadline(LAST_DELETES_MS, () => new Error('deletes take too long'));
+    const ends = Promise.allSettled(leaving.map(({ id }) => this.delete(id)));
+    await raceSignal(ends, limit.signal).catch(() => undefined);
   }
 
   #signal(outer?: AbortSignal): AbortSignal {
@@ -270,7 +285,7 @@ export class SandboxManager implements Sandboxes {
       signal.throwIfAborted();
       return sandboxes;
     } catch (error) {
-      await Promise.allSettled(sandboxes.map((sandbox) => sandbox.remove()));
+      await Promise.allSettled(sandboxes.map((sandbox) => sandbox.discard()));
       throw error;
     }
   }
@@ -304,7 +319,9 @@ export class SandboxManager implements Sandboxes {
           signal.throwIfAborted();
           if (isAppError(error) && error.code === 'exhausted') throw error;
           this.#options.log.warn({ err: error, sandbox: id }, 'a template is unusable; booting instead');
-          void this.#templates.discard(template);
+          this.#templates
+            .discard(template)
+            .catch((err) => this.#options.log.warn({ err }, 'cannot remove an unusable template'));
         }
       }
       return startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
@@ -317,8 +334,10 @@ export class SandboxManager implements Sandboxes {
       { sandbox: sandbox.id, timeoutS: sandbox.record.options.timeoutS },
       'the lifetime of a sandbox is over',
     );
-    this.delete(sandbox.id).catch((err) =>
-      log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox'),
-    );
+    this.delete(sandbox.id).catch((err) => {
+      if (sandbox.state === 'deleted' || this.#stopping.signal.aborted) return;
+      log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; it is tried again');
+      setTimeout(() => this.#expire(sandbox), EXPIRY_RETRY_MS).unref();
+    });
   }
 }

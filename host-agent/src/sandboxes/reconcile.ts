@@ -52,11 +52,16 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
   const leftovers = new Set([...all.map(({ id }) => id), ...(await listDirectories(directories))]);
   for (const id of leftovers) {
     if (known.has(id)) continue;
-    await removeSandboxDirs(sandboxPaths(directories, id));
-    // Nobody ever heard of it.
-    if (neverReady.has(id)) await context.logs?.remove(id);
-    await records.remove(id);
-    log.info({ sandbox: id }, 'removed what an earlier daemon left of a sandbox');
+    try {
+      await removeLeftovers(context, id);
+      // Nobody ever heard of it.
+      if (neverReady.has(id)) await context.logs?.remove(id);
+      await records.remove(id);
+      log.info({ sandbox: id }, 'removed what an earlier daemon left of a sandbox');
+    } catch (err) {
+      // The others are worth more than an empty directory; the next start tries again.
+      log.error({ err, sandbox: id }, 'cannot remove what an earlier daemon left of a sandbox');
+    }
   }
   if (all.length > 0 || strangers > 0) {
     const failed = sandboxes.filter(({ vm }) => vm.exit !== undefined).length;
@@ -68,6 +73,14 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
     );
   }
   return sandboxes;
+}
+
+/** Also in a run directory that this daemon does not have any more. */
+async function removeLeftovers({ directories, records }: ReconcileContext, id: string): Promise<void> {
+  const paths = sandboxPaths(directories, id);
+  const recorded = records.get(id)?.vmm?.paths;
+  if (recorded !== undefined) await removeSandboxDirs({ ...paths, ...recorded });
+  await removeSandboxDirs(paths);
 }
 
 function isReady(record: SandboxRecord): record is ReadyRecord {
@@ -90,7 +103,10 @@ async function takeOver(
   if (vm === undefined) return undefined;
   if (vm.exit !== undefined && record.exit === undefined) {
     log.warn({ exit: vm.exit }, 'a sandbox died while no daemon ran');
-    await records.put(id, { ...record, exit: vm.exit });
+    // Without it the next start finds the cause anew, as this one did.
+    await records
+      .put(id, { ...record, exit: vm.exit })
+      .catch((err) => log.error({ err }, 'cannot record the end of a VM'));
   }
   const guest = new Guest({
     source: vm,

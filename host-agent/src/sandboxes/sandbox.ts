@@ -47,6 +47,7 @@ export class Sandbox {
   /** Its guest stands still, or may soon. */
   isSaving = false;
   #state: SandboxState = 'running';
+  #isUnheardOf = false;
   #removal: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
   readonly #log: SandboxLog | undefined;
@@ -168,15 +169,20 @@ export class Sandbox {
     return this.#removal;
   }
 
+  /** Removes one that nobody ever heard of, with its log. */
+  async discard(): Promise<void> {
+    this.#isUnheardOf = true;
+    await this.remove();
+    await this.#parts.logs?.remove(this.id);
+  }
+
   async #remove(): Promise<void> {
     const { records, logs, faults } = this.#parts;
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
     this.#capture?.stop();
     this.guest.close(new Error(`sandbox ${this.id} was deleted`));
-    // From here on the next daemon would finish it.
-    if (records.get(this.id) !== undefined)
-      await records.put(this.id, { ...this.#record, isReady: false, isDeleting: true });
+    if (records.get(this.id) !== undefined) await this.#markDeleting();
     faults.reach('delete.marked');
     // Nothing in it is worth a grace: its disk and memory go with it.
     await this.vm.kill();
@@ -187,6 +193,17 @@ export class Sandbox {
     faults.reach('delete.forgotten');
     await logs?.end(this.id);
     this.#state = checkTransition(this.#state, 'deleted');
+  }
+
+  /** From here on the next daemon would finish it. */
+  async #markDeleting(): Promise<void> {
+    const { records, log } = this.#parts;
+    try {
+      await records.put(this.id, { ...this.#record, isReady: false, isDeleting: !this.#isUnheardOf });
+    } catch (err) {
+      // A delete must work on a full disk, too: it is what makes room.
+      log.warn({ err }, 'the delete of a sandbox cannot be written down beforehand');
+    }
   }
 
   async #keepExit(exit: VmExit): Promise<void> {

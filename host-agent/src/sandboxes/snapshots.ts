@@ -38,20 +38,26 @@ export class Snapshots {
     this.#options = options;
   }
 
-  /** Reads what is there; removes what a crash left half made or half removed. */
+  /**
+   * Reads what is there; removes what a crash left half made or half removed. A complete one that cannot be read now is
+   * somebody's data all the same: it is left alone.
+   */
   async start(): Promise<void> {
     const { dataDir, records, log } = this.#options;
     const all = new Map(records.all().map(({ id, record }) => [id, record]));
     const kept = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
     for (const [id, record] of all) {
+      if (!kept.includes(id)) {
+        await records.remove(id);
+        const reason = record.isComplete ? 'its files are gone' : 'it was never completed, or half removed';
+        log.warn({ snapshot: id, reason }, 'forgot a snapshot');
+        continue;
+      }
       try {
-        if (!kept.includes(id))
-          throw new AppError('internal', 'it was never completed, or its files are gone');
         this.#entries.set(id, { record, saved: await SavedGuest.open(this.#dir(id)) });
       } catch (error) {
-        log.warn({ snapshot: id, reason: toError(error).message }, 'removed a snapshot that cannot be used');
-        await removeSaved(this.#dir(id));
-        await records.remove(id);
+        const reason = toError(error).message;
+        log.error({ snapshot: id, reason }, 'a snapshot cannot be read and is not listed; its files stay');
       }
     }
   }

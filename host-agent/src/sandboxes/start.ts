@@ -93,6 +93,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       () => new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`),
       signal,
     );
+    let clock: Pick<Guest, 'stepClock'> | undefined;
     const vmOptions = {
       spec: {
         vcpus: options.vcpus,
@@ -108,6 +109,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       paths,
       log,
       signal: limit.signal,
+      onResumed: () => clock?.stepClock(),
       onSpawn: async (vmm: NonNullable<SandboxRecord['vmm']>) => {
         faults.reach('start.spawned');
         record = { ...record, vmm };
@@ -133,6 +135,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       log,
       explainLoss: () => explainExit(vm.exited),
     });
+    clock = guest;
     undo.defer(() => guest.close(new Error('the sandbox was not made')));
     await greetGuest(vm, guest, input, limit.signal);
     mark('agentMs');

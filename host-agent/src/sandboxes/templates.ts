@@ -24,12 +24,16 @@ export type TemplatesOptions = {
   readonly diskBytes: number;
   /** Starts at the same time, of everybody's. */
   readonly slots: Semaphore;
+  /** Holds disk until disposed; rejects when there is not enough. */
+  readonly reserveDisk: (bytes: number) => Promise<Disposable>;
   readonly log: Logger;
 };
 
 /** Rounds of using a new guest before it is saved: what runs once is compiled, opened and cached in every copy. */
 const WARM_ROUNDS = 2;
 const WARM_TIMEOUT_MS = 60_000;
+/** What the layer of a new guest takes, twice: its own and the saved one. */
+const LAYER_BYTES = 32 * 2 ** 20;
 /** A template that could not be made is not tried again for this long. */
 const RETRY_MS = 60_000;
 
@@ -38,6 +42,8 @@ export class Templates {
   readonly #ready = new Map<string, SavedGuest>();
   readonly #making = new Map<string, Promise<SavedGuest>>();
   readonly #failedAt = new Map<string, number>();
+  /** Being removed, perhaps once their last users are done: until then their directories are taken. */
+  readonly #leaving = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
 
   constructor(options: TemplatesOptions) {
@@ -120,8 +126,14 @@ export class Templates {
 
   /** Forgets a template that turned out to be unusable, so that the next create makes it anew. */
   async discard(saved: SavedGuest): Promise<void> {
-    for (const [key, ready] of this.#ready) if (ready === saved) this.#ready.delete(key);
-    await saved.remove();
+    for (const [key, ready] of this.#ready) if (ready === saved) await this.#leave(key, saved);
+  }
+
+  async #leave(key: string, saved: SavedGuest): Promise<void> {
+    this.#ready.delete(key);
+    const removal = saved.remove().finally(() => this.#leaving.delete(key));
+    this.#leaving.set(key, removal);
+    await removal;
   }
 
   async #make(key: string, options: ResolvedSandboxOptions, profile: SandboxProfile): Promise<SavedGuest> {
@@ -130,6 +142,7 @@ export class Templates {
     const { signal } = this.#stopping;
     const startedAt = performance.now();
     const root = templatesRoot(context.directories.dataDir);
+    using _held = await this.#options.reserveDisk(options.memoryMib * 2 ** 20 + LAYER_BYTES);
     const temporary = unfinished(root, key);
     await removeSaved(temporary);
     await mkdir(temporary, { recursive: true, mode: 0o700 });
@@ -168,6 +181,7 @@ export class Templates {
     // Its memory file must have no writer any more before anything is restored from it.
     await sandbox.remove();
     faults.reach('template.saved');
+    await this.#leaving.get(key)?.catch(() => undefined);
     await publishSaved(temporary, join(root, key));
     faults.reach('template.published');
     const saved = new SavedGuest(join(root, key), (await SavedGuest.open(join(root, key))).manifest, true);
@@ -204,8 +218,7 @@ export class Templates {
       if (total <= this.#options.budgetBytes) return;
       if (saved === spare) continue;
       total -= sizeBytes;
-      this.#ready.delete(key);
-      await saved.remove();
+      await this.#leave(key, saved);
       this.#options.log.info({ template: key, sizeBytes }, 'removed the least recently used template');
     }
   }

@@ -58,7 +58,8 @@ export class Watchdog implements Disposable {
     if (sandbox.isSaving || sandbox.state !== 'running') return;
     const who = (await sandbox.vm.responds(VMM_ANSWER_MS)) ? 'the guest agent' : 'the VMM, and so its guest,';
     if (sandbox.state !== 'running' || !this.#asked.has(sandbox)) return;
-    sandbox.hang = `${who} has not answered for ${Math.round(this.#options.timeoutMs / 1000)} s`;
+    const seconds = Math.round(this.#options.timeoutMs / 1000);
+    sandbox.hang = sandbox.vm.standstill ?? `${who} has not answered for ${seconds} s`;
     log.warn({ reason: sandbox.hang }, 'a sandbox hangs');
   }
 }

@@ -8,6 +8,7 @@ import { qmpArgument } from './args.ts';
 import { connectControl, QEMU_PROGRAM } from './boot.ts';
 import { qemuFiles } from './files.ts';
 import { watchVmm } from './process.ts';
+import { IO_ERROR } from './standstill.ts';
 import { QemuVm } from './vm.ts';
 
 const RETRY_CONTROL_MS = 5000;
@@ -21,7 +22,8 @@ export function adoptQemu(identity: VmmIdentity, options: AdoptOptions): Vm | nu
   if (!isQemu(readArguments(identity.pid), qmpArgument(files.qmpSocketPath))) return null;
   const process = watchVmm(identity.pid, identity.startTicks);
   if (process === null) return null;
-  const vm = new QemuVm({ identity, process, files, log: options.log, hasHistory: true });
+  const { log, onResumed } = options;
+  const vm = new QemuVm({ identity, process, files, log, onResumed, hasHistory: true });
   void takeControl(vm, files.qmpSocketPath, options);
   return vm;
 }
@@ -31,7 +33,9 @@ async function takeControl(vm: QemuVm, socketPath: string, options: AdoptOptions
   for (let hasWarned = false; vm.exit === undefined && !vm.isDetached; hasWarned = true) {
     try {
       await connectControl(vm, socketPath);
-      if (PAUSED.includes(await vm.readStatus())) {
+      const status = await vm.readStatus();
+      if (status === IO_ERROR) vm.onStandstill('seen by an earlier daemon');
+      if (PAUSED.includes(status)) {
         await vm.resume();
         options.log.info('resumed a guest that was left paused');
         options.onResumed?.();

@@ -59,7 +59,8 @@ async function startQemu(
     paths: options.paths,
     memory,
   };
-  const vm = new QemuVm({ identity, process, files, log: options.log, hasHistory: false });
+  const { log, onResumed } = options;
+  const vm = new QemuVm({ identity, process, files, log, onResumed, hasHistory: false });
   try {
     await Promise.all([options.onSpawn?.(identity), connectControl(vm, files.qmpSocketPath, options.signal)]);
     return vm;

@@ -13,12 +13,15 @@ import { readLastWords } from './last-words.ts';
 import type { ProcessEnd, VmmProcess } from './process.ts';
 import type { QmpClient, QmpEvent } from './qmp.ts';
 import { saveQemu } from './save.ts';
+import { Standstill } from './standstill.ts';
 
 export type QemuVmOptions = {
   readonly identity: VmmIdentity;
   readonly process: VmmProcess;
   readonly files: QemuFiles;
   readonly log: Logger;
+  /** Called when the guest goes on after it stood still, but for a save. */
+  readonly onResumed?: (() => void) | undefined;
   /** Whether somebody may have spoken on the agent port before us. */
   readonly hasHistory: boolean;
 };
@@ -34,12 +37,20 @@ export class QemuVm implements Vm {
   #isKilledByUs = false;
   #isDetached = false;
   readonly #consoleLimit: Disposable;
+  readonly #standstill: Standstill;
 
   constructor(options: QemuVmOptions) {
     this.#options = options;
     this.identity = options.identity;
     this.#hasSpoken = options.hasHistory;
     this.#consoleLimit = limitConsoleLog(options.files.consolePath);
+    this.#standstill = new Standstill({
+      readStatus: () => this.readStatus(),
+      resume: () => this.resume(),
+      isOver: () => this.#exit !== undefined || this.#isDetached,
+      onResumed: () => options.onResumed?.(),
+      log: options.log,
+    });
     this.exited = options.process.ended.then(async (end) => {
       this.#consoleLimit[Symbol.dispose]();
       this.#qmp?.close();
@@ -76,6 +87,15 @@ export class QemuVm implements Vm {
     await this.#control().execute('cont');
   }
 
+  get standstill(): string | undefined {
+    return this.#standstill.reason;
+  }
+
+  /** The VMM stopped the guest for `cause`. */
+  onStandstill(cause: string): void {
+    this.#standstill.begin(cause);
+  }
+
   async responds(timeoutMs: number): Promise<boolean> {
     if (this.#qmp === undefined) return false;
     return this.#qmp.execute('query-status', {}, timeoutMs).then(
@@ -94,6 +114,8 @@ export class QemuVm implements Vm {
   onQmpEvent(event: QmpEvent): void {
     if (event.event === 'SHUTDOWN') this.#shutdownReason = String(event.data.reason ?? 'unknown');
     if (event.event === 'GUEST_PANICKED') this.#shutdownReason = 'guest-panic';
+    if (event.event === 'BLOCK_IO_ERROR' && event.data.action === 'stop')
+      this.onStandstill(String(event.data.reason ?? 'an input/output error'));
   }
 
   async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
@@ -103,8 +125,10 @@ export class QemuVm implements Vm {
     return { link: new SocketLink(socket), needsResync };
   }
 
-  save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
-    return saveQemu(this.identity, this.#control(), options);
+  async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
+    if (this.standstill !== undefined)
+      throw new AppError('exhausted', `the VM cannot be saved now: ${this.standstill}`, { stage: 'save' });
+    return this.#standstill.duringSave(() => saveQemu(this.identity, this.#control(), options));
   }
 
   async resizeDisk(index: number, sizeBytes: number): Promise<void> {
