@@ -10,6 +10,7 @@ import { parseRecipe } from './recipe/recipe.ts';
 import { findRecipe } from './recipe/resolve.ts';
 import { bakeProfile } from './rootfs/bake.ts';
 import { listProfiles, verifyProfile } from './rootfs/profiles.ts';
+import { KEPT_BAKES, pruneBakes } from './rootfs/prune.ts';
 import { printProgress } from './terminal.ts';
 
 const USAGE = `usage: node rootfs-builder/src/cli.ts <command> [options]
@@ -17,12 +18,14 @@ const USAGE = `usage: node rootfs-builder/src/cli.ts <command> [options]
   bake [profile…]     bake profiles: built-in names or recipe files (*.json); default base
   list [--json]       show the baked profiles
   verify [profile…]   compare images with their checksums; default all
+  prune [profile…]    remove replaced bakes that nobody uses, as each bake does; default all
   kernel              prepare kernel and initramfs
 
   --data-dir <dir>    where results are kept (default: .data of the checkout)
   --agent-dir <dir>   the built guest agent (default: dist/agent of the checkout)
   --npm-dir <dir>     where npm runtimes are installed (default: the checkout)
   --mirror <url>      Debian mirror to use instead of the host's apt sources
+  --keep <count>      replaced bakes that stay in any case (default 2)
   --refresh           look for newer packages, ignore what is cached
 
 exit codes: 0 done, 1 failed, 2 wrong usage`;
@@ -45,6 +48,9 @@ try {
       break;
     case 'verify':
       await verify();
+      break;
+    case 'prune':
+      for (const name of names.length > 0 ? names : await bakedNames()) await prune(name);
       break;
     case 'kernel':
       await prepareKernel();
@@ -77,6 +83,7 @@ async function bake(): Promise<void> {
     console.log(
       `${manifest.name}: ${isFresh ? 'baked' : 'up to date'} (${size}, ${seconds(startedAt)}) ${directory}`,
     );
+    if (isFresh) await prune(manifest.name);
   }
 }
 
@@ -99,12 +106,30 @@ async function list(): Promise<void> {
 }
 
 async function verify(): Promise<void> {
-  const all = names.length > 0 ? names : (await listProfiles(dataDir)).map(({ manifest }) => manifest.name);
-  for (const name of all) {
+  for (const name of names.length > 0 ? names : await bakedNames()) {
     const startedAt = performance.now();
     const { manifest } = await verifyProfile(dataDir, name);
     console.log(`${name}: intact (sha256 ${manifest.rootfsSha256}, ${seconds(startedAt)})`);
   }
+}
+
+async function bakedNames(): Promise<string[]> {
+  return (await listProfiles(dataDir)).map(({ manifest }) => manifest.name);
+}
+
+async function prune(name: string): Promise<void> {
+  const { removed, freedBytes, inUse } = await pruneBakes(dataDir, name, readKeep());
+  const used = inUse.length === 0 ? '' : `; ${inUse.length} old ones are in use`;
+  console.log(
+    `${name}: ${removed.length} old bakes removed, ${(freedBytes / 2 ** 20).toFixed(0)} MiB${used}`,
+  );
+}
+
+function readKeep(): number {
+  const text = flags.keep ?? String(KEPT_BAKES);
+  return /^\d{1,6}$/.test(text)
+    ? Number(text)
+    : exitWithUsage(`--keep must be a whole number, not "${text}"`);
 }
 
 async function prepareKernel(): Promise<void> {
@@ -128,6 +153,7 @@ function readArguments() {
         'agent-dir': { type: 'string' },
         'npm-dir': { type: 'string' },
         mirror: { type: 'string' },
+        keep: { type: 'string' },
         refresh: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
       },

@@ -1,6 +1,6 @@
 // Whether the host has room: memory, disk and slots are promised before anything is made, and given back when it is not.
-import { readFile, statfs } from 'node:fs/promises';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
+import type { HostRoom } from './host-room.ts';
 
 const MIB = 2 ** 20;
 /** Kept free for logs, the registry and what running guests write. */
@@ -11,12 +11,6 @@ const VMM_OVERHEAD_MIB = 96;
 const BOOT_TOUCHED_MIB = 256;
 const COPY_TOUCHED_MIB = 64;
 const RETRY_AFTER_S = 5;
-
-export type HostRoom = {
-  readonly memoryTotalBytes: number;
-  readonly memoryAvailableBytes: number;
-  readonly diskFreeBytes: number;
-};
 
 export type AdmissionOptions = {
   /** Sandboxes that may exist at once. */
@@ -100,17 +94,6 @@ export class Admission {
       'memory',
     );
   }
-}
-
-export async function readHostRoom(dataDir: string): Promise<HostRoom> {
-  const [{ bavail, bsize }, text] = await Promise.all([statfs(dataDir), readFile('/proc/meminfo', 'latin1')]);
-  const field = (name: string): number =>
-    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0) * 1024;
-  return {
-    memoryTotalBytes: field('MemTotal'),
-    memoryAvailableBytes: field('MemAvailable'),
-    diskFreeBytes: bavail * bsize,
-  };
 }
 
 function checkDisk(pending: readonly Need[], { diskFreeBytes }: HostRoom): void {

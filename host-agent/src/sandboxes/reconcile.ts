@@ -13,6 +13,7 @@ import { deadline, poll } from '../lib/wait.ts';
 import type { LogStore } from '../logs/index.ts';
 import type { Table } from '../store/store.ts';
 import { type Directories, removeSandboxDirs, sandboxesRoot, sandboxPaths } from './paths.ts';
+import { pinRootfs } from './pin.ts';
 import type { SandboxRecord } from './record.ts';
 import { Sandbox } from './sandbox.ts';
 import { explainExit } from './start.ts';
@@ -108,6 +109,8 @@ async function takeOver(
       .put(id, { ...record, exit: vm.exit })
       .catch((err) => log.error({ err }, 'cannot record the end of a VM'));
   }
+  // One of a daemon that did not do so yet.
+  if (vm.exit === undefined) await pinRootfs(paths.dir, record.profile.rootfsPath);
   const guest = new Guest({
     source: vm,
     incarnation: record.incarnation,

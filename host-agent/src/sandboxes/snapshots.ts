@@ -7,6 +7,7 @@ import { AppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
+import { pinRootfs } from './pin.ts';
 import type { Sandbox } from './sandbox.ts';
 import { snapshotsRoot, sweepSaved, unfinished } from './saved/layout.ts';
 import { flush, saveGuest } from './saved/save.ts';
@@ -54,7 +55,9 @@ export class Snapshots {
         continue;
       }
       try {
-        this.#entries.set(id, { record, saved: await SavedGuest.open(this.#dir(id)) });
+        const saved = await SavedGuest.open(this.#dir(id));
+        await pinRootfs(saved.dir, saved.manifest.profile.rootfsPath);
+        this.#entries.set(id, { record, saved });
       } catch (error) {
         const reason = toError(error).message;
         log.error({ snapshot: id, reason }, 'a snapshot cannot be read and is not listed; its files stay');

@@ -12,6 +12,7 @@ import type { Table } from '../store/store.ts';
 import { asNoSpace } from './admission.ts';
 import { makeIdentity } from './identity.ts';
 import { type Directories, makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
+import { pinRootfs } from './pin.ts';
 import type { SandboxProfile, SandboxRecord } from './record.ts';
 import { Sandbox } from './sandbox.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
@@ -80,6 +81,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     stage = 'disk';
     undo.defer(() => removeSandboxDirs(paths));
     await makeSandboxDirs(paths);
+    await pinRootfs(paths.dir, profile.rootfsPath);
     faults.reach('start.directories');
     if (origin.kind === 'saved') await copySparse(origin.saved.diskPath, paths.layerPath);
     else await createWritableLayer(context.directories.dataDir, paths.layerPath, options.diskBytes);

@@ -1,11 +1,10 @@
 // Room on the host: promised before it is used, never twice.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
-import {
-  Admission,
-  type AdmissionOptions,
-  type HostRoom,
-  readHostRoom,
-} from '../../../host-agent/src/sandboxes/admission.ts';
+import { Admission, type AdmissionOptions } from '../../../host-agent/src/sandboxes/admission.ts';
+import { type HostRoom, readHostRoom } from '../../../host-agent/src/sandboxes/host-room.ts';
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
@@ -82,4 +81,29 @@ t.test('the host’s own numbers are read', async (t) => {
   const room = await readHostRoom('/');
   t.ok(room.memoryTotalBytes > 64 * MIB && room.memoryAvailableBytes > 0 && room.diskFreeBytes > 0);
   t.ok(room.memoryAvailableBytes <= room.memoryTotalBytes);
+});
+
+t.test('the tightest limit of the daemon’s control groups counts as the host’s', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'room-test-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const [proc, cgroup] = [join(dir, 'proc'), join(dir, 'cgroup')];
+  const put = (path: string, text: string | number): void => {
+    mkdirSync(join(path, '..'), { recursive: true });
+    writeFileSync(path, `${text}\n`);
+  };
+  put(join(proc, 'meminfo'), 'MemTotal: 8388608 kB\nMemAvailable: 4194304 kB');
+  put(join(proc, 'self/cgroup'), '4:memory:/old\n0::/slice/daemon');
+  const read = async () => {
+    const { memoryTotalBytes, memoryAvailableBytes } = await readHostRoom(dir, proc, cgroup);
+    return [memoryTotalBytes, memoryAvailableBytes];
+  };
+  t.same(await read(), [8 * GIB, 4 * GIB], 'no limit at all');
+  put(join(cgroup, 'slice/daemon/memory.max'), 'max');
+  put(join(cgroup, 'slice/memory.max'), 2 * GIB);
+  put(join(cgroup, 'slice/memory.current'), 1.5 * GIB);
+  put(join(cgroup, 'slice/memory.stat'), `anon ${GIB}\ninactive_file ${GIB / 4}\nactive_file 7`);
+  t.same(await read(), [2 * GIB, 0.75 * GIB], 'one of a group around it, without what can be reclaimed');
+  put(join(cgroup, 'memory.max'), GIB);
+  put(join(cgroup, 'memory.current'), 3 * GIB);
+  t.same(await read(), [GIB, 0], 'a container’s own, all used');
 });

@@ -1,8 +1,11 @@
 // Baked profiles on disk: guest files, images, the current one, damage, and left-overs of crashes.
 import {
+  existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -28,6 +31,7 @@ import {
   writeGuestFiles,
 } from '../../../rootfs-builder/src/rootfs/guest-files.ts';
 import { type ProfileManifest, ROOTFS_FORMAT } from '../../../rootfs-builder/src/rootfs/manifest.ts';
+import { pruneBakes } from '../../../rootfs-builder/src/rootfs/prune.ts';
 
 const DIGEST = digestText('some inputs');
 
@@ -111,6 +115,35 @@ t.test('left-overs of dead processes are swept, those of live ones are not', asy
   writeFileSync(join(dir, 'done/first'), '');
   t.equal(await publishDirectory(join(dir, 'late'), join(dir, 'done')), false, 'the first one stays');
   t.same(readdirSync(join(dir, 'done')), ['first']);
+});
+
+t.test('of replaced bakes the newest stay, and those that somebody uses', async (t) => {
+  const { dataDir, directory } = bakedProfile(t.testdir(), 'the current one');
+  const parent = join(dataDir, 'profiles/base');
+  const old = ['1', '2', '3', '4', '5'].map((digit, age) => {
+    const path = join(parent, digit.repeat(16));
+    mkdirSync(path);
+    writeFileSync(join(path, 'rootfs.ext4'), digit.repeat(8192));
+    utimesSync(join(path, 'rootfs.ext4'), 1_600_000_000 - age, 1_600_000_000 - age);
+    return path;
+  });
+  mkdirSync(join(parent, '.tmp-1-00000000'));
+  mkdirSync(join(dataDir, 'sandboxes/one'), { recursive: true });
+  linkSync(join(old[3]!, 'rootfs.ext4'), join(dataDir, 'sandboxes/one/rootfs.ext4'));
+  const first = await pruneBakes(dataDir, 'base');
+  t.same(first.removed, [old[2], old[4]]);
+  t.same(first.inUse, [old[3]]);
+  t.equal(first.freedBytes, 2 * 8192);
+  t.same(
+    [directory, ...old].map((path) => existsSync(path)),
+    [true, true, true, false, true, false],
+  );
+  t.ok(existsSync(join(parent, '.tmp-1-00000000')), 'what another bake is making is its own');
+  rmSync(join(dataDir, 'sandboxes/one'), { recursive: true });
+  t.same((await pruneBakes(dataDir, 'base', 0)).removed, [old[0], old[1], old[3]], 'unused meanwhile');
+  t.ok((await resolveProfile(dataDir, 'base')).rootfsPath.startsWith(directory));
+  t.same((await pruneBakes(dataDir, 'base', 0)).removed, [], 'never the current one');
+  t.same((await pruneBakes(dataDir, 'unknown', 0)).removed, []);
 });
 
 t.test('digests are stable and see every change', async (t) => {
