@@ -1,13 +1,15 @@
 // A real daemon process for tests, with its own data and run directory, and a check that it leaves nothing behind.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Test } from 'tap';
 import { Api } from './api.ts';
+import { DAEMON_PROGRAM, type Directories, leftovers } from './leftovers.ts';
+
+export { type Directories, leftovers } from './leftovers.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const DAEMON = join(ROOT, 'dist/sandboxd');
 /** Where `make setup` puts kernels and baked profiles. */
 export const BAKED_DATA_DIR = resolve(process.env.DATA_DIR ?? join(ROOT, '.data'));
 const START_TIMEOUT_MS = 60_000;
@@ -21,8 +23,6 @@ export type DaemonOptions = {
   /** Directories of an earlier daemon, for restarts; they are then not removed by this one. */
   readonly directories?: Directories;
 };
-
-export type Directories = { readonly dataDir: string; readonly runDir: string };
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
 
@@ -116,7 +116,7 @@ export async function spawnDaemon(directories: Directories, options: DaemonOptio
     '--on-exit',
     options.onExit ?? 'destroy',
   ];
-  const child = spawn(DAEMON, [...flags, '--log-format', 'json', ...(options.flags ?? [])], {
+  const child = spawn(DAEMON_PROGRAM, [...flags, '--log-format', 'json', ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...options.env },
   });
@@ -150,28 +150,6 @@ export async function spawnDaemon(directories: Directories, options: DaemonOptio
     child.once('error', fail);
   });
   return new Daemon(child, url, directories, lines, exited);
-}
-
-/**
- * Processes and files that name a daemon's directories: what a daemon that stopped cleanly has none of. While it runs,
- * `isRunning` leaves the daemon itself out, and `ignore` what belongs to one sandbox.
- */
-export async function leftovers(
-  directories: Directories,
-  { isRunning = false, ignore }: { readonly isRunning?: boolean; readonly ignore?: string } = {},
-): Promise<string[]> {
-  const found: string[] = [];
-  for (const pid of await readdir('/proc')) {
-    if (!/^\d+$/.test(pid)) continue;
-    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-    if (args.includes(directories.runDir) || args.includes(`${directories.dataDir}/sandboxes`)) {
-      if (!isRunning || !args.startsWith(DAEMON)) found.push(`process ${pid} ${args.replaceAll('\0', ' ')}`);
-    }
-  }
-  for (const dir of [directories.runDir, join(directories.dataDir, 'sandboxes')]) {
-    found.push(...(await readdir(dir).catch(() => [])).map((name) => join(dir, name)));
-  }
-  return ignore === undefined ? found : found.filter((line) => !line.includes(ignore));
 }
 
 function parseLines(lines: readonly string[]): LogLine[] {

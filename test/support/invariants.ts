@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SandboxJson } from './api.ts';
 import type { Daemon } from './daemon.ts';
+import { findMounts, findOpenLogs, findSockets, readRecordIds } from './leftovers.ts';
 
 export type Holdings = { readonly sandboxes: readonly string[]; readonly snapshots: readonly string[] };
 
@@ -18,11 +19,21 @@ export async function findViolations(daemon: Daemon): Promise<string[]> {
   const { sandboxes, snapshots } = await listHoldings(daemon);
   const names = (dir: string): Promise<string[]> => readdir(dir).catch(() => []);
   const halfMade = (await names(join(dataDir, 'templates'))).filter((name) => name.startsWith('.'));
+  const records = await readRecordIds(dataDir);
+  const recorded = (table: string): string[] =>
+    records.filter((key) => key.startsWith(`${table}/`)).map((key) => key.slice(table.length + 1));
+  const sockets = await findSockets(daemon.directories);
+  const strangers = sockets.filter((socket) => !sandboxes.some((id) => socket.includes(`/${id}/`)));
   return [
     ...compare('VMM', await vmmSandboxes(runDir), sandboxes),
     ...compare('directory', await names(join(dataDir, 'sandboxes')), sandboxes),
     ...compare('run directory', await names(runDir), sandboxes),
     ...compare('snapshot directory', await names(join(dataDir, 'snapshots')), snapshots),
+    ...compare('record', recorded('sandboxes'), sandboxes),
+    ...compare('record', recorded('snapshots'), snapshots),
+    ...strangers.map((socket) => `${socket} of nobody`),
+    ...(await findMounts(daemon.directories)),
+    ...(await findOpenLogs(dataDir)),
     ...halfMade.map((name) => `a half-made template ${name}`),
   ];
 }

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
 import { isId } from '../lib/ids.ts';
 import { type LogPage, type LogQuery, readLog } from './read-log.ts';
-import { SandboxLog } from './sandbox-log.ts';
+import { RESERVE_NAME, SandboxLog } from './sandbox-log.ts';
 import { ENDED_NAME, repairLog } from './segments.ts';
 
 const EXPIRY_CHECK_MS = 10 * 60_000;
@@ -39,6 +39,7 @@ export class LogStore {
       if (alive.has(id) || (await exists(join(dir, id, ENDED_NAME)))) continue;
       try {
         const { tornBytes } = await repairLog(join(dir, id));
+        await rm(join(dir, id, RESERVE_NAME), { force: true });
         await this.#markEnded(id);
         if (tornBytes > 0) log.info({ sandbox: id, tornBytes }, 'repaired the end of a log');
       } catch (err) {

@@ -14,7 +14,7 @@ const MAX_QUEUE_BYTES = 8 * 1024 * 1024;
 /** Above this, who can wait should. */
 const ROOMY_QUEUE_BYTES = 2 * 1024 * 1024;
 /** Held back on disk for the last words on a disk that is full. */
-const RESERVE_NAME = 'reserve';
+export const RESERVE_NAME = 'reserve';
 const RESERVE_BYTES = 4096;
 const SEGMENTS = 8;
 

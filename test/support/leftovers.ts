@@ -1,0 +1,151 @@
+// Everything that a daemon could leave behind on its host: processes, open and deleted files, sockets, mounts, loop devices,
+// control groups, directories, records, logs that were not ended.
+import { existsSync } from 'node:fs';
+import { readdir, readFile, readlink } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { open } from 'lmdb';
+
+export const DAEMON_PROGRAM = join(resolve(import.meta.dirname, '../..'), 'dist/sandboxd');
+
+export type Directories = { readonly dataDir: string; readonly runDir: string };
+
+/** What a daemon, its tests and its bakery have in a data directory. */
+const KNOWN_NAMES: readonly string[] = [
+  ...['profiles', 'kernels', 'layers', 'templates', 'snapshots', 'sandboxes', 'logs'],
+  ...['state.lmdb', 'state.lmdb-lock', 'faults'],
+];
+
+/**
+ * What a daemon that stopped cleanly, all its sandboxes gone, has none of. While it runs, `isRunning` leaves the daemon
+ * itself out, and `ignore` what belongs to one sandbox. Snapshots and templates are meant to stay.
+ */
+export async function leftovers(
+  directories: Directories,
+  { isRunning = false, ignore }: { readonly isRunning?: boolean; readonly ignore?: string } = {},
+): Promise<string[]> {
+  const { dataDir, runDir } = directories;
+  const found = [
+    ...(await findProcesses(directories, isRunning)),
+    ...(await findSockets(directories)),
+    ...(await findMounts(directories)),
+    ...(await findLoopDevices(directories)),
+    ...(await findControlGroups(directories)),
+    ...(await findUnknownFiles(directories)),
+    ...(await findOpenLogs(dataDir)),
+    ...(await readRecordIds(dataDir, ['snapshots'])).map((key) => `record ${key}`),
+  ];
+  for (const dir of [runDir, join(dataDir, 'sandboxes')])
+    found.push(...(await names(dir)).map((name) => join(dir, name)));
+  return ignore === undefined ? found : found.filter((line) => !line.includes(ignore));
+}
+
+/** Unix sockets that are bound below the directories; a killed VMM's must be gone with its directory. */
+export async function findSockets({ dataDir, runDir }: Directories): Promise<string[]> {
+  const lines = (await readFile('/proc/net/unix', 'utf8')).split('\n');
+  const paths = lines.flatMap((line) => / (\/\S+)$/.exec(line)?.[1] ?? []);
+  const ours = paths.filter((path) => path.startsWith(`${runDir}/`) || path.startsWith(`${dataDir}/`));
+  return [...new Set(ours)].map((path) => `socket ${path}`);
+}
+
+export async function findMounts({ dataDir, runDir }: Directories): Promise<string[]> {
+  const points = (await readFile('/proc/self/mountinfo', 'utf8'))
+    .split('\n')
+    .map((line) => line.split(' ')[4]);
+  return points
+    .filter((point) => point?.startsWith(`${dataDir}/`) || point?.startsWith(runDir))
+    .map((point) => `mount ${point}`);
+}
+
+/** `<table>/<id>` of every record but the registry's own. */
+export async function readRecordIds(dataDir: string, except: readonly string[] = []): Promise<string[]> {
+  const path = join(dataDir, 'state.lmdb');
+  if (!existsSync(path)) return [];
+  await using root = asyncClosing(open({ path, noSubdir: true, readOnly: true, maxDbs: 16 }));
+  const tables = [...root.db.getKeys()]
+    .map(String)
+    .filter((name) => name !== 'meta' && !except.includes(name));
+  return tables.flatMap((name) => {
+    const table = root.db.openDB<unknown, string>({ name });
+    return [...table.getKeys()].map((id) => `${name}/${id}`);
+  });
+}
+
+/** Logs of sandboxes that are gone but whose end nobody noted, or that hold what is only for writing. */
+export async function findOpenLogs(dataDir: string): Promise<string[]> {
+  const logs = join(dataDir, 'logs');
+  const alive = await names(join(dataDir, 'sandboxes'));
+  const gone = (await names(logs)).filter((id) => !alive.includes(id));
+  const open: string[] = [];
+  for (const id of gone) {
+    const files = await names(join(logs, id));
+    if (!files.includes('ended') || files.includes('reserve')) open.push(`log ${id} is not ended`);
+  }
+  return open;
+}
+
+/** By their arguments, or by what they have open: a helper that a killed daemon started shows there only. */
+async function findProcesses({ dataDir, runDir }: Directories, isRunning: boolean): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
+    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    const isDaemon = isRunning && args.startsWith(DAEMON_PROGRAM);
+    const shown = `process ${pid} ${args.replaceAll('\0', ' ')}`;
+    if (!isDaemon && (args.includes(runDir) || args.includes(`${dataDir}/sandboxes`))) found.push(shown);
+    for (const file of await openFiles(pid)) {
+      if (!file.startsWith(`${dataDir}/`) && !file.startsWith(`${runDir}/`)) continue;
+      const isGone = file.endsWith(' (deleted)');
+      if (!isDaemon || isGone) found.push(`${shown} has ${file} open`);
+    }
+    if (isRunning && (await isZombieOfDaemon(pid))) found.push(`zombie ${pid} of the daemon`);
+  }
+  return found;
+}
+
+async function openFiles(pid: string): Promise<string[]> {
+  const fds = await names(`/proc/${pid}/fd`);
+  return Promise.all(fds.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')));
+}
+
+async function isZombieOfDaemon(pid: string): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  if (!/^State:\s+Z/m.test(status)) return false;
+  const parent = /^PPid:\s+(\d+)/m.exec(status)?.[1];
+  const args = await readFile(`/proc/${parent}/cmdline`, 'utf8').catch(() => '');
+  return args.startsWith(DAEMON_PROGRAM);
+}
+
+async function findLoopDevices({ dataDir }: Directories): Promise<string[]> {
+  const found: string[] = [];
+  for (const name of (await names('/sys/block')).filter((device) => device.startsWith('loop'))) {
+    const file = await readFile(`/sys/block/${name}/loop/backing_file`, 'utf8').catch(() => '');
+    if (file.startsWith(`${dataDir}/`)) found.push(`loop device ${name} of ${file.trim()}`);
+  }
+  return found;
+}
+
+/** Named after a sandbox that this data directory knew: its logs tell which. */
+async function findControlGroups({ dataDir }: Directories): Promise<string[]> {
+  const ids = await names(join(dataDir, 'logs'));
+  const groups = await readdir('/sys/fs/cgroup', { recursive: true }).catch((): string[] => []);
+  return groups
+    .filter((group) => group.includes('sbx') && ids.some((id) => group.includes(id)))
+    .map((group) => `control group ${group}`);
+}
+
+async function findUnknownFiles({ dataDir }: Directories): Promise<string[]> {
+  const found = (await names(dataDir)).filter((name) => !KNOWN_NAMES.includes(name));
+  for (const folder of ['templates', 'snapshots']) {
+    const hidden = (await names(join(dataDir, folder))).filter((name) => name.startsWith('.'));
+    found.push(...hidden.map((name) => `half-made ${join(folder, name)}`));
+  }
+  return found;
+}
+
+function names(dir: string): Promise<string[]> {
+  return readdir(dir).catch((): string[] => []);
+}
+
+function asyncClosing<T extends { close(): Promise<unknown> }>(db: T): { readonly db: T } & AsyncDisposable {
+  return { db, [Symbol.asyncDispose]: async () => void (await db.close()) };
+}
