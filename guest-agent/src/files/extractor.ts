@@ -9,7 +9,7 @@ import type { TarSink } from './tar/reader.ts';
 
 /** Directories whose times wait for what is put into them; past this many the oldest get theirs at once. */
 const MAX_WAITING_DIRECTORIES = 20_000;
-const { EEXIST, ENOENT, ENOTDIR, EXDEV } = constants.errno;
+const { EEXIST, ENOENT, ENOTDIR, EPERM, EXDEV } = constants.errno;
 const NOTHING = Buffer.alloc(0);
 
 type OpenFile = {
@@ -175,6 +175,11 @@ export class Extractor implements TarSink {
       if (result === -ENOENT) throw fileError(result, target, `${showName(name)} is a hard link, and `);
       if (result === -EXDEV)
         throw new AgentError('invalid', `${showName(name)} is a hard link to a file on another file system`);
+      if (result === -EPERM)
+        throw new AgentError(
+          'invalid',
+          `${showName(name)} is a hard link to a directory, or to a file that may not be linked`,
+        );
       if (result < 0) throw fileError(result, name);
     } finally {
       addon.close(from);
