@@ -1,0 +1,77 @@
+// What a client that stops reading costs: its command stands still, and neither the daemon nor the guest's agent holds more
+// than 1 MiB for it. Many of them at once, so that what a heap swings by on its own disappears beside them.
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { startDaemon } from '../support/daemon.ts';
+import { RawExec } from '../support/interactive.ts';
+
+const STREAMS = 32;
+const MAX_MIB_EACH = 1;
+/** Memory is read when nothing moved for so long, the least of some looks: collectors come late. */
+const QUIET_MS = 4000;
+const LOOKS = 10;
+
+t.setTimeout(600_000);
+const daemon = await startDaemon(t);
+const { api, url } = daemon;
+const { id } = await api.create({ memory_mib: 1024 });
+
+async function quietMib(): Promise<{ daemon: number; agent: number }> {
+  const least = { daemon: Number.POSITIVE_INFINITY, agent: Number.POSITIVE_INFINITY };
+  await sleep(QUIET_MS);
+  for (let look = 0; look < LOOKS; look++) {
+    const host = readFileSync(`/proc/${daemon.pid}/smaps_rollup`, 'utf8');
+    least.daemon = Math.min(least.daemon, Number(/^Rss:\s+(\d+)/m.exec(host)?.[1]) / 1024);
+    const kib = await api.sh(id, "awk '/^Rss:/ {print $2}' /proc/1/smaps_rollup");
+    least.agent = Math.min(least.agent, Number(kib) / 1024);
+    await sleep(200);
+  }
+  return least;
+}
+
+/** Commands that write as fast as they can, each to a client that takes its first bytes and no more. */
+async function stall(count: number): Promise<RawExec[]> {
+  const execs = Array.from({ length: count }, () => new RawExec(url, id, { cmd: ['yes'] }));
+  for (const exec of execs) {
+    exec.isCounting = true;
+    await exec.until(() => exec.outputBytes > 0, 'output');
+    exec.pause();
+  }
+  return execs;
+}
+
+async function leave(execs: readonly RawExec[]): Promise<void> {
+  for (const exec of execs) exec.destroy();
+  for (let tries = 0; tries < 300; tries++) {
+    if ((await api.sh(id, 'pgrep -xc yes || true')) === '0') return;
+    await sleep(100);
+  }
+  throw new Error('commands of clients that left still run');
+}
+
+t.test(`${STREAMS} clients that stop reading`, async (t) => {
+  // Both ends have grown to what they need to run so many, though none that stalls, before anything is measured.
+  await Promise.all(
+    Array.from({ length: STREAMS }, () => api.exec(id, ['head', '-c', '300000', '/dev/zero'])),
+  );
+  const before = await quietMib();
+  const execs = await stall(STREAMS);
+  const during = await quietMib();
+  const running = await api.sh(id, 'pgrep -xc yes');
+  t.equal(running, String(STREAMS), 'all the commands are there');
+  const usedMs = () => api.sh(id, 'for p in $(pgrep -x yes); do cut -d" " -f14,15 /proc/$p/stat; done');
+  const used = await usedMs();
+  await sleep(1000);
+  t.equal(await usedMs(), used, 'and stand still');
+  for (const end of ['daemon', 'agent'] as const) {
+    const each = (during[end] - before[end]) / STREAMS;
+    t.comment(`${end}: ${before[end].toFixed(1)} → ${during[end].toFixed(1)} MiB, ${each.toFixed(2)} each`);
+    t.ok(each <= MAX_MIB_EACH, `${each.toFixed(2)} MiB in the ${end} for each`);
+  }
+  const [first] = execs;
+  const seen = first?.outputBytes ?? 0;
+  first?.resume();
+  await first?.until(() => first.outputBytes > seen + 4 * 2 ** 20, 'more output');
+  await leave(execs);
+});
