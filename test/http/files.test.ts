@@ -1,9 +1,8 @@
 // The files routes over fake sandboxes: parameters, headers, streaming, and clients that stop.
 import t from 'tap';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { outflow } from './fake-sandboxes.ts';
 import { ask, makeApp, RawClient, serve, UNKNOWN_ID, until } from './support.ts';
-
-const bodyOf = (text: string): ReadableStream<Uint8Array> => new Blob([text]).stream();
 
 t.test('parameters are checked in order', async (t) => {
   const { app, sandboxes } = makeApp();
@@ -40,7 +39,7 @@ t.test('a pull says how long the file is, and whether it was cut', async (t) => 
     return {
       sizeBytes: 5,
       contentBytes: Math.min(5, maxBytes ?? 0),
-      body: bodyOf('hello'.slice(0, maxBytes)),
+      body: outflow('hello'.slice(0, maxBytes)),
     };
   };
   const whole = await ask(app, 'GET', `/sandboxes/${id}/files?path=/a%20b`);
@@ -57,7 +56,7 @@ t.test('a pull says how long the file is, and whether it was cut', async (t) => 
     ['/x', 2],
     ['/x', 2],
   ]);
-  sandboxes.onPull = async () => ({ body: bodyOf('tar') });
+  sandboxes.onPull = async () => ({ body: outflow('tar') });
   const tar = await ask(app, 'GET', `/sandboxes/${id}/files?path=/x&format=tar`);
   t.same(
     [tar.body, tar.headers.get('content-type'), ...of(tar.headers)],
@@ -74,19 +73,16 @@ t.test(
     sandboxes.onPull = async () => ({
       sizeBytes: 100,
       contentBytes: 100,
-      body: new ReadableStream({
-        start: (controller) => controller.enqueue(Buffer.from('some')),
-        pull: (controller) => controller.error(new AppError('internal', 'the sandbox died')),
-      }),
+      body: outflow('some', new AppError('internal', 'the sandbox died')),
     });
     await t.rejects(fetch(`${url}/sandboxes/${id}/files?path=/x`).then((response) => response.text()));
     sandboxes.onPull = async () => ({
-      body: new ReadableStream({
-        pull: (controller) => controller.enqueue(Buffer.alloc(65_536)),
+      body: {
+        next: async () => ({ bytes: Buffer.alloc(65_536), release: () => {} }),
         cancel: () => {
           isCancelled = true;
         },
-      }),
+      },
     });
     const client = new RawClient(t, port);
     client.write(`GET /sandboxes/${id}/files?path=/x HTTP/1.1\r\nHost: x\r\n\r\n`);
@@ -153,7 +149,7 @@ t.test('an upload that stops, or whose client leaves, ends', async (t) => {
   t.match(ends.at(-1), /aborted|left|stopped/);
 });
 
-t.test('a download that fails in its middle ends the connection, and one JSON line says why', async (t) => {
+t.test('an answer that breaks off ends the connection, and one JSON line says why', async (t) => {
   const { sandboxes, lines, url } = await serve(t);
   const { id } = sandboxes.add();
   const shown: unknown[] = [];
@@ -163,33 +159,37 @@ t.test('a download that fails in its middle ends the connection, and one JSON li
     console.error = showError;
     console.info = showInfo;
   });
-  for (const [failure, level] of [
-    [new AppError('guest_unreachable', 'the guest agent was lost'), 40],
-    [new Error('unforeseen'), 50],
-  ] as const) {
-    for (const piecesBefore of [0, 1, 5]) {
-      let left = piecesBefore;
-      sandboxes.onPull = async () => ({
-        sizeBytes: 1_000_000,
-        contentBytes: 1_000_000,
-        body: new ReadableStream({
-          pull: async (controller) => {
-            await new Promise((resolve) => setTimeout(resolve, 5));
-            if (left-- > 0) controller.enqueue(new Uint8Array(1000));
-            else controller.error(failure);
-          },
-        }),
-      });
+  const failure = new AppError('guest_unreachable', 'the guest agent was lost');
+  for (const pieces of [[], ['one'], ['one', 'two', 'three']]) {
+    sandboxes.onPull = async () => ({ contentBytes: 100, body: outflow(...pieces, failure) });
+    const service = sandboxes.service(id);
+    sandboxes.service = () => ({
+      ...service,
+      output: (_request, events) => {
+        for (const [seq, text] of pieces.entries()) {
+          const record = {
+            kind: 'output',
+            seq,
+            stream: 'stdout',
+            unixMs: 0,
+            data: Buffer.from(text),
+          } as const;
+          events.records([record], 100);
+        }
+        setTimeout(() => events.failed(failure), 20);
+        if (pieces.length === 0) events.records([], 0);
+        return { consumed: () => {}, cancel: () => {} };
+      },
+    });
+    for (const path of ['files?path=/x', 'service/logs']) {
       lines.splice(0);
-      await t.rejects(
-        fetch(`${url}/sandboxes/${id}/files?path=/x`).then((response) => response.arrayBuffer()),
-        `nobody takes ${piecesBefore} pieces for the whole`,
-      );
-      await until(() => lines.some(({ msg }) => msg === 'a response broke off'), 'the line');
-      t.match(
-        lines.filter(({ msg }) => msg === 'a response broke off'),
-        [{ level, sandbox: id, requestId: /^req_/ }],
-      );
+      const title = `${path} after ${pieces.length} pieces`;
+      const got = fetch(`${url}/sandboxes/${id}/${path}`).then((response) => response.arrayBuffer());
+      await t.rejects(got, `${title}: nobody takes it for the whole`);
+      await until(() => lines.some(({ msg }) => msg === 'an answer broke off'), title);
+      const broken = lines.filter(({ msg }) => msg === 'an answer broke off');
+      t.match(broken, [{ requestId: /^req_/, reason: 'the guest agent was lost' }]);
+      t.equal(broken.length, 1, title);
     }
   }
   t.same(shown, [], 'nothing outside the log');

@@ -1,7 +1,7 @@
 // The app over fake sandboxes, with and without a socket.
 import { connect, type Socket } from 'node:net';
 import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder } from '@sandboxd/proto';
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
@@ -11,7 +11,7 @@ export const UNKNOWN_ID = 'sbx_0123456789abc';
 export const LIMITS = { vcpus: 32, memoryMib: 65_536, diskBytes: 2 ** 40, fork: 64 };
 
 export type LogLine = { readonly [key: string]: unknown };
-export type Fixture = { app: HttpApp; sandboxes: FakeSandboxes; lines: LogLine[] };
+export type Fixture = { app: HttpApp; sandboxes: FakeSandboxes; lines: LogLine[]; log: Logger };
 
 export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
   const lines: LogLine[] = [];
@@ -34,7 +34,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     ],
     ...changes,
   });
-  return { app, sandboxes, lines };
+  return { app, sandboxes, lines, log };
 }
 
 export type Answer = { status: number; body: unknown; error: string; headers: Headers };
@@ -80,9 +80,8 @@ export async function serve(
   changes: Partial<HttpServices> & { headersTimeoutMs?: number } = {},
 ): Promise<Served> {
   const fixture = makeApp(changes);
-  const log = pino({ level: 'silent' });
   const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000 } = changes;
-  const server = new HttpServer({ app: fixture.app, log, bodyIdleMs, headersTimeoutMs });
+  const server = new HttpServer({ app: fixture.app, log: fixture.log, bodyIdleMs, headersTimeoutMs });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => server.close());
   return { ...fixture, server, port, url: `http://127.0.0.1:${port}` };

@@ -15,8 +15,8 @@ export function breakableBody(c: HttpContext, body: ReadableStream<Uint8Array>):
           if (done) controller.close();
           else controller.enqueue(value);
         } catch (error) {
-          if (error instanceof AppError) log.warn({ reason: error.message }, 'a response broke off');
-          else log.error({ err: error }, 'a response broke off');
+          if (error instanceof AppError) log.warn({ reason: error.message }, 'an answer broke off');
+          else log.error({ err: error }, 'an answer broke off');
           const socket = c.env?.incoming?.socket;
           if (socket === undefined) controller.error(error);
           else {
