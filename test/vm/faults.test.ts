@@ -1,6 +1,8 @@
 // A failure and a kill -9 at every step of every operation that changes what exists: nothing may be left half.
 import { writeFileSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { FAULT_POINTS, type FaultPoint } from '../../host-agent/src/lib/faults.ts';
 import type { SandboxJson } from '../support/api.ts';
@@ -108,10 +110,15 @@ for (const one of CASES) {
   });
 }
 
+async function listLogs(): Promise<string[]> {
+  return (await readdir(join(directories.dataDir, 'logs'))).sort();
+}
+
 async function tryFault(t: Test, one: Case, point: FaultPoint, action: Action): Promise<void> {
   const title = `${one.name}, ${action} at ${point}`;
   const before = await listHoldings(daemon);
   const id = (await one.prepare?.()) ?? '';
+  const logsBefore = await listLogs();
   writeFileSync(
     faultsPath,
     `${point} ${action} ${one.name === 'fork' && point === 'start.committed' ? 0 : (one.passes ?? 0)}`,
@@ -142,6 +149,11 @@ async function tryFault(t: Test, one: Case, point: FaultPoint, action: Action): 
   const isMade = action === 'kill' ? isKept : one.survives?.includes(point) === true;
   const count = isMade ? (one.name === 'fork' ? 4 : 1) : 0;
   t.equal(added.length, count, `${title}: ${count} more than before`);
+  t.same(
+    (await listLogs()).filter((log) => !logsBefore.includes(log)),
+    added.filter((made) => made.startsWith('sbx_')),
+    `${title}: no log of what nobody heard of`,
+  );
   t.same(await findViolations(daemon), [], `${title}: everything has its owner`);
   for (const id of added) {
     if (id.startsWith('snap_')) await daemon.api.call('DELETE', `/snapshots/${id}`);
@@ -153,6 +165,20 @@ async function tryFault(t: Test, one: Case, point: FaultPoint, action: Action): 
   t.same(await listHoldings(daemon), before, `${title}: what was there is there`);
   t.equal(await daemon.api.sh(bystander.id, 'echo well'), 'well', `${title}: the bystander is well`);
 }
+
+t.test('an expired sandbox whose delete fails is deleted a little later', async (t) => {
+  writeFileSync(faultsPath, 'delete.directories error');
+  const { id } = await daemon.api.create({ memory_mib: 128, timeout_s: 1 });
+  const isFailed = () =>
+    daemon.log.some(({ msg, sandbox }) => sandbox === id && /cannot delete an expired/.test(msg ?? ''));
+  for (let tries = 0; tries < 300 && !isFailed(); tries++) await sleep(100);
+  t.ok(isFailed(), 'it was tried');
+  writeFileSync(faultsPath, '');
+  const isListed = async () => (await daemon.api.list()).some((sandbox) => sandbox.id === id);
+  for (let tries = 0; tries < 300 && (await isListed()); tries++) await sleep(100);
+  t.notOk(await isListed());
+  t.same(await findViolations(daemon), []);
+});
 
 t.test('an unharmed fork of what was there all the time', async (t) => {
   const { sandboxes } = await fork(2);

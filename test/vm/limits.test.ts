@@ -1,11 +1,15 @@
 // Room on the host is given out before it is used, and guests that hang are named.
+import { readFileSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { VMM_OVERHEAD_MIB } from '../../host-agent/src/sandboxes/admission.ts';
 import { ApiError } from '../support/api.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
 import { vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(300_000);
+const MIB = 2 ** 20;
 
 t.test('beyond the memory that may be promised a create waits for another time', async (t) => {
   // Of any machine's memory, one percent and all but 1 GiB of it: nothing fits, whatever is running.
@@ -17,6 +21,33 @@ t.test('beyond the memory that may be promised a create waits for another time',
   t.match(response.headers.get('retry-after'), /^\d+$/);
   t.match(await response.json(), { error: /no memory: sandboxes may be promised \d+ MiB .*delete some/ });
   t.same(await leftovers(directories, { isRunning: true }), []);
+});
+
+t.test('guests that use all their memory at once do not end each other', async (t) => {
+  const memoryMib = 128;
+  const promisedMib = memoryMib + VMM_OVERHEAD_MIB;
+  // The smallest budget, in whole percent of this machine, that holds three of them.
+  const totalMib = totalmem() / MIB;
+  const percent = Math.ceil((300 * promisedMib) / totalMib);
+  const count = Math.floor((totalMib * percent) / 100 / promisedMib);
+  const { api } = await startDaemon(t, {
+    flags: ['--memory-overcommit-percent', String(percent), '--memory-reserve-bytes', '0'],
+  });
+  const sandboxes: { readonly id: string }[] = [];
+  while (sandboxes.length < count) sandboxes.push(await api.create({ memory_mib: memoryMib }));
+  await t.rejects(api.create({ memory_mib: memoryMib }), { status: 503, message: /may be promised/ });
+  const hogs = await Promise.all(
+    sandboxes.map(({ id }) => api.exec(id, ['sh', '-c', 'head -c 1G /dev/zero | tail -c 1G > /dev/null'])),
+  );
+  for (const [index, { id }] of sandboxes.entries()) {
+    t.match(hogs[index]?.result, { oom_killed: true }, 'it had all there was');
+    t.equal(await api.sh(id, 'echo well'), 'well', 'and its guest goes on');
+    const [pid] = await vmmPids(id);
+    const residentMib =
+      Number(/^Rss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]) / 1024;
+    t.comment(`a VMM of a guest with ${memoryMib} MiB has ${residentMib.toFixed(0)} MiB`);
+    t.ok(residentMib <= promisedMib, 'a VMM takes no more than it was promised');
+  }
 });
 
 t.test('memory that others use counts', async (t) => {

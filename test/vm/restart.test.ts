@@ -1,10 +1,13 @@
 // What restarts of the daemon do to sandboxes: nothing. And what crashes leave behind: nothing either.
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { open } from 'lmdb';
 import t, { type Test } from 'tap';
+import { SCHEMA_VERSION } from '../../host-agent/src/store/store.ts';
 import {
   type Daemon,
   type DaemonOptions,
@@ -14,6 +17,8 @@ import {
   removeDirectories,
   spawnDaemon,
 } from '../support/daemon.ts';
+import { DAEMON_PROGRAM } from '../support/leftovers.ts';
+import type { LogPageJson } from '../support/service.ts';
 import { vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(400_000);
@@ -175,7 +180,7 @@ t.test('after a restart of the host there are snapshots, and no sandboxes', asyn
   const directories = await ownDirectories(t);
   const daemon = await spawnDaemon(directories, KEEP);
   const sandbox = await daemon.api.create({ memory_mib: 128 });
-  await daemon.api.sh(sandbox.id, 'echo kept > /root/file');
+  await daemon.api.sh(sandbox.id, 'echo kept > /root/file; echo said');
   const snapshot = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${sandbox.id}/snapshot`);
   await daemon.end('SIGKILL');
   for (const pid of await vmmPids(sandbox.id)) process.kill(pid, 'SIGKILL');
@@ -183,6 +188,16 @@ t.test('after a restart of the host there are snapshots, and no sandboxes', asyn
   const next = await spawnDaemon(directories, KEEP);
   t.same(await next.api.list(), []);
   t.same(await leftovers(directories, { isRunning: true }), []);
+  const page = await next.api.call<LogPageJson>('GET', `/sandboxes/${sandbox.id}/logs`);
+  t.match(page.records.map(({ text }) => text).join(''), /said/, 'its log is there');
+  const { profiles } = await next.api.call<{ profiles: { name: string }[] }>('GET', '/profiles');
+  t.ok(profiles.some(({ name }) => name === 'base'));
+  const another = await next.api.create({ memory_mib: 128 });
+  t.equal(await next.api.sh(another.id, 'echo new'), 'new');
+  t.notOk(
+    next.log.some(({ msg }) => msg === 'template made'),
+    'the template is used again',
+  );
   const { sandboxes } = await next.api.call<{ sandboxes: { id: string }[] }>(
     'POST',
     `/snapshots/${snapshot.id}/fork`,
@@ -199,7 +214,73 @@ t.test(
     const daemon = await spawnDaemon(directories);
     const sandbox = await daemon.api.create({ memory_mib: 128 });
     await t.rejects(spawnDaemon(directories), { message: /in use by another sandboxd/ });
+    // As in another container, which shares the directories but not the network.
+    const elsewhere = ['--net', DAEMON_PROGRAM, '--listen', '127.0.0.1:0'];
+    const flags = ['--data-dir', directories.dataDir, '--run-dir', directories.runDir];
+    await t.rejects(promisify(execFile)('unshare', [...elsewhere, ...flags]), {
+      code: 1,
+      stderr: /in use by another sandboxd/,
+    });
     t.equal(await daemon.api.sh(sandbox.id, 'echo here'), 'here');
     t.equal(await daemon.end(), 0);
   },
 );
+
+t.test('a registry that cannot be used refuses the start, and nothing that runs is touched', async (t) => {
+  const directories = await ownDirectories(t);
+  const registry = join(directories.dataDir, 'state.lmdb');
+  const daemon = await spawnDaemon(directories, KEEP);
+  const { id } = await daemon.api.create({ memory_mib: 128 });
+  const snapshot = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`);
+  await daemon.api.sh(id, 'echo kept > /root/file');
+  await daemon.end('SIGKILL');
+  const pids = await vmmPids(id);
+  await copyFile(registry, `${registry}.good`);
+
+  await writeFile(registry, 'not a database at all');
+  await t.rejects(spawnDaemon(directories, KEEP), {
+    message: /ended with 1:[\s\S]*cannot be used: .*restore it from a backup, or move it away/,
+  });
+  await copyFile(`${registry}.good`, registry);
+  const root = open({ path: registry, noSubdir: true, maxDbs: 16 });
+  const meta = root.openDB<number, string>({ name: 'meta' });
+  await meta.put('schema_version', SCHEMA_VERSION + 1);
+  await root.close();
+  await t.rejects(spawnDaemon(directories, KEEP), {
+    message:
+      /ended with 1:[\s\S]*schema version \d+, this daemon knows \d+ at most; run the daemon that wrote it/,
+  });
+  t.same(await vmmPids(id), pids, 'the guest runs all the while');
+  t.ok(existsSync(join(directories.dataDir, 'snapshots', snapshot.id, 'manifest.json')));
+
+  await rename(`${registry}.good`, registry);
+  const next = await spawnDaemon(directories);
+  t.equal(await next.api.sh(id, 'cat /root/file'), 'kept', 'with the restored one it is adopted');
+  await next.api.call('DELETE', `/snapshots/${snapshot.id}`);
+  t.equal(await next.end(), 0);
+});
+
+t.test('a snapshot whose manifest cannot be read is kept, and said so', async (t) => {
+  const directories = await ownDirectories(t);
+  const daemon = await spawnDaemon(directories);
+  const { id } = await daemon.api.create({ memory_mib: 128 });
+  const { id: snapshot } = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`);
+  await daemon.end();
+  const manifest = join(directories.dataDir, 'snapshots', snapshot, 'manifest.json');
+  const good = await readFile(manifest, 'utf8');
+  await writeFile(manifest, good.replace('"formatVersion": 1', '"formatVersion": 99'));
+  const next = await spawnDaemon(directories);
+  t.same((await next.api.call<{ snapshots: object[] }>('GET', '/snapshots')).snapshots, []);
+  t.match(
+    next.log.filter((line) => line.snapshot === snapshot),
+    [{ level: 'error', msg: /cannot be read and is not listed; its files stay/, reason: /formatVersion/ }],
+  );
+  await next.end();
+  await writeFile(manifest, good);
+  const last = await spawnDaemon(directories);
+  const fork = `/snapshots/${snapshot}/fork`;
+  const { sandboxes } = await last.api.call<{ sandboxes: { id: string }[] }>('POST', fork);
+  t.equal(await last.api.sh(sandboxes[0]!.id, 'echo well'), 'well', 'and used again when it can be');
+  await last.api.call('DELETE', `/snapshots/${snapshot}`);
+  t.equal(await last.end(), 0);
+});

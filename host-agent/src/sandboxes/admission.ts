@@ -6,7 +6,7 @@ const MIB = 2 ** 20;
 /** Kept free for logs, the registry and what running guests write. */
 const DISK_RESERVE_BYTES = 256 * MIB;
 /** Of a VMM process beside its guest's memory: code and heap, and translated code under emulation. */
-const VMM_OVERHEAD_MIB = 96;
+export const VMM_OVERHEAD_MIB = 96;
 /** What a new guest has touched once its agent answers: a booted one; a copy shares the rest with its origin. */
 const BOOT_TOUCHED_MIB = 256;
 const COPY_TOUCHED_MIB = 64;

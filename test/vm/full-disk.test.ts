@@ -1,0 +1,144 @@
+// A data directory whose disk is full: what is new is refused, what runs stands still until there is room and goes on
+// then, and what is deleted makes room.
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, statfs, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import {
+  type Daemon,
+  type DaemonOptions,
+  type Directories,
+  leftovers,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+} from '../support/daemon.ts';
+
+t.setTimeout(400_000);
+const run = promisify(execFile);
+const MIB = 2 ** 20;
+/** Without templates: what fills the disk is only what the test writes. */
+const OPTIONS: DaemonOptions = {
+  onExit: 'keep',
+  flags: ['--template-disk-bytes', '0', '--watchdog-timeout-s', '2'],
+};
+
+/** A data directory on a file system of its own. */
+async function smallDisk(t: Test, sizeMib: number): Promise<Directories> {
+  const roomy = await makeDirectories();
+  const dataDir = await mkdtemp(join(tmpdir(), 'sbxd-full-'));
+  await run('mount', ['-t', 'tmpfs', '-o', `size=${sizeMib}m`, 'tmpfs', dataDir]);
+  t.teardown(async () => {
+    await run('umount', [dataDir]);
+    await rm(dataDir, { recursive: true });
+    await removeDirectories(roomy);
+  });
+  for (const name of ['profiles', 'kernels', 'layers'])
+    await symlink(join(roomy.dataDir, name), join(dataDir, name));
+  return { dataDir, runDir: roomy.runDir };
+}
+
+/** Leaves so much of it free; the function gives the rest back. */
+async function fill({ dataDir }: Directories, leftBytes: number): Promise<() => Promise<void>> {
+  const path = join(dataDir, 'faults');
+  const { bavail, bsize } = await statfs(dataDir);
+  await run('fallocate', ['-l', String(bavail * bsize - leftBytes), path]);
+  return () => rm(path);
+}
+
+async function endDestroying(t: Test, daemon: Daemon): Promise<void> {
+  for (const { id } of await daemon.api.list()) await daemon.api.delete(id);
+  t.same(await leftovers(daemon.directories, { isRunning: true }), []);
+  t.equal(await daemon.end(), 0);
+}
+
+t.test('a full disk fails the create and nothing else', async (t) => {
+  const small = await spawnDaemon(await smallDisk(t, 300), OPTIONS);
+  const sandbox = await small.api.create();
+  t.equal(await small.api.sh(sandbox.id, 'head -c 80000000 /dev/zero > /root/big; sync; echo ok'), 'ok');
+  await t.rejects(small.api.create(), { status: 503, message: /disk space/ });
+  await t.rejects(small.api.call('POST', `/sandboxes/${sandbox.id}/snapshot`), {
+    status: 503,
+    message: /disk space/,
+  });
+  t.equal(await small.api.sh(sandbox.id, 'echo still here'), 'still here');
+  await small.api.delete(sandbox.id);
+  t.same(await leftovers(small.directories, { isRunning: true }), []);
+  t.equal((await small.api.create()).profile, 'base', 'room again');
+  await endDestroying(t, small);
+});
+
+t.test('a guest whose writes the disk does not take stands still, and goes on', async (t) => {
+  const directories = await smallDisk(t, 400);
+  let daemon = await spawnDaemon(directories, OPTIONS);
+  const writer = await daemon.api.create({ memory_mib: 256 });
+  const reader = await daemon.api.create({ memory_mib: 128 });
+  const isStanding = () =>
+    daemon.log.some(({ msg, sandbox }) => msg === 'a guest stands still' && sandbox === writer.id);
+  const until = async (condition: () => boolean, what: string) => {
+    for (let tries = 0; tries < 600 && !condition(); tries++) await sleep(100);
+    t.ok(condition(), what);
+  };
+  const write = (name: string) =>
+    daemon.api.exec(writer.id, [
+      'sh',
+      '-c',
+      `head -c ${60 * MIB} /dev/zero | tr '\\0' x > /root/${name} && sync && md5sum < /root/${name}`,
+    ]);
+
+  let giveBack = await fill(directories, 20 * MIB);
+  const writing = write('first');
+  await until(isStanding, 'it stands still');
+  t.equal(await daemon.api.sh(reader.id, 'echo well'), 'well', 'the other one does not notice');
+  await until(() => daemon.log.some(({ msg }) => msg === 'a sandbox hangs'), 'the watchdog says so');
+  await t.rejects(daemon.api.exec(writer.id, ['true']), {
+    status: 502,
+    message: /hangs: the host's disk does not take the guest's writes/,
+  });
+  await sleep(3000);
+  await giveBack();
+  const { stdout, result } = await writing;
+  t.equal(result.exit_code, 0, 'its command went on as if nothing had been');
+  const { stdout: expected } = await run('sh', ['-c', `head -c ${60 * MIB} /dev/zero | tr '\\0' x | md5sum`]);
+  t.equal(stdout, expected, 'and nothing of it is lost');
+  const skewS = Math.abs(Number(await daemon.api.sh(writer.id, 'date +%s')) - Date.now() / 1000);
+  t.ok(skewS < 2, `its clock was stepped: ${skewS.toFixed(1)} s off`);
+
+  giveBack = await fill(directories, 20 * MIB);
+  const abandoned = write('second').catch(() => undefined);
+  await until(() => daemon.log.filter(({ msg }) => msg === 'a guest stands still').length === 2, 'again');
+  await daemon.end('SIGKILL');
+  await abandoned;
+  daemon = await spawnDaemon(directories, OPTIONS);
+  await until(isStanding, 'the next daemon finds it standing');
+  await giveBack();
+  await until(() => daemon.log.some(({ msg }) => /stood still/.test(msg ?? '')), 'and lets it go on');
+  t.equal(await daemon.api.sh(writer.id, 'md5sum < /root/first'), expected.trim());
+  await endDestroying(t, daemon);
+});
+
+t.test('on a disk without one free byte a daemon starts, and a sandbox can be deleted', async (t) => {
+  const directories = await smallDisk(t, 330);
+  let daemon = await spawnDaemon(directories, OPTIONS);
+  const [one, other] = [
+    await daemon.api.create({ memory_mib: 128 }),
+    await daemon.api.create({ memory_mib: 128 }),
+  ];
+  await fill(directories, 0);
+  await daemon.api.delete(one.id);
+  t.same(
+    (await daemon.api.list()).map(({ id }) => id),
+    [other.id],
+  );
+  await rm(join(directories.dataDir, 'faults'));
+  await fill(directories, 0);
+  await daemon.end('SIGKILL');
+  daemon = await spawnDaemon(directories, OPTIONS);
+  t.equal(await daemon.api.sh(other.id, 'echo well'), 'well', 'it is adopted');
+  await daemon.api.delete(other.id);
+  await rm(join(directories.dataDir, 'faults'));
+  await endDestroying(t, daemon);
+});
