@@ -1,7 +1,10 @@
 // Facts about processes from /proc, safe against reuse of process ids.
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Start time in clock ticks since boot (field 22 of stat), or undefined when there is no such process (or a zombie). */
+/**
+ * Start time in clock ticks since boot (field 22 of stat), or undefined when there is no such process, or a zombie. One
+ * whose first thread ended is no zombie yet: the others still hold its memory, files and sockets.
+ */
 export function readStartTicks(pid: number): number | undefined {
   let stat: string;
   try {
@@ -11,7 +14,8 @@ export function readStartTicks(pid: number): number | undefined {
   }
   // The second field is the name in parentheses and may hold anything.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19]);
+  const isEnded = fields[0] === 'X' || (fields[0] === 'Z' && Number(fields[17]) <= 1);
+  return isEnded ? undefined : Number(fields[19]);
 }
 
 /** Its arguments; empty for kernel threads, zombies and processes that are gone. */

@@ -1,14 +1,18 @@
 // Small parts of the host agent: the log, the directory lock, the finder of JSON errors, the collector of bodies.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { findJsonError } from '../../../host-agent/src/http/input/json-error.ts';
 import { BodyCollector } from '../../../host-agent/src/http/server/chunked-body.ts';
 import { lockDirectory } from '../../../host-agent/src/lib/instance-lock.ts';
 import { createLogger } from '../../../host-agent/src/lib/logger.ts';
+import { isRunning, readStartTicks } from '../../../host-agent/src/lib/proc.ts';
 
 t.test('log lines are JSON, or readable when asked for', async (t) => {
   const lines: string[] = [];
@@ -22,6 +26,28 @@ t.test('log lines are JSON, or readable when asked for', async (t) => {
   const line = JSON.parse(lines[0]!);
   t.match(line, { level: 'error', requestId: 'r1', sandbox: 's1', msg: 'bad', time: /^\d{4}-.*Z$/ });
   t.match(line.err.message, 'outer: inner');
+});
+
+t.test('a process runs until its last thread has ended', async (t) => {
+  // Its first thread ends by itself, as that of a process does which is being killed; the other one holds its files.
+  const source = `#include <pthread.h>
+    #include <unistd.h>
+    static void *rest(void *arg) { (void)arg; char c; return read(0, &c, 1) < 0 ? arg : NULL; }
+    int main(void) { pthread_t t; pthread_create(&t, NULL, rest, NULL); pthread_exit(NULL); }`;
+  const dir = mkdtempSync(join(tmpdir(), 'threads-test-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  execFileSync('gcc', ['-x', 'c', '-pthread', '-o', join(dir, 'threads'), '-'], { input: source });
+  const child = spawn(join(dir, 'threads'), { stdio: ['pipe', 'ignore', 'inherit'] });
+  const pid = child.pid ?? 0;
+  const state = () => /^State:\s+(\S)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  for (let tries = 0; tries < 500 && state() !== 'Z'; tries++) await sleep(10);
+  t.equal(state(), 'Z', 'the kernel calls it a zombie');
+  const startTicks = readStartTicks(pid) ?? -1;
+  t.ok(isRunning({ pid, startTicks }), 'it runs');
+  const ended = once(child, 'exit');
+  child.stdin.end();
+  await ended;
+  t.notOk(isRunning({ pid, startTicks }));
 });
 
 t.test('a directory is held by one at a time', async (t) => {
