@@ -47,6 +47,8 @@ t.test('guests that use all their memory at once do not end each other', async (
       Number(/^Rss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]) / 1024;
     t.comment(`a VMM of a guest with ${memoryMib} MiB has ${residentMib.toFixed(0)} MiB`);
     t.ok(residentMib <= promisedMib, 'a VMM takes no more than it was promised');
+    const score = readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim();
+    t.equal(score, '300', 'and would go before the daemon, were there no memory left');
   }
 });
 

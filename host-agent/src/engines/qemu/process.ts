@@ -1,5 +1,6 @@
 // The QEMU process: its own session so that it outlives us, its end observed.
 import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { AppError, toError } from '../../lib/errors.ts';
 import { isRunning, readStartTicks, signalProcess } from '../../lib/proc.ts';
@@ -24,6 +25,9 @@ export interface VmmProcess {
   /** Its end is not watched any more. */
   detach(): void;
 }
+
+/** When the host has no memory left, a guest goes before the daemon and before others' programs. */
+const OOM_SCORE = 300;
 
 /** Number under which the process finds the descriptor that it inherits. */
 export const INHERITED_FD = 3;
@@ -59,6 +63,7 @@ export async function spawnVmm(
     });
   });
   child.unref();
+  preferForOom(child.pid ?? 0);
   const pid = child.pid ?? 0;
   // A child that ended already is a zombie or gone: no signal will find it.
   const startTicks = readStartTicks(pid) ?? -1;
@@ -71,6 +76,15 @@ export async function spawnVmm(
     look: () => undefined,
     detach: () => child.removeAllListeners('exit'),
   };
+}
+
+/** Raising it needs no privilege; where it is refused, the kernel chooses as it likes. */
+function preferForOom(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE));
+  } catch {
+    // It may have ended already.
+  }
 }
 
 /** Watches a process that another daemon started; null when it is gone. */
