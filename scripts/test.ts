@@ -1,7 +1,8 @@
 // Runs test suites and says the total: `node scripts/test.ts unit http vm [--only part-of-a-name]`. The exit code is 0
-// only when every suite ran at least one test, every file came to its end, and nothing failed.
+// only when every suite ran at least one test, every file came to its end, and nothing failed. With SOAK=1 only files that
+// have a long form run, in that form.
 import { spawn } from 'node:child_process';
-import { globSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
@@ -17,8 +18,7 @@ type Suite = {
 const SUITES: Readonly<Record<string, Suite>> = {
   unit: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
-  // With SOAK=1 the long forms run.
-  vm: { jobs: 1, fileTimeoutS: process.env.SOAK === '1' ? 7200 : 900, isShownLive: true },
+  vm: { jobs: 1, fileTimeoutS: isSoak() ? 7200 : 900, isShownLive: true },
 };
 /** A file that does not obey its own time limit is killed this much later. */
 const KILL_AFTER_S = 15;
@@ -46,7 +46,9 @@ console.log(`\n${sum.passed} passed, ${sum.failed} failed`);
 process.exitCode = sum.failed === 0 ? 0 : 1;
 
 async function runSuite(name: string, suite: Suite): Promise<void> {
-  const files = globSync(`${name}/**/*.test.ts`).filter((file) => file.includes(values.only));
+  const files = globSync(`${name}/**/*.test.ts`).filter(
+    (file) => file.includes(values.only) && (!isSoak() || hasLongForm(file)),
+  );
   console.log(`\n${name}: ${files.length} files`);
   const before = sum.passed + sum.failed;
   const queue = files.sort();
@@ -57,6 +59,14 @@ async function runSuite(name: string, suite: Suite): Promise<void> {
   if (sum.passed + sum.failed > before) return;
   console.log(`  suite ${name} ran no tests: FAILED`);
   sum.failed++;
+}
+
+function isSoak(): boolean {
+  return process.env.SOAK === '1';
+}
+
+function hasLongForm(file: string): boolean {
+  return readFileSync(file, 'utf8').includes('process.env.SOAK');
 }
 
 async function runFile(file: string, { fileTimeoutS, isShownLive }: Suite): Promise<void> {
