@@ -37,7 +37,7 @@ export const MAX_STREAMS = 4096;
 export const MAX_PING_BYTES = 65_536;
 
 /** Credit of a new stream in each direction, bytes. Above the channel's bandwidth × delay, below 1 MiB of memory. */
-export const DEFAULT_WINDOW_BYTES = 1024 * 1024;
+export const DEFAULT_WINDOW_BYTES = 768 * 1024;
 
 /** Bounds of a window that a peer may announce. */
 export const MIN_WINDOW_BYTES = 4096;
