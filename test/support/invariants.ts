@@ -39,7 +39,7 @@ export async function findViolations(daemon: Daemon): Promise<string[]> {
 }
 
 /** The sandbox id in the arguments of each VMM that runs in `runDir`. */
-async function vmmSandboxes(runDir: string): Promise<string[]> {
+export async function vmmSandboxes(runDir: string): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await readdir('/proc')) {
     if (!/^\d+$/.test(pid)) continue;

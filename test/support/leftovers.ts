@@ -15,6 +15,9 @@ const KNOWN_NAMES: readonly string[] = [
   ...['state.lmdb', 'state.lmdb-lock', 'faults'],
 ];
 
+/** Of a saved guest. */
+const SAVED_NAMES: readonly string[] = ['memory', 'state', 'disk', 'manifest.json', 'rootfs.ext4'];
+
 /**
  * What a daemon that stopped cleanly, all its sandboxes gone, has none of. While it runs, `isRunning` leaves the daemon
  * itself out, and `ignore` what belongs to one sandbox. Snapshots and templates are meant to stay.
@@ -136,8 +139,11 @@ async function findControlGroups({ dataDir }: Directories): Promise<string[]> {
 async function findUnknownFiles({ dataDir }: Directories): Promise<string[]> {
   const found = (await names(dataDir)).filter((name) => !KNOWN_NAMES.includes(name));
   for (const folder of ['templates', 'snapshots']) {
-    const hidden = (await names(join(dataDir, folder))).filter((name) => name.startsWith('.'));
-    found.push(...hidden.map((name) => `half-made ${join(folder, name)}`));
+    for (const name of await names(join(dataDir, folder))) {
+      if (name.startsWith('.')) found.push(`half-made ${join(folder, name)}`);
+      for (const file of await names(join(dataDir, folder, name)))
+        if (!SAVED_NAMES.includes(file)) found.push(join(folder, name, file));
+    }
   }
   return found;
 }

@@ -6,6 +6,7 @@ import t from 'tap';
 import { VMM_OVERHEAD_MIB } from '../../host-agent/src/sandboxes/admission.ts';
 import { ApiError } from '../support/api.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
+import { vmmSandboxes } from '../support/invariants.ts';
 import { vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(300_000);
@@ -21,6 +22,24 @@ t.test('beyond the memory that may be promised a create waits for another time',
   t.match(response.headers.get('retry-after'), /^\d+$/);
   t.match(await response.json(), { error: /no memory: sandboxes may be promised \d+ MiB .*delete some/ });
   t.same(await leftovers(directories, { isRunning: true }), []);
+});
+
+t.test('of many creates only a few boot at the same time', async (t) => {
+  const { api, directories } = await startDaemon(t, { flags: ['--template-disk-bytes', '0'] });
+  const creating = Promise.all(Array.from({ length: 10 }, () => api.create({ memory_mib: 128 })));
+  let isOver = false;
+  void creating.finally(() => {
+    isOver = true;
+  });
+  let most = 0;
+  while (!isOver) {
+    // In this order: one that got ready in between is not taken for one that boots.
+    const running = (await vmmSandboxes(directories.runDir)).length;
+    most = Math.max(most, running - (await api.list()).length);
+    await sleep(50);
+  }
+  t.equal((await creating).length, 10);
+  t.ok(most >= 2 && most <= 4, `at most ${most} booted at once`);
 });
 
 t.test('guests that use all their memory at once do not end each other', async (t) => {

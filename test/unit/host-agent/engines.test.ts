@@ -3,12 +3,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
+import { pino } from 'pino';
 import t from 'tap';
 import type { VmSpec } from '../../../host-agent/src/engines/engine.ts';
 import { buildQemuArgs, kernelCommandLine } from '../../../host-agent/src/engines/qemu/args.ts';
 import { changedRanges, findMapping, PAGE_BYTES } from '../../../host-agent/src/engines/qemu/mapping.ts';
 import { QmpClient, QmpError, type QmpEvent } from '../../../host-agent/src/engines/qemu/qmp.ts';
+import { Standstill } from '../../../host-agent/src/engines/qemu/standstill.ts';
 
 const spec: VmSpec = {
   vcpus: 2,
@@ -145,3 +148,54 @@ t.test('the control protocol', async (t) => {
   await t.rejects(pending, { message: /closed its control socket/ });
   await t.rejects(client.execute('stop'), { message: /closed/ });
 });
+
+t.test(
+  'a guest that stands still is let go on until its writes are taken, but never during a save',
+  async (t) => {
+    const done: string[] = [];
+    let status = 'io-error';
+    let tries = 0;
+    let isOver = false;
+    const make = () =>
+      new Standstill({
+        readStatus: async () => {
+          if (tries === 1) throw new Error('busy');
+          return status;
+        },
+        // The third time there is room.
+        resume: async () => {
+          done.push('resumed');
+          if (++tries === 3) status = 'running';
+        },
+        isOver: () => isOver,
+        onResumed: () => done.push('clock'),
+        log: pino({ level: 'silent' }),
+        retryMs: 5,
+      });
+    const waitFor = async (condition: () => boolean) => {
+      for (let round = 0; round < 1000 && !condition(); round++) await sleep(5);
+      t.ok(condition());
+    };
+    const keepAlive = setInterval(() => undefined, 1000);
+    t.teardown(() => clearInterval(keepAlive));
+    const standstill = make();
+    t.equal(standstill.reason, undefined);
+    await standstill.duringSave(async () => {
+      standstill.begin('No space left on device');
+      standstill.begin('No space left on device');
+      t.match(standstill.reason, /does not take .*\(no space left on device\)/);
+      await sleep(50);
+      t.same(done, [], 'what is saved stands still on purpose');
+    });
+    await waitFor(() => tries === 1);
+    tries = 2;
+    await waitFor(() => standstill.reason === undefined);
+    t.same(done, ['resumed', 'resumed', 'clock']);
+    status = 'io-error';
+    const abandoned = make();
+    abandoned.begin('x');
+    isOver = true;
+    await sleep(50);
+    t.equal(done.length, 3, 'one that ended is left alone');
+  },
+);

@@ -18,6 +18,7 @@ export type StandstillOptions = {
   /** Called when the guest goes on, whose clock stood still. */
   readonly onResumed: () => void;
   readonly log: Logger;
+  readonly retryMs?: number;
 };
 
 export class Standstill {
@@ -53,10 +54,10 @@ export class Standstill {
   }
 
   async #end(): Promise<void> {
-    const { readStatus, resume, isOver, onResumed, log } = this.#options;
+    const { readStatus, resume, isOver, onResumed, log, retryMs = RETRY_MS } = this.#options;
     let hasResumed = false;
     for (;;) {
-      await sleep(RETRY_MS, undefined, { ref: false });
+      await sleep(retryMs, undefined, { ref: false });
       if (isOver()) return;
       if (this.#saves > 0) continue;
       try {
