@@ -12,12 +12,18 @@ export type SandboxLimits = {
   readonly fork: number;
 };
 
+/** How a copy of a saved guest gets its memory. */
+export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
+
 export type Config = {
   readonly listen: ListenAddress;
   readonly dataDir: string;
   readonly runDir: string;
   /** `auto` or an engine's name. */
   readonly engine: string;
+  /** Paths of engines' programs, by the engine's name; absent: the one that PATH finds. */
+  readonly enginePrograms: Readonly<Record<string, string>>;
+  readonly forkMemory: ForkMemory;
   /** Absent: the ones prepared by the rootfs builder. */
   readonly kernelPath?: string;
   readonly initramfsPath?: string;
@@ -47,12 +53,14 @@ export type Config = {
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
-export function toConfig(values: SettingValues): Config {
+export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<string, string>>): Config {
   return {
     listen: values.listen,
     dataDir: values.data_dir,
     runDir: values.run_dir,
     engine: values.engine,
+    enginePrograms,
+    forkMemory: values.fork_memory,
     ...(values.kernel === undefined ? {} : { kernelPath: values.kernel }),
     ...(values.initrd === undefined ? {} : { initramfsPath: values.initrd }),
     defaults: {

@@ -7,10 +7,10 @@ import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import { limitConsoleLog } from '../console-log.ts';
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from '../engine.ts';
+import { readLastWords } from '../last-words.ts';
+import type { ProcessEnd, VmmProcess } from '../vmm-process.ts';
 import { diskNode } from './args.ts';
 import type { QemuFiles } from './files.ts';
-import { readLastWords } from './last-words.ts';
-import type { ProcessEnd, VmmProcess } from './process.ts';
 import type { QmpClient, QmpEvent } from './qmp.ts';
 import { saveQemu } from './save.ts';
 
