@@ -232,9 +232,22 @@ t.test('the best memory mode that there is, and why not a better one', async (t)
 
   const saved = await makeSaved();
   const usual = host.engine();
-  t.match(await usual.probe(), { detail: /by OnDemand \(CopyOnWrite: this version does not have it\)/ });
+  t.match(await usual.probe(), { detail: /by MappedFile \(CopyOnWrite: this version does not have it\)/ });
   await copy(usual, saved);
-  t.match(chosen(), { mode: 'OnDemand', refusals: ['CopyOnWrite: this version does not have it'] });
+  t.match(chosen(), { mode: 'MappedFile', refusals: ['CopyOnWrite: this version does not have it'] });
+  await t.rejects(
+    copy(usual, { ...saved, memoryPath: join(host.dir, 'gone') }),
+    { message: /ENOENT/ },
+    'a failure for another reason costs no mode',
+  );
+  host.fault({ at: 'vm.restore', kind: 'refuse', times: 2 });
+  await t.rejects(copy(usual, saved), { message: /a fault of the test/ });
+  host.fault();
+  await copy(usual, saved);
+  t.match(chosen(), { mode: 'MappedFile' });
+  host.set({ canMap: false });
+  await copy(usual, saved);
+  t.match(chosen(), { mode: 'OnDemand', msg: /MappedFile: vm.restore: .*a fault of mapping/ });
   host.set({ hasUserfaultfd: false });
   await Promise.all([copy(usual, saved), copy(usual, saved), copy(usual, saved)]);
   t.match(chosen(), { mode: 'Copy', msg: /OnDemand: userfaultfd cannot be used: .*not permitted/ });
@@ -245,10 +258,10 @@ t.test('the best memory mode that there is, and why not a better one', async (t)
   t.match(await plain.probe(), { detail: /by Copy;/ });
   await copy(plain, saved);
   t.match(chosen(), { mode: 'Copy', refusals: [] });
-  const absent = host.engine('copy-on-write');
-  t.match(await absent.probe(), { isUsable: false, reason: /no memory mode.*CopyOnWrite: this version/ });
 
-  host.set({ version: 'next' });
+  host.set({ version: 'next', canMap: true });
+  const absent = host.engine('copy-on-write');
+  t.match(await absent.probe(), { detail: /by CopyOnWrite;/ });
   const newer = host.engine();
   t.match(await newer.probe(), { version: '54.0', detail: /by CopyOnWrite;/ });
   await copy(newer, await makeSaved());
@@ -258,7 +271,7 @@ t.test('the best memory mode that there is, and why not a better one', async (t)
 t.test('a copy that is still being filled is saved when it is full', async (t) => {
   const host = makeFakeHost(t);
   host.set({ fillMs: 1500 });
-  const engine = host.engine();
+  const engine = host.engine('on-demand');
   await engine.probe();
   const source = host.makePaths('source');
   const vm = await engine.boot(host.bootOptions(source));

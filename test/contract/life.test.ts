@@ -77,7 +77,7 @@ t.test('probe, boot, talk, save, copy, end', async (t) => {
   t.equal((await source.guest.connect(soon())).bootId, hello.bootId, 'the source goes on');
   t.same(
     host.logLines.filter(({ mode }) => mode !== undefined).map(({ mode }) => mode),
-    ['OnDemand'],
+    ['MappedFile'],
   );
 
   await t.test('a copy of a copy, whose own source is gone', async (t) => {

@@ -34,6 +34,8 @@ export type Knobs = {
   readonly guestUpMs: number;
   /** Whether the host has userfaultfd. */
   readonly hasUserfaultfd: boolean;
+  /** Whether memory can be a private mapping of a file. */
+  readonly canMap: boolean;
   /** Time that a copy's memory takes to be filled; it cannot be saved meanwhile. */
   readonly fillMs: number;
   readonly cpu: string;
@@ -51,6 +53,7 @@ export const USUAL: Omit<Knobs, 'locksDir'> = {
   latencyMs: {},
   guestUpMs: 30,
   hasUserfaultfd: true,
+  canMap: true,
   fillMs: 0,
   cpu: 'cpu-one',
   eventBytes: 7,

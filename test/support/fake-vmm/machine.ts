@@ -6,7 +6,7 @@ import type { EventLog } from './events.ts';
 import { FakeGuest, type GuestMemory, printConsole } from './guest.ts';
 import { type Fault, readKnobs } from './knobs.ts';
 import { apiError, noVm, osError } from './refusal.ts';
-import { directoryOf, type FakeConfig, readSnapshot, writeSnapshot } from './snapshot.ts';
+import { directoryOf, type FakeConfig, memoryBytes, readSnapshot, writeSnapshot } from './snapshot.ts';
 import { FakeVsock, isGuestUp } from './vsock.ts';
 
 type Running = {
@@ -112,6 +112,8 @@ export class FakeMachine {
           'Failed to create userfaultfd',
           'Operation not permitted (os error 1)',
         );
+      if (config.memory.zones !== undefined && !readKnobs().canMap)
+        throw apiError('The VM could not be restored', 'a fault of mapping');
       // Opened again, though it is not used; the kernel is not.
       this.#needFile(config.payload?.initramfs, 'The VM could not be restored');
       this.#config = config;
@@ -159,7 +161,7 @@ export class FakeMachine {
   info(): Record<string, unknown> {
     if (this.#config === undefined) throw noVm(readKnobs().version, 'The VM info is not available');
     const state = this.#vm?.state ?? 'Created';
-    return { config: this.#config, state, memory_actual_size: this.#config.memory.size, device_tree: null };
+    return { config: this.#config, state, memory_actual_size: memoryBytes(this.#config), device_tree: null };
   }
 
   /** What the guest does by itself. */

@@ -9,7 +9,10 @@ import { apiError, osError, Refusal } from './refusal.ts';
 const PIECE = Buffer.alloc(1 << 20);
 
 export type FakeConfig = Record<string, unknown> & {
-  readonly memory: { readonly size: number };
+  readonly memory: {
+    readonly size: number;
+    readonly zones?: readonly { readonly id: string; readonly size: number; readonly file?: string }[];
+  };
   readonly disks?: readonly {
     readonly id?: string;
     readonly path: string;
@@ -40,6 +43,7 @@ export function deviceIds(config: FakeConfig): string[] {
 
 export function writeSnapshot(dir: string, config: FakeConfig, guest: GuestMemory, fault?: Fault): void {
   const { version, cpu } = readKnobs();
+  const size = memoryBytes(config);
   writeNew(join(dir, 'config.json'), JSON.stringify(withDefaults(config)));
   const state: State = { version, cpu, deviceIds: deviceIds(config) };
   const text = JSON.stringify({
@@ -48,7 +52,7 @@ export function writeSnapshot(dir: string, config: FakeConfig, guest: GuestMemor
         snapshots: {},
         snapshot_data: {
           // Numbers in here may have more digits than a double.
-          state: `{"memory_ranges":{"data":[{"gpa":0,"length":${config.memory.size}}]},"start_of_device_area":18446744073709551615}`,
+          state: `{"memory_ranges":{"data":[{"gpa":0,"length":${size}}]},"guest_ram_mappings":[{"slot":0,"gpa":0,"size":${size},"zone_id":"mem0","virtio_mem":false,"file_offset":0}],"start_of_device_area":18446744073709551615}`,
         },
       },
       'device-manager': { snapshots: {}, snapshot_data: { state: JSON.stringify(state) } },
@@ -65,7 +69,6 @@ export function writeSnapshot(dir: string, config: FakeConfig, guest: GuestMemor
   }
   writeNew(join(dir, 'state.json'), text);
   const fd = openNew(join(dir, 'memory-ranges'));
-  const { size } = config.memory;
   ftruncateSync(fd, size);
   for (let at = 0; at < size; at += PIECE.length)
     writeSync(fd, PIECE, 0, Math.min(PIECE.length, size - at), at);
@@ -97,13 +100,28 @@ export function readSnapshot(dir: string): { config: FakeConfig; guest: () => Gu
       'Error from device manager',
       'Missing PCI device in snapshot',
     );
+  const hasZones = config.memory.zones !== undefined;
+  if (hasZones !== (config.memory.size === 0))
+    throw apiError(
+      'The VM could not be restored',
+      'User defined memory regions can’t be provided if the memory size is not 0',
+    );
+  const memory = outer.snapshots['memory-manager']?.snapshot_data.state ?? '';
+  const isRead = !memory.includes('"memory_ranges":{"data":[]}');
+  // Nothing is read into memory that is a mapping; a plain one would be empty.
+  if (!isRead && !hasZones)
+    throw apiError('The VM could not be restored', 'the fake: its memory would be empty');
   return {
     config,
     guest: () => {
-      const text = readText(join(dir, 'memory-ranges'));
+      const text = readText(isRead ? join(dir, 'memory-ranges') : (config.memory.zones?.[0]?.file ?? ''));
       return JSON.parse(text.slice(0, text.indexOf('\n'))) as GuestMemory;
     },
   };
+}
+
+export function memoryBytes({ memory }: FakeConfig): number {
+  return (memory.zones ?? []).reduce((sum, zone) => sum + zone.size, memory.size);
 }
 
 /** The real VMM writes every key that it knows, and one that only some builds have. */

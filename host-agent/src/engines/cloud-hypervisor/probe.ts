@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { toError } from '../../lib/errors.ts';
 import { tailFile } from '../../lib/tail.ts';
 import { deadline, poll } from '../../lib/wait.ts';
-import type { EngineContext, EngineProbe } from '../engine.ts';
+import type { EngineContext, EngineProbe, VmPaths } from '../engine.ts';
 import { VmmApi } from './api.ts';
 import { bootVm, type VmmSetup } from './boot.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
@@ -32,7 +32,8 @@ export async function probeHost(
   if (!found.isUsable) return unusable(found.reason);
   const noLandlock = landlockObstacle();
   const setup = { program, hasLandlock: noLandlock === undefined };
-  const failure = await tryGuest(context, setup, modes, signal);
+  const learn = (paths: VmPaths, limit: AbortSignal) => learnModes(paths, found.version, modes, limit);
+  const failure = await tryGuest(context, setup, learn, signal);
   if (failure !== undefined) {
     const hasKvm = await access('/dev/kvm', constants.R_OK | constants.W_OK).then(
       () => true,
@@ -55,7 +56,7 @@ export async function probeHost(
 async function tryGuest(
   context: EngineContext,
   setup: VmmSetup,
-  modes: MemoryModes,
+  learn: (paths: VmPaths, limit: AbortSignal) => Promise<void>,
   outer?: AbortSignal,
 ): Promise<string | undefined> {
   const dir = join(context.scratchDir, `probe-${randomBytes(4).toString('hex')}`);
@@ -83,7 +84,7 @@ async function tryGuest(
         10,
         limit.signal,
       );
-      await learnModes(paths, modes, limit.signal);
+      await learn(paths, limit.signal);
       return undefined;
     } finally {
       await vm.kill();
@@ -98,13 +99,14 @@ async function tryGuest(
 
 /** A VMM that has a VM refuses to restore another, but reads the request first. */
 async function learnModes(
-  paths: Parameters<typeof vmmFiles>[0],
+  paths: VmPaths,
+  version: string,
   modes: MemoryModes,
   signal: AbortSignal,
 ): Promise<void> {
   const { apiSocketPath, startDir } = vmmFiles(paths);
   const api = new VmmApi(apiSocketPath);
-  await modes.learn((mode) =>
+  await modes.learn(version, (mode) =>
     api.put(
       'vm.restore',
       { source_url: `file://${startDir}`, memory_restore_mode: mode, resume: false },

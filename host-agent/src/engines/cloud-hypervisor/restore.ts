@@ -2,9 +2,10 @@
 import { rm } from 'node:fs/promises';
 import type { RestoreOptions } from '../engine.ts';
 import type { VmmSetup } from './boot.ts';
+import { setMappedMemory, setPlainMemory, withoutMemoryRanges } from './mapped-memory.ts';
 import type { MemoryModes } from './memory-modes.ts';
 import { patchConfig } from './patch-config.ts';
-import { layOutSaved } from './saved-files.ts';
+import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
 import { keepConsole, startVmm } from './start.ts';
 import type { CloudHypervisorVm } from './vm.ts';
 
@@ -23,13 +24,19 @@ export function restoreVm(
   return startVmm(
     options,
     program,
-    (files) =>
-      layOutSaved(saved, files.startDir, (config) => patchConfig(config, { spec, files, hasLandlock })),
+    (files) => linkMemory(saved, files.startDir),
     async (_vm, api, files) => {
-      await modes.use(async (mode) => {
+      const { config, state } = await readSaved(saved);
+      await modes.use(async ({ name, request }) => {
+        const patched = JSON.parse(config) as Record<string, unknown>;
+        patchConfig(patched, { spec, files, hasLandlock });
+        const isMapped = name === 'MappedFile';
+        if (isMapped) setMappedMemory(patched, memoryPathIn(files.startDir));
+        else setPlainMemory(patched);
+        await layOutSaved(files.startDir, patched, isMapped ? withoutMemoryRanges(state) : state);
         // A try that failed may have made it.
         await rm(files.vsockPath, { force: true });
-        const body = { source_url: `file://${files.startDir}`, memory_restore_mode: mode, resume: false };
+        const body = { source_url: `file://${files.startDir}`, memory_restore_mode: request, resume: false };
         await api.put('vm.restore', body, { timeoutMs, signal });
       }, log);
       await keepConsole(files);

@@ -36,30 +36,35 @@ export async function collectSaved(from: string, to: string, memoryBytes: number
   return saved;
 }
 
-/** Writes the directory that the VMM restores from; `patch` gets the configuration to change in place. */
-export async function layOutSaved(
+/** The VMM's two small files as texts. AppError internal when this is not what `collectSaved` wrote. */
+export async function readSaved(
   saved: SavedVm,
-  dir: string,
-  patch: (config: Record<string, unknown>) => void,
-): Promise<void> {
-  const { config, state } = await readSavedState(saved.statePath);
-  const parsed = JSON.parse(config) as Record<string, unknown>;
-  patch(parsed);
-  await writeFile(join(dir, CONFIG_FILE), JSON.stringify(parsed), { mode: 0o600 });
-  await writeFile(join(dir, STATE_FILE), state, { mode: 0o600 });
-  // Another name of the same file: nothing is copied, and a source that is deleted meanwhile does no harm.
-  await link(saved.memoryPath, join(dir, MEMORY_FILE));
+): Promise<{ readonly config: string; readonly state: string }> {
+  try {
+    return savedStateSchema.parse(JSON.parse(await readFile(saved.statePath, 'utf8')));
+  } catch (cause) {
+    throw new AppError(
+      'internal',
+      `${saved.statePath} holds no saved state of this engine: ${toError(cause).message}`,
+      { stage: 'restore', cause },
+    );
+  }
 }
 
-async function readSavedState(path: string): Promise<z.infer<typeof savedStateSchema>> {
-  try {
-    return savedStateSchema.parse(JSON.parse(await readFile(path, 'utf8')));
-  } catch (cause) {
-    throw new AppError('internal', `${path} holds no saved state of this engine: ${toError(cause).message}`, {
-      stage: 'restore',
-      cause,
-    });
-  }
+/** Where the memory is in a directory that the VMM restores from. */
+export function memoryPathIn(dir: string): string {
+  return join(dir, MEMORY_FILE);
+}
+
+/** Gives the memory a name in the directory that the VMM restores from: nothing is copied, and the source may go. */
+export async function linkMemory(saved: SavedVm, dir: string): Promise<void> {
+  await link(saved.memoryPath, memoryPathIn(dir));
+}
+
+/** Writes the small files of the directory that the VMM restores from; again for another try. */
+export async function layOutSaved(dir: string, config: object, state: string): Promise<void> {
+  await writeFile(join(dir, CONFIG_FILE), JSON.stringify(config), { mode: 0o600 });
+  await writeFile(join(dir, STATE_FILE), state, { mode: 0o600 });
 }
 
 async function moveFile(from: string, to: string): Promise<void> {
