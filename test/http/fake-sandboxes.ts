@@ -2,6 +2,7 @@
 import { EventEmitter } from 'node:events';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
 import type { ByteSource, PulledFile, PushResult } from '../../host-agent/src/guest/files.ts';
+import type { Outflow } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { ExecRequest, Sandboxes } from '../../host-agent/src/sandboxes/sandboxes.ts';
@@ -93,7 +94,7 @@ export class FakeSandboxes implements Sandboxes {
   });
   onPull: (path: string, maxBytes: number | undefined, signal?: AbortSignal) => Promise<PulledFile> =
     async () => ({
-      body: new ReadableStream({ start: (controller) => controller.close() }),
+      body: outflow(),
     });
 
   add(): SandboxInfo {
@@ -206,4 +207,17 @@ export class FakeSandboxes implements Sandboxes {
     this.get(id);
     return this.onPull(path, undefined, signal);
   }
+}
+
+/** The pieces in turn; an Error among them is what the outflow rejects with. */
+export function outflow(...pieces: readonly (string | Buffer | Error)[]): Outflow {
+  const rest = [...pieces];
+  return {
+    async next() {
+      const piece = rest.shift();
+      if (piece instanceof Error) throw piece;
+      return piece === undefined ? undefined : { bytes: Buffer.from(piece), release: () => {} };
+    },
+    cancel: () => {},
+  };
 }

@@ -1,9 +1,8 @@
 // The files routes over fake sandboxes: parameters, headers, streaming, and clients that stop.
 import t from 'tap';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { outflow } from './fake-sandboxes.ts';
 import { ask, makeApp, RawClient, serve, UNKNOWN_ID, until } from './support.ts';
-
-const bodyOf = (text: string): ReadableStream<Uint8Array> => new Blob([text]).stream();
 
 t.test('parameters are checked in order', async (t) => {
   const { app, sandboxes } = makeApp();
@@ -40,7 +39,7 @@ t.test('a pull says how long the file is, and whether it was cut', async (t) => 
     return {
       sizeBytes: 5,
       contentBytes: Math.min(5, maxBytes ?? 0),
-      body: bodyOf('hello'.slice(0, maxBytes)),
+      body: outflow('hello'.slice(0, maxBytes)),
     };
   };
   const whole = await ask(app, 'GET', `/sandboxes/${id}/files?path=/a%20b`);
@@ -57,7 +56,7 @@ t.test('a pull says how long the file is, and whether it was cut', async (t) => 
     ['/x', 2],
     ['/x', 2],
   ]);
-  sandboxes.onPull = async () => ({ body: bodyOf('tar') });
+  sandboxes.onPull = async () => ({ body: outflow('tar') });
   const tar = await ask(app, 'GET', `/sandboxes/${id}/files?path=/x&format=tar`);
   t.same(
     [tar.body, tar.headers.get('content-type'), ...of(tar.headers)],
@@ -74,19 +73,16 @@ t.test(
     sandboxes.onPull = async () => ({
       sizeBytes: 100,
       contentBytes: 100,
-      body: new ReadableStream({
-        start: (controller) => controller.enqueue(Buffer.from('some')),
-        pull: (controller) => controller.error(new AppError('internal', 'the sandbox died')),
-      }),
+      body: outflow('some', new AppError('internal', 'the sandbox died')),
     });
     await t.rejects(fetch(`${url}/sandboxes/${id}/files?path=/x`).then((response) => response.text()));
     sandboxes.onPull = async () => ({
-      body: new ReadableStream({
-        pull: (controller) => controller.enqueue(Buffer.alloc(65_536)),
+      body: {
+        next: async () => ({ bytes: Buffer.alloc(65_536), release: () => {} }),
         cancel: () => {
           isCancelled = true;
         },
-      }),
+      },
     });
     const client = new RawClient(t, port);
     client.write(`GET /sandboxes/${id}/files?path=/x HTTP/1.1\r\nHost: x\r\n\r\n`);

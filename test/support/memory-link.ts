@@ -6,6 +6,7 @@ export type LinkSide = 'host' | 'guest';
 
 class MemoryLink implements ByteLink {
   readonly isCopying = true;
+  readonly isLending = true;
   readonly #capacityBytes: number;
   #peer: MemoryLink | undefined;
   #events: LinkEvents | undefined;
@@ -65,8 +66,10 @@ class MemoryLink implements ByteLink {
     if (piece.length === 0) return 0;
     this.#queue = all.length > piece.length ? [all.subarray(piece.length)] : [];
     this.queuedBytes -= piece.length;
-    // The piece gets memory of its own, as a socket's chunk has.
-    this.#peer?.receive(Buffer.from(new Uint8Array(piece).buffer));
+    const lent = Buffer.from(piece);
+    this.#peer?.receive(lent);
+    // Who keeps what was only lent finds this in it.
+    lent.fill(0xdb);
     if (this.#wantsDrain && this.queuedBytes < this.#capacityBytes && !this.isClosed) {
       this.#wantsDrain = false;
       this.#events?.drain();

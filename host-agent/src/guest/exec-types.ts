@@ -41,7 +41,7 @@ export type ExecOutcome = {
 /** What an exec session tells its owner, in order; `exit` exactly once and last. */
 export interface ExecEvents {
   started?(pid: number): void;
-  /** The session holds back the command until `consumed` was called for what it gave. */
+  /** The session holds back the command until `consumed` was called for what it gave. `chunk` is lent. */
   output(stream: 'stdout' | 'stderr', chunk: Buffer): void;
   exit(outcome: ExecOutcome): void;
   /** Room for stdin again. */

@@ -12,6 +12,7 @@ import {
   type StreamLoss,
   toAgentErrorCode,
 } from '@sandboxd/proto';
+import type { Outflow } from '../lib/byte-queue.ts';
 import { AppError, type ErrorCode, toError } from '../lib/errors.ts';
 import { PullBody } from './pull-body.ts';
 
@@ -26,7 +27,7 @@ export type PulledFile = {
   /** Bytes that `body` gives, when that is known. */
   readonly contentBytes?: number;
   /** Errors when the guest cannot go on; cancel it to stop. */
-  readonly body: ReadableStream<Uint8Array>;
+  readonly body: Outflow;
 };
 
 export type FileCallOptions = {
@@ -142,7 +143,7 @@ function pull(
         signal?.removeEventListener('abort', onAbort);
         const info = file === undefined ? {} : toFileInfo(file, maxBytes);
         body.expect(info.contentBytes, maxBytes);
-        resolve({ ...info, body: body.stream });
+        resolve({ ...info, body });
       },
       data: (_flow, bytes) => body.push(bytes),
       result: (result) => {

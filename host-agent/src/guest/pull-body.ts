@@ -1,5 +1,6 @@
-// The bytes of a pull as a web stream. What a guest sends is held to what it announced: more, or less, is an error and
+// The bytes of a pull. What a guest sends is held to what it announced: more, or less, is an error and
 // never reaches a client as if it were the next response.
+import { ByteQueue, type Outflow, type Piece } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
 
 export type PullBodyOwner = {
@@ -9,11 +10,10 @@ export type PullBodyOwner = {
   cancel(): void;
 };
 
-export class PullBody {
-  readonly stream: ReadableStream<Uint8Array>;
+export class PullBody implements Outflow {
   readonly #owner: PullBodyOwner;
-  /** Bounded by the stream's credit, which goes back when the reader takes one. */
-  #queue: Uint8Array[] = [];
+  /** Bounded by the stream's credit, which goes back when the reader is done with a piece. */
+  readonly #queue = new ByteQueue();
   #wake: (() => void) | undefined;
   #end: { readonly error?: Error } | undefined;
   #expected: number | undefined;
@@ -21,13 +21,6 @@ export class PullBody {
 
   constructor(owner: PullBodyOwner) {
     this.#owner = owner;
-    this.stream = new ReadableStream<Uint8Array>(
-      {
-        pull: (controller) => this.#pull(controller),
-        cancel: () => this.#cancel(),
-      },
-      { highWaterMark: 0 },
-    );
   }
 
   /** How many bytes come: exactly `contentBytes`, or if that is undefined at most `maxBytes`. */
@@ -36,6 +29,7 @@ export class PullBody {
     this.#left = contentBytes ?? maxBytes;
   }
 
+  /** `bytes` are lent. */
   push(bytes: Uint8Array): void {
     if (this.#end !== undefined) {
       this.#owner.consumed(bytes.length);
@@ -67,30 +61,37 @@ export class PullBody {
     this.#notify();
   }
 
-  async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    while (this.#queue.length === 0 && this.#end === undefined) {
+  async next(): Promise<Piece | undefined> {
+    while (this.#queue.sizeBytes === 0 && this.#end === undefined) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
-    const bytes = this.#queue.shift();
-    if (bytes !== undefined) {
-      controller.enqueue(bytes);
-      this.#owner.consumed(bytes.length);
-    } else if (this.#end?.error !== undefined) controller.error(this.#end.error);
-    else controller.close();
+    const piece = this.#queue.take();
+    if (piece === undefined) {
+      if (this.#end?.error !== undefined) throw this.#end.error;
+      return undefined;
+    }
+    return {
+      bytes: piece.bytes,
+      release: () => {
+        piece.release();
+        this.#owner.consumed(piece.bytes.length);
+      },
+    };
+  }
+
+  /** Nobody wants the rest. */
+  cancel(): void {
+    if (this.#end === undefined) this.#owner.cancel();
+    this.#end ??= {};
+    this.#queue.clear();
+    this.#notify();
   }
 
   #notify(): void {
     const wake = this.#wake;
     this.#wake = undefined;
     wake?.();
-  }
-
-  #cancel(): void {
-    if (this.#end === undefined) this.#owner.cancel();
-    this.#end ??= {};
-    this.#queue = [];
-    this.#notify();
   }
 }

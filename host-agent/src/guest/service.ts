@@ -132,7 +132,7 @@ export class OutputSubscription {
       this.#stream.consumed(chunk.length);
       return;
     }
-    const records = flow === FLOW.out ? this.#decoder.push(chunk) : [];
+    const records = flow === FLOW.out ? this.#decoder.push(Buffer.from(chunk)) : [];
     this.#events.records(records, chunk.length);
   }
 

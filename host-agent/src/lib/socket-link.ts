@@ -1,13 +1,20 @@
-// A ByteLink over a connected socket.
+// A ByteLink over a socket.
 import { connect, type Socket } from 'node:net';
 import type { ByteLink, LinkEvents } from '@sandboxd/proto';
 
+/** Where every link's bytes are read to: they are dealt with before anything else is read. */
+const scratch = Buffer.allocUnsafeSlow(256 * 1024);
+
 export class SocketLink implements ByteLink {
   readonly isCopying = false;
+  readonly isLending = true;
   readonly #socket: Socket;
   #events: LinkEvents | undefined;
   #cause: Error | undefined;
+  /** What came before `start`. */
+  #early: Buffer[] = [];
 
+  /** Takes over a connected socket, which reads into buffers of its own. See connectLink for the faster kind. */
   constructor(socket: Socket) {
     this.#socket = socket;
     // An error before start() must not be thrown as unhandled; close follows it.
@@ -18,10 +25,17 @@ export class SocketLink implements ByteLink {
 
   start(events: LinkEvents): void {
     this.#events = events;
-    this.#socket.on('data', (chunk: Buffer) => events.data(chunk));
+    this.#socket.on('data', (chunk: Buffer) => this.receive(chunk));
     this.#socket.on('drain', () => events.drain());
     this.#socket.on('close', () => this.#closed());
+    for (const chunk of this.#early.splice(0)) events.data(chunk);
     if (this.#socket.closed || this.#socket.destroyed) queueMicrotask(() => this.#closed());
+  }
+
+  /** For connectLink: bytes that were read, lent. */
+  receive(chunk: Buffer): void {
+    if (this.#events === undefined) this.#early.push(Buffer.from(chunk));
+    else this.#events.data(chunk);
   }
 
   write(chunks: readonly Uint8Array[]): boolean {
@@ -47,9 +61,34 @@ export class SocketLink implements ByteLink {
 
 /** Connects to a Unix socket; rejects with the system error, or the signal's reason. */
 export function connectUnix(path: string, signal?: AbortSignal): Promise<Socket> {
+  return connected(() => connect({ path }), path, signal);
+}
+
+/** The same as a link, whose bytes are read to memory that all links share. */
+export async function connectLink(path: string, signal?: AbortSignal): Promise<SocketLink> {
+  let link: SocketLink | undefined;
+  const open = (): Socket => {
+    const socket = connect({
+      path,
+      onread: {
+        buffer: scratch,
+        callback: (size, buffer) => {
+          link?.receive((buffer as Buffer).subarray(0, size));
+          return true;
+        },
+      },
+    });
+    link = new SocketLink(socket);
+    return socket;
+  };
+  const socket = await connected(open, path, signal);
+  return link ?? new SocketLink(socket);
+}
+
+function connected(open: () => Socket, path: string, signal?: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    const socket = connect({ path });
+    const socket = open();
     const onAbort = (): void =>
       void socket.destroy(signal?.reason instanceof Error ? signal.reason : undefined);
     const onError = (cause: Error): void => {

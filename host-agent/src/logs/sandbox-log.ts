@@ -2,6 +2,7 @@
 // and what the disk is too slow for is counted instead.
 import { type FileHandle, open, truncate, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ByteQueue, type Piece } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
 import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
@@ -34,7 +35,9 @@ export class SandboxLog {
   #writtenEnd = 0;
   /** Behind what is queued. */
   #queuedEnd = 0;
-  #queue: { readonly pieces: Buffer[]; readonly sizeBytes: number }[] = [];
+  readonly #queue = new ByteQueue();
+  /** Lengths of the queued records: a file begins and ends with whole ones. */
+  #recordBytes: number[] = [];
   #position: CapturePosition | undefined;
   #droppedBytes = 0;
   #droppedSource: LogSource = 'exec';
@@ -87,7 +90,7 @@ export class SandboxLog {
   }
 
   /**
-   * Queues a record; `data` must stay as it is. `position` is the service's new one. A full queue takes nothing but
+   * Queues a copy of a record. `position` is the service's new one. A full queue takes nothing but
    * counts the bytes, and an event says how many once there is room.
    */
   append(record: NewRecord, position?: CapturePosition): void {
@@ -138,8 +141,12 @@ export class SandboxLog {
 
   #enqueue(record: NewRecord): void {
     const pieces = encodeRecord(record, this.#position, this.#queuedEnd);
-    const sizeBytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
-    this.#queue.push({ pieces, sizeBytes });
+    let sizeBytes = 0;
+    for (const piece of pieces) {
+      this.#queue.push(piece);
+      sizeBytes += piece.length;
+    }
+    this.#recordBytes.push(sizeBytes);
     this.#queuedEnd += sizeBytes;
   }
 
@@ -153,11 +160,18 @@ export class SandboxLog {
 
   async #writeQueue(): Promise<void> {
     try {
-      while (this.#queue.length > 0) {
+      while (this.#queue.sizeBytes > 0) {
         const file = await this.#currentFile();
-        const { pieces, sizeBytes } = this.#takeBatch();
-        await writeAll(file, pieces);
-        this.#writtenEnd += sizeBytes;
+        const pieces = this.#takeBatch();
+        try {
+          await writeAll(
+            file,
+            pieces.map(({ bytes }) => bytes),
+          );
+        } finally {
+          for (const piece of pieces) piece.release();
+        }
+        for (const { bytes } of pieces) this.#writtenEnd += bytes.length;
         if (this.isRoomy) this.#wakeWaiters();
       }
     } catch (error) {
@@ -165,19 +179,22 @@ export class SandboxLog {
     }
   }
 
-  #takeBatch(): { readonly pieces: Buffer[]; readonly sizeBytes: number } {
+  #takeBatch(): Piece[] {
     const roomBytes = this.#segmentBytes - (this.#writtenEnd - (this.#segments.at(-1)?.start ?? 0));
-    const pieces: Buffer[] = [];
-    let sizeBytes = 0;
+    let leftBytes = 0;
     let taken = 0;
-    for (const entry of this.#queue) {
-      if (taken > 0 && sizeBytes + entry.sizeBytes > Math.min(BATCH_BYTES, roomBytes)) break;
-      pieces.push(...entry.pieces);
-      sizeBytes += entry.sizeBytes;
+    for (const recordBytes of this.#recordBytes) {
+      if (taken > 0 && leftBytes + recordBytes > Math.min(BATCH_BYTES, roomBytes)) break;
+      leftBytes += recordBytes;
       taken++;
     }
-    this.#queue.splice(0, taken);
-    return { pieces, sizeBytes };
+    this.#recordBytes.splice(0, taken);
+    const pieces: Piece[] = [];
+    for (let piece = this.#queue.take(leftBytes); piece !== undefined; piece = this.#queue.take(leftBytes)) {
+      pieces.push(piece);
+      leftBytes -= piece.bytes.length;
+    }
+    return pieces;
   }
 
   /** Begins a new file when the last one has its size, and removes the oldest then. */
@@ -207,7 +224,8 @@ export class SandboxLog {
   async #giveUp(error: Error): Promise<void> {
     this.#hasFailed = true;
     const lostBytes = this.#queuedEnd - this.#writtenEnd;
-    this.#queue = [];
+    this.#queue.clear();
+    this.#recordBytes = [];
     this.#queuedEnd = this.#writtenEnd;
     try {
       await this.#sayLastWords(`logging stopped: ${describe(error)}; ${lostBytes} bytes were not logged`);

@@ -3,6 +3,7 @@ import { AgentError, ProtocolViolation } from '../errors.ts';
 import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
 import type { FileInfo, Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
 import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
+import { type DataFrame, readDataFrame } from '../wire/data-frame.ts';
 import { encodeFrame } from '../wire/frame-encoder.ts';
 import { ownBytes } from '../wire/own-bytes.ts';
 import { PartJoiner } from '../wire/part-joiner.ts';
@@ -105,7 +106,10 @@ export class Channel implements StreamOwner {
   /** Takes one encoded frame. Throws ProtocolViolation (or a decode error) when the peer broke the protocol. */
   receive(encoded: Buffer): void {
     this.#options.onActivity?.();
-    this.#dispatch(FrameCodec.decode(encoded));
+    const data = readDataFrame(encoded);
+    if (data !== undefined && this.#streams.has(data.stream)) this.#receiveData(data);
+    // What messages hold is kept for as long as anyone likes.
+    else this.#dispatch(FrameCodec.decode(this.#options.link.isLending ? Buffer.from(encoded) : encoded));
   }
 
   /** The link takes bytes again. */
@@ -186,8 +190,22 @@ export class Channel implements StreamOwner {
       if (this.role === 'guest') return;
       throw new ProtocolViolation(`a frame of stream ${frame.stream}, which is not open`);
     }
+    this.#guard(stream, () => this.#dispatchStream(stream, frame));
+  }
+
+  #receiveData({ stream: id, flow, data }: DataFrame): void {
+    const stream = this.#streams.get(id);
+    if (stream !== undefined) this.#guard(stream, () => this.#passData(stream, flow, data));
+  }
+
+  #passData(stream: Stream, flow: number, data: Buffer): void {
+    if (data.length > MAX_DATA_BYTES) throw new ProtocolViolation(`a data frame of ${data.length} bytes`);
+    stream.receiveData(flow, data);
+  }
+
+  #guard(stream: Stream, work: () => void): void {
     try {
-      this.#dispatchStream(stream, frame);
+      work();
     } catch (error) {
       // A guest that breaks the rules loses the connection; whatever else fails costs the one stream.
       if (this.role === 'host' && error instanceof ProtocolViolation) throw error;
@@ -245,9 +263,7 @@ export class Channel implements StreamOwner {
     const { body } = frame;
     const isHost = this.role === 'host';
     if (body === 'data') {
-      const data = frame.data as Buffer;
-      if (data.length > MAX_DATA_BYTES) throw new ProtocolViolation(`a data frame of ${data.length} bytes`);
-      stream.receiveData(frame.flow, isHost ? ownBytes(data) : data);
+      this.#passData(stream, frame.flow, frame.data as Buffer);
     } else if (body === 'end') {
       stream.receiveEnd(frame.flow);
     } else if (body === 'credit') {

@@ -65,23 +65,30 @@ export function connectHost(link: ByteLink, options: HostConnectionOptions): Pro
       options.onClose?.(cause);
     };
     const onAbort = (): void => fail(toError(options.signal?.reason));
-    const decoder = new FrameDecoder('refuse', (encoded) => {
-      if (channel !== undefined) {
-        channel.receive(encoded);
-        return;
-      }
-      const hello = checkReply(FrameCodec.decode(encoded).helloReply as HelloReply | null, nonce);
-      channel = new Channel({
-        role: 'host',
-        link,
-        sendWindow: hello.window,
-        receiveWindow: DEFAULT_WINDOW_BYTES,
-        ...(options.onActivity && { onActivity: options.onActivity }),
-        ...(options.onFault && { onFault: options.onFault }),
-      });
-      options.signal?.removeEventListener('abort', onAbort);
-      resolve({ channel, hello });
-    });
+    const decoder = new FrameDecoder(
+      'refuse',
+      (encoded) => {
+        if (channel !== undefined) {
+          channel.receive(encoded);
+          return;
+        }
+        const hello = checkReply(
+          FrameCodec.decode(Buffer.from(encoded)).helloReply as HelloReply | null,
+          nonce,
+        );
+        channel = new Channel({
+          role: 'host',
+          link,
+          sendWindow: hello.window,
+          receiveWindow: DEFAULT_WINDOW_BYTES,
+          ...(options.onActivity && { onActivity: options.onActivity }),
+          ...(options.onFault && { onFault: options.onFault }),
+        });
+        options.signal?.removeEventListener('abort', onAbort);
+        resolve({ channel, hello });
+      },
+      link.isLending,
+    );
 
     link.start({
       data(chunk) {

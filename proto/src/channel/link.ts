@@ -26,8 +26,8 @@ export interface ByteLink {
    */
   readonly isCopying: boolean;
   /**
-   * Whether a chunk given to `data`, and every frame and payload in it, is only valid until `data` returns. For the
-   * guest, where each new buffer costs page faults and lives until a collection that may be far away.
+   * Whether a chunk given to `data`, and every frame and payload in it, is only valid until `data` returns. Each new
+   * buffer would cost page faults, and live until a collection that may be far away.
    */
   readonly isLending?: boolean;
   /** Starts delivery; called once, before anything is written. */

@@ -29,10 +29,7 @@ export type StreamLoss =
  * guest must not send, which ends the connection.
  */
 export interface StreamHandlers {
-  /**
-   * Pass `chunk` on, then call `consumed`. On the host's side it keeps at most four times its own memory alive; on the
-   * guest's it is lent (see ByteLink.isLending): copy what must be kept.
-   */
+  /** Pass `chunk` on, then call `consumed`. It is lent: copy what must be kept when this returns. */
   data?(flow: Flow, chunk: Buffer): void;
   end?(flow: Flow): void;
   /** Host side. `file` is what a pull will carry. */

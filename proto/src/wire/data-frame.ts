@@ -2,7 +2,7 @@
 // code gives the same bytes (tested).
 import type { PipedBytes, PipedFrames } from '../channel/link.ts';
 import { FRAME_CREDIT_BYTES, MAX_DATA_BYTES } from '../limits.ts';
-import { varintLength, writeVarint } from './varint.ts';
+import { readVarint, varintLength, writeVarint } from './varint.ts';
 
 const TAG_STREAM = 0x08;
 const TAG_FLOW = 0x10;
@@ -29,6 +29,34 @@ export function pipedFrames(stream: number, flow: number, { pipe, length }: Pipe
     lastHeader: dataHeader(stream, flow, lastBytes, WHOLE.length),
     trailer: WHOLE,
   };
+}
+
+export type DataFrame = { readonly stream: number; readonly flow: number; readonly data: Buffer };
+
+/**
+ * Reads an encoded data frame in the form that `dataFrame` gives it; undefined for every other frame, also for a data
+ * frame that was encoded otherwise. The payload is a view.
+ */
+export function readDataFrame(encoded: Buffer): DataFrame | undefined {
+  if (encoded[0] !== TAG_STREAM) return undefined;
+  const cursor = { at: 1 };
+  const stream = readVarint(encoded, cursor);
+  let flow = 0;
+  if (encoded[cursor.at] === TAG_FLOW) {
+    cursor.at += 1;
+    flow = readVarint(encoded, cursor);
+  }
+  if (encoded[cursor.at] !== TAG_DATA) return undefined;
+  cursor.at += 1;
+  const start = cursor.at;
+  const length = readVarint(encoded, cursor);
+  const end = cursor.at + length;
+  const tailBytes = encoded.length - end;
+  // NaN, for a number that was cut off, is not `>= 0` either.
+  if (cursor.at - start > 4 || !(stream > 0 && flow >= 0 && tailBytes >= 0)) return undefined;
+  if (tailBytes > 0 && (tailBytes !== WHOLE.length || encoded.compare(WHOLE, 0, WHOLE.length, end) !== 0))
+    return undefined;
+  return { stream, flow, data: encoded.subarray(cursor.at, end) };
 }
 
 /** What `payloadBytes` in frames as long as they may be cost, and how many bytes `credit` pays for. */

@@ -15,3 +15,15 @@ export function writeVarint(target: Uint8Array, offset: number, value: number): 
   target[at++] = rest;
   return at;
 }
+
+/** Reads what `writeVarint` wrote, and moves `cursor` behind it; NaN for what is longer than five bytes or cut off. */
+export function readVarint(source: Uint8Array, cursor: { at: number }): number {
+  let value = 0;
+  for (let scale = 1; scale <= 0x10000000; scale *= 0x80) {
+    const byte = source[cursor.at++];
+    if (byte === undefined) return Number.NaN;
+    value += (byte & 0x7f) * scale;
+    if (byte < 0x80) return value;
+  }
+  return Number.NaN;
+}

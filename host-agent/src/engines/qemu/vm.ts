@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError } from '../../lib/errors.ts';
-import { connectUnix, SocketLink } from '../../lib/socket-link.ts';
+import { connectLink, type SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import { limitConsoleLog } from '../console-log.ts';
@@ -97,10 +97,10 @@ export class QemuVm implements Vm {
   }
 
   async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
-    const socket = await connectUnix(this.#options.files.agentSocketPath, signal);
+    const link = await connectLink(this.#options.files.agentSocketPath, signal);
     const needsResync = this.#hasSpoken;
     this.#hasSpoken = true;
-    return { link: new SocketLink(socket), needsResync };
+    return { link, needsResync };
   }
 
   save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {

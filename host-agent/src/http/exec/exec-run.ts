@@ -9,13 +9,9 @@ import {
   MAX_DATA_BYTES,
 } from '@sandboxd/proto';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
+import { ByteQueue, type Outflow, type Piece } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
 import { encodeExitFrame } from './exec-result.ts';
-
-/** Bytes that one pull takes at most, a frame more or less. With the channel's window this bounds memory per exec. */
-const MAX_BATCH_BYTES = 128 * 1024;
-
-type QueuedOutput = { readonly type: number; readonly chunk: Buffer };
 
 export type ExecRunOptions = {
   /** Starts the command; may throw. */
@@ -26,7 +22,7 @@ export type ExecRunOptions = {
   readonly onDrain?: () => void;
 };
 
-export class ExecRun {
+export class ExecRun implements Outflow {
   /**
    * Resolves at the command's first sign of life, or of its failure: from then on failures are exit frames. Rejects
    * with AppError guest_unreachable when the guest went away before.
@@ -37,7 +33,11 @@ export class ExecRun {
   #wake: () => void = () => {};
   readonly #session: ExecSession;
   readonly #decoder = new ExecFrameDecoder();
-  #queue: QueuedOutput[] = [];
+  /** Encoded frames; the channel's window bounds it. */
+  readonly #output = new ByteQueue();
+  /** Payload bytes that the session has not been given credit for. */
+  #heldBytes = 0;
+  #lentPieces = 0;
   #exitFrame: Buffer | undefined;
   #isOver = false;
 
@@ -50,7 +50,7 @@ export class ExecRun {
       started: () => this.#open(),
       output: (stream, chunk) => {
         if (this.#isOver) return this.#session.consumed(chunk.length);
-        this.#queue.push({ type: EXEC_FRAME[stream], chunk });
+        this.#append(EXEC_FRAME[stream], chunk);
         this.#open();
         this.#wake();
       },
@@ -68,19 +68,19 @@ export class ExecRun {
   }
 
   /** Encoded frames in order, the exit frame last; ends early only after `cancel`. */
-  async *frames(): AsyncGenerator<Buffer, void, undefined> {
+  async next(): Promise<Piece | undefined> {
     while (!this.#isOver) {
-      const batch = this.#take();
-      if (batch !== undefined) yield batch;
-      else if (this.#exitFrame !== undefined) {
+      const piece = this.#take();
+      if (piece !== undefined) return piece;
+      if (this.#exitFrame !== undefined) {
         this.#isOver = true;
-        yield this.#exitFrame;
-      } else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
+        return { bytes: this.#exitFrame, release: () => {} };
       }
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
     }
+    return undefined;
   }
 
   /** Bytes from the client, split anyhow; false when no more should come until `onDrain`. */
@@ -108,9 +108,8 @@ export class ExecRun {
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#exitFrame === undefined) this.#session.cancel();
-    const heldBytes = this.#queue.reduce((sum, { chunk }) => sum + chunk.length, 0);
-    this.#queue = [];
-    if (heldBytes > 0) this.#session.consumed(heldBytes);
+    this.#output.clear();
+    this.#giveBack(this.#heldBytes);
     this.#wake();
   }
 
@@ -133,25 +132,34 @@ export class ExecRun {
     this.#wake();
   }
 
-  #take(): Buffer | undefined {
-    const parts: Buffer[] = [];
-    let sizeBytes = 0;
-    let count = 0;
-    for (const { type, chunk } of this.#queue) {
-      if (sizeBytes > 0 && sizeBytes + chunk.length > MAX_BATCH_BYTES) break;
-      for (let at = 0; at < chunk.length; at += MAX_DATA_BYTES) {
-        const payload = chunk.subarray(at, at + MAX_DATA_BYTES);
-        parts.push(execFrameHeader(type, payload.length), payload);
-      }
-      sizeBytes += chunk.length;
-      count++;
+  #append(type: number, chunk: Buffer): void {
+    for (let at = 0; at < chunk.length; at += MAX_DATA_BYTES) {
+      const payload = chunk.subarray(at, at + MAX_DATA_BYTES);
+      this.#output.push(execFrameHeader(type, payload.length));
+      this.#output.push(payload);
+      this.#heldBytes += payload.length;
     }
-    if (count === 0) return undefined;
-    this.#queue = this.#queue.slice(count);
-    // The copy is made before the bytes are given back to the session, which may reuse them then.
-    const batch = Buffer.concat(parts);
-    this.#session.consumed(sizeBytes);
-    return batch;
+  }
+
+  #take(): Piece | undefined {
+    const piece = this.#output.take();
+    if (piece === undefined) return undefined;
+    this.#lentPieces += 1;
+    return {
+      bytes: piece.bytes,
+      release: () => {
+        piece.release();
+        this.#lentPieces -= 1;
+        // A piece has headers of frames in it: the count comes out even with the last.
+        const isLast = this.#lentPieces === 0 && this.#output.sizeBytes === 0;
+        this.#giveBack(isLast ? this.#heldBytes : Math.min(piece.bytes.length, this.#heldBytes));
+      },
+    };
+  }
+
+  #giveBack(bytes: number): void {
+    this.#heldBytes -= bytes;
+    if (bytes > 0) this.#session.consumed(bytes);
   }
 }
 

@@ -1,5 +1,6 @@
 // Exec over a connection that was taken from HTTP: a fixed reply, then frames in both directions until its end.
 import type { Duplex } from 'node:stream';
+import { writeOutflow } from '../outflow.ts';
 import type { ExecRun } from './exec-run.ts';
 
 const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
@@ -21,19 +22,6 @@ export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void
 /** Sends the reply and every frame at the client's pace, then closes. */
 export async function sendToSocket(socket: Duplex, run: ExecRun): Promise<void> {
   socket.write(REPLY);
-  for await (const batch of run.frames()) {
-    if (!socket.write(batch)) await drained(socket);
-  }
+  await writeOutflow(socket, run);
   socket.end();
-}
-
-async function drained(socket: Duplex): Promise<void> {
-  if (socket.destroyed) return;
-  await new Promise<void>((resolve) => {
-    const done = () => {
-      socket.off('drain', done).off('close', done);
-      resolve();
-    };
-    socket.on('drain', done).on('close', done);
-  });
 }

@@ -1,6 +1,7 @@
 // Exec over a WebSocket: the first message is the request, then binary messages carry the frame stream in both directions.
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
+import type { Piece } from '../../lib/byte-queue.ts';
 import { isAppError, toError } from '../../lib/errors.ts';
 import { type ExecFields, parseExecFields } from '../input/exec-request.ts';
 import { parseJson } from '../input/json-body.ts';
@@ -65,16 +66,21 @@ function readFirstMessage(socket: WebSocket, data: RawData): ExecFields | undefi
 
 async function sendFrames(socket: WebSocket, run: ExecRun): Promise<void> {
   await run.opened;
-  for await (const batch of run.frames()) {
-    const sent = send(socket, batch);
+  for (let piece = await run.next(); piece !== undefined; piece = await run.next()) {
+    const sent = send(socket, piece);
     if (socket.bufferedAmount > MAX_BUFFERED_BYTES) await sent;
   }
   close(socket, CLOSE.done, '');
 }
 
 /** Resolves when the bytes left this process, or never will. */
-function send(socket: WebSocket, bytes: Buffer): Promise<void> {
-  return new Promise((resolve) => socket.send(bytes, { binary: true }, () => resolve()));
+function send(socket: WebSocket, { bytes, release }: Piece): Promise<void> {
+  return new Promise((resolve) => {
+    socket.send(bytes, { binary: true }, () => {
+      release();
+      resolve();
+    });
+  });
 }
 
 function fail(socket: WebSocket, error: unknown, log: Logger): void {

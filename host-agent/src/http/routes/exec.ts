@@ -5,12 +5,12 @@ import { clientSignal } from '../client-signal.ts';
 import { type HttpApp, type HttpContext, readSandboxId, show, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
-import { toFrameStream } from '../exec/one-way.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
 import { serveWebSocket } from '../exec/web-socket.ts';
 import { type ExecFields, execSchema, toExecRequest } from '../input/exec-request.ts';
 import { MAX_JSON_BYTES } from '../input/json-body.ts';
 import { readFields } from '../input/read-fields.ts';
+import { toWebStream } from '../outflow.ts';
 import { refuse } from '../server/refusal.ts';
 import type { HttpServices } from '../services.ts';
 
@@ -48,7 +48,7 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
     signal.addEventListener('abort', () => run.cancel(), { once: true });
     if (signal.aborted) run.cancel();
     await run.opened;
-    return c.body(toFrameStream(run), 200, { 'Content-Type': 'application/octet-stream' });
+    return c.body(toWebStream(run), 200, { 'Content-Type': 'application/octet-stream' });
   });
 
   app.get('/sandboxes/:id/exec', (c) => {

@@ -3,6 +3,7 @@ import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
 import { type HttpApp, type HttpContext, readSandboxId, show } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
+import { toWebStream } from '../outflow.ts';
 import type { HttpServices } from '../services.ts';
 
 const DEFAULT_MAX_BYTES = 10 * 1024 * 1024;
@@ -26,8 +27,8 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
         contentBytes !== undefined &&
         contentBytes < sizeBytes && { 'X-Truncated': 'true' }),
     };
-    if (c.req.raw.method !== 'HEAD') return c.body(body, 200, headers);
-    await body.cancel();
+    if (c.req.raw.method !== 'HEAD') return c.body(toWebStream(body), 200, headers);
+    body.cancel();
     return c.body(null, 200, headers);
   });
 

@@ -9,6 +9,7 @@ import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import type { HttpApp } from '../context.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
+import { answerDirectly } from './direct-answer.ts';
 import { refuse, toHttpError } from './refusal.ts';
 import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
@@ -39,7 +40,10 @@ export class HttpServer {
 
   constructor({ app, log, bodyIdleMs = 30_000, headersTimeoutMs = HEADERS_TIMEOUT_MS }: HttpServerOptions) {
     this.#log = log;
-    const listener = getRequestListener(app.fetch, { hostname: 'localhost', errorHandler: toResponse });
+    const listener = getRequestListener(answerDirectly(app, log), {
+      hostname: 'localhost',
+      errorHandler: toResponse,
+    });
     this.#server = createServer(
       {
         // No deadline for a whole request: uploads may be long. Bodies have an idle limit where they are read.

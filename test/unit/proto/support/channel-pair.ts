@@ -31,7 +31,7 @@ export function channelPair(
   ] as const) {
     const decoder = new FrameDecoder('refuse', (encoded) => channel.receive(encoded));
     link.start({
-      data: (chunk) => decoder.push(chunk),
+      data: (chunk) => decoder.push(Buffer.from(chunk)),
       drain: () => channel.drained(),
       close: () => channel.abandon({ kind: 'lost', cause: new Error('the link was closed') }),
     });

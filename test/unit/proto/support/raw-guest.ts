@@ -21,7 +21,7 @@ export class RawGuest {
   constructor(options: Partial<HostConnectionOptions> = {}) {
     const decoder = new FrameDecoder('skip', (encoded) => this.frames.push(FrameCodec.decode(encoded)));
     this.links.guest.start({
-      data: (chunk) => decoder.push(chunk),
+      data: (chunk) => decoder.push(Buffer.from(chunk)),
       drain: () => undefined,
       close: () => undefined,
     });

@@ -1,0 +1,60 @@
+// The ways that an outflow's bytes travel to a client: written straight to its connection, or as a web stream.
+import { once } from 'node:events';
+import type { Writable } from 'node:stream';
+import type { Outflow } from '../lib/byte-queue.ts';
+
+const direct = new WeakMap<ReadableStream, Outflow>();
+
+/**
+ * The outflow as a web stream, for a Response. Our own server does not read it: `outflowOf` gives it the outflow, since
+ * a stream costs several promises for every chunk, and memory of its own.
+ */
+export function toWebStream(outflow: Outflow): ReadableStream<Uint8Array> {
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const piece = await outflow.next();
+        if (piece === undefined) return controller.close();
+        controller.enqueue(new Uint8Array(piece.bytes));
+        piece.release();
+      },
+      cancel: () => outflow.cancel(),
+    },
+    { highWaterMark: 0 },
+  );
+  direct.set(stream, outflow);
+  return stream;
+}
+
+/** What a stream of `toWebStream` was made of. */
+export function outflowOf(stream: ReadableStream | null): Outflow | undefined {
+  return stream === null ? undefined : direct.get(stream);
+}
+
+/** Writes everything; resolves when the last byte was handed on, or the connection is gone (then it is cancelled). */
+export async function writeOutflow(target: Writable, outflow: Outflow): Promise<void> {
+  const onClose = () => outflow.cancel();
+  target.once('close', onClose);
+  try {
+    for (;;) {
+      const piece = await outflow.next();
+      if (piece === undefined) return;
+      if (target.destroyed) {
+        piece.release();
+        outflow.cancel();
+        return;
+      }
+      if (!target.write(piece.bytes, piece.release)) await drained(target);
+    }
+  } finally {
+    target.off('close', onClose);
+  }
+}
+
+async function drained(target: Writable): Promise<void> {
+  if (target.destroyed || !target.writableNeedDrain) return;
+  const waiting = new AbortController();
+  const { signal } = waiting;
+  await Promise.race([once(target, 'drain', { signal }), once(target, 'close', { signal })]).catch(() => {});
+  waiting.abort();
+}

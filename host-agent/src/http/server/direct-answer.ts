@@ -1,0 +1,39 @@
+// Answers whose bytes come from an outflow are written to their connection without a web stream in between.
+import { ServerResponse } from 'node:http';
+import type { Http2Bindings, HttpBindings } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
+import type { Logger } from 'pino';
+import type { Outflow } from '../../lib/byte-queue.ts';
+import { toError } from '../../lib/errors.ts';
+import type { HttpApp } from '../context.ts';
+import { REQUEST_ID_HEADER } from '../middleware/request-id.ts';
+import { outflowOf, writeOutflow } from '../outflow.ts';
+
+/** The head goes with the first bytes when they come this soon, else alone: a client then knows that its command runs. */
+const HEAD_LINGER_MS = 5;
+
+/** The app's `fetch` for the server. */
+export function answerDirectly(app: HttpApp, log: Logger) {
+  return async (request: Request, env: HttpBindings | Http2Bindings): Promise<Response> => {
+    const response = await app.fetch(request, env);
+    const outflow = outflowOf(response.body);
+    if (outflow === undefined || !(env.outgoing instanceof ServerResponse)) return response;
+    env.outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+    void send(env.outgoing, outflow, log.child({ requestId: response.headers.get(REQUEST_ID_HEADER) }));
+    return RESPONSE_ALREADY_SENT;
+  };
+}
+
+/** An answer that breaks off must not look whole: its connection ends without the last chunk. */
+async function send(outgoing: ServerResponse, outflow: Outflow, log: Logger): Promise<void> {
+  const timer = setTimeout(() => outgoing.flushHeaders(), HEAD_LINGER_MS);
+  try {
+    await writeOutflow(outgoing, outflow);
+    outgoing.end();
+  } catch (error) {
+    log.warn({ reason: toError(error).message }, 'an answer broke off');
+    outgoing.destroy();
+  } finally {
+    clearTimeout(timer);
+  }
+}
