@@ -7,7 +7,7 @@ export const PROTOCOL_VERSION = 1;
 export const MAX_DATA_BYTES = 65_536;
 
 /** Most bytes that a link moves from a pipe in one turn of a flow, in frames of MAX_DATA_BYTES. */
-export const MAX_PIPED_BYTES = 8 * MAX_DATA_BYTES;
+export const MAX_PIPED_BYTES = 16 * MAX_DATA_BYTES;
 
 /** Longest encoded frame, its length prefix apart: a full data frame and its field headers. */
 export const MAX_FRAME_BYTES = MAX_DATA_BYTES + 64;
@@ -37,7 +37,7 @@ export const MAX_STREAMS = 4096;
 export const MAX_PING_BYTES = 65_536;
 
 /** Credit of a new stream in each direction, bytes. Above the channel's bandwidth × delay, below 1 MiB of memory. */
-export const DEFAULT_WINDOW_BYTES = 512 * 1024;
+export const DEFAULT_WINDOW_BYTES = 1024 * 1024;
 
 /** Bounds of a window that a peer may announce. */
 export const MIN_WINDOW_BYTES = 4096;

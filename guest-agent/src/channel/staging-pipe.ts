@@ -4,7 +4,7 @@ import type { PipedFrames } from '@sandboxd/proto';
 import { addon, NOT_NOW } from '../native/addon.ts';
 
 /** Room for the pages of one turn even where each holds little. */
-const STAGING_BYTES = 1024 * 1024;
+const STAGING_BYTES = 2 * 1024 * 1024;
 
 export class StagingPipe {
   readonly #out: number;

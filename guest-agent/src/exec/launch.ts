@@ -8,7 +8,7 @@ import { describeSpawnFailure, parseSpawnFailure } from './spawn-failure.ts';
 import { type ResolvedUser, resolveUser } from './users.ts';
 
 /** Room between the command and the agent; pages are only used for bytes that wait. */
-const PIPE_BYTES = 512 * 1024;
+const PIPE_BYTES = 1024 * 1024;
 
 /** The agent's ends. With a terminal, input and output are one descriptor and there is no `err`. */
 export type Descriptors = {

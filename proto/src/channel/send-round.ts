@@ -7,7 +7,7 @@ import type { ByteLink, PipedFrames } from './link.ts';
 import type { Stream } from './stream.ts';
 
 /** Bytes sent in one go before the event loop gets its turn, so that incoming credits and cancels are seen. */
-const ROUND_BYTES = 512 * 1024;
+const ROUND_BYTES = 1024 * 1024;
 /**
  * Most bytes of one turn when nobody else waited in the two before, over a link that copies: several frames then cost
  * one call of the source and one of the link, which is what an emulated guest spends its time on.
