@@ -37,10 +37,10 @@ check: setup ## format, lint, types, import direction, generated code
 	@$(NODE) scripts/check.ts
 
 test: test-images ## every test, with all that they need
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit http vm
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit contract http vm
 
-test-unit: build ## tests of single parts
-	@$(NODE) scripts/test.ts unit
+test-unit: build ## tests of single parts, and of engines against a stand-in
+	@$(NODE) scripts/test.ts unit contract
 
 test-http: setup ## tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http

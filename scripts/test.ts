@@ -1,4 +1,4 @@
-// Runs test suites and says the total: `node scripts/test.ts unit http vm [--only part-of-a-name]`. The exit code is 0
+// Runs test suites and says the total: `node scripts/test.ts unit contract http vm [--only part-of-a-name]`. The exit code is 0
 // only when every suite ran at least one test, every file came to its end, and nothing failed.
 import { spawn } from 'node:child_process';
 import { globSync } from 'node:fs';
@@ -17,6 +17,7 @@ type Suite = {
 
 const SUITES: Readonly<Record<string, Suite>> = {
   unit: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
+  contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
   // With SOAK=1 the long forms run.
   vm: { jobs: 1, fileTimeoutS: (process.env.SOAK === '1' ? 7200 : 900) * TIME_SCALE, isShownLive: true },

@@ -40,6 +40,11 @@ export class MemoryModes {
     this.#modes = MODES.filter(([name]) => wanted === 'auto' || wanted === name).map(([, mode]) => mode);
   }
 
+  /** Why there is no mode left; undefined when there is one. */
+  get obstacle(): string | undefined {
+    return this.#modes.length > 0 ? undefined : `no memory mode works: ${this.#refusals.join('; ')}`;
+  }
+
   /** The mode that would be tried first, and why none before it. */
   describe(): string {
     const refused = this.#refusals.length === 0 ? '' : ` (${this.#refusals.join('; ')})`;
@@ -50,7 +55,7 @@ export class MemoryModes {
   async use(attempt: (mode: MemoryRestoreMode) => Promise<void>, log: Logger): Promise<void> {
     for (;;) {
       const mode = this.#modes[0];
-      if (mode === undefined) throw new Error(`no memory mode works: ${this.#refusals.join('; ')}`);
+      if (mode === undefined) throw new Error(this.obstacle);
       try {
         await attempt(mode);
         if (!this.#hasLogged) log.info({ mode, refusals: this.#refusals }, this.describe());

@@ -30,15 +30,19 @@ export async function probeHost(
   const program = context.program ?? VMM_NAME;
   const found = await readVersion(program);
   if (!found.isUsable) return unusable(found.reason);
-  const hasKvm = await access('/dev/kvm', constants.R_OK | constants.W_OK).then(
-    () => true,
-    () => false,
-  );
-  if (!hasKvm) return unusable('/dev/kvm is not there or not accessible');
   const noLandlock = landlockObstacle();
   const setup = { program, hasLandlock: noLandlock === undefined };
   const failure = await tryGuest(context, setup, modes, signal);
-  if (failure !== undefined) return unusable(`no guest starts: ${failure}`);
+  if (failure !== undefined) {
+    const hasKvm = await access('/dev/kvm', constants.R_OK | constants.W_OK).then(
+      () => true,
+      () => false,
+    );
+    return unusable(
+      `no guest starts: ${hasKvm ? '' : '/dev/kvm is not there or not accessible; '}${failure}`,
+    );
+  }
+  if (modes.obstacle !== undefined) return unusable(modes.obstacle);
   const confined = noLandlock === undefined ? 'Landlock on' : `no Landlock: ${noLandlock}`;
   const detail = `hardware virtualisation (KVM); ${modes.describe()}; ${confined}`;
   return {
