@@ -14,8 +14,9 @@ export const BAKED_DATA_DIR = resolve(process.env.DATA_DIR ?? join(ROOT, '.data'
 const START_TIMEOUT_MS = scaled(60_000);
 const STOP_TIMEOUT_MS = scaled(60_000);
 
-/** Settings that a test's own flags and variables go before. */
-const SETTINGS: Readonly<Record<string, string>> = {
+/** What the daemons of tests start with; a test's own flags and variables go before. */
+const ENVIRONMENT: NodeJS.ProcessEnv = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SANDBOXD_TEST_'))),
   ...(process.env.SANDBOXD_TEST_ENGINE && { SANDBOXD_ENGINE: process.env.SANDBOXD_TEST_ENGINE }),
   ...(TIME_SCALE > 1 && {
     SANDBOXD_PROBE_TIMEOUT_S: String(scaled(10)),
@@ -129,7 +130,7 @@ export async function spawnDaemon(directories: Directories, options: DaemonOptio
   ];
   const child = spawn(DAEMON, [...flags, '--log-format', 'json', ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...SETTINGS, ...options.env },
+    env: { ...ENVIRONMENT, ...options.env },
   });
   const lines: string[] = [];
   const exited = new Promise<number | null>((done) => {
