@@ -35,6 +35,8 @@ export class OutputPump {
   /** Whether the last read was so long that much more may wait. */
   #isBulk = false;
   #isEmptied = false;
+  /** No event follows that of the last writer's end, however much was in the pipe then. */
+  #isHungUp = false;
   /** Bytes that will still be passed on. */
   #remaining = Number.POSITIVE_INFINITY;
 
@@ -47,8 +49,9 @@ export class OutputPump {
     this.#fd = fd;
     this.#onEnd = onEnd;
     stream.setSource(flow, (maxBytes, maxPipedBytes) => this.#take(maxBytes, maxPipedBytes));
-    this.#watch = poller.watch(fd, POLL.in | POLL.edge, () => {
+    this.#watch = poller.watch(fd, POLL.in | POLL.edge, (mask) => {
       this.#isEmptied = false;
+      this.#isHungUp ||= (mask & POLL.hangUp) !== 0;
       this.#stream?.ready(flow);
     });
   }
@@ -103,7 +106,7 @@ export class OutputPump {
     // Whatever came since the pipe was emptied is, or will be, reported by an event of its own.
     const wasEmptied = this.#isEmptied;
     this.#isEmptied = false;
-    if (wasEmptied) return null;
+    if (wasEmptied && !this.#isHungUp) return null;
     const waiting = addon.available(this.#fd);
     const length = Math.min(waiting, maxBytes, this.#remaining);
     if (length < BULK_BYTES) return undefined;

@@ -1,6 +1,13 @@
-// One file's content, read straight into the frames as the host takes them.
+// One file's content, in frames as the host takes them: its pages go to the port as they are, what is short is read.
 import { constants } from 'node:os';
-import { AgentError, type FilePull, FLOW, MAX_DATA_BYTES, type Stream } from '@sandboxd/proto';
+import {
+  AgentError,
+  type FilePull,
+  FLOW,
+  MAX_DATA_BYTES,
+  type PipedBytes,
+  type Stream,
+} from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { fileError } from './errors.ts';
@@ -10,6 +17,8 @@ import { showName } from './tar/entry.ts';
 
 /** With what the protocol puts around it a frame then fits into two whole writes of the virtio-serial driver. */
 const READ_BYTES = MAX_DATA_BYTES - 32;
+/** From so many bytes on a file's pages are moved in the kernel instead of being read. */
+const BULK_BYTES = 32 * 1024;
 /** Files that claim to be shorter are read at once: those of /proc and /sys are of another size than they say. */
 const SMALL_BYTES = 16 * 1024;
 /** How far a file is read to find out how long it is. */
@@ -63,7 +72,7 @@ class Pull {
     const sizeBytes = head === undefined ? statedBytes : head.bytes.length;
     this.#left = this.#isSizeKnown ? Math.min(sizeBytes, maxBytes) : maxBytes;
     this.#head = this.#head.subarray(0, maxBytes);
-    stream.setSource(FLOW.out, (limit) => this.#take(limit));
+    stream.setSource(FLOW.out, (limit, pipedLimit) => this.#take(limit, pipedLimit));
     stream.handlers = {
       cancel: () => {
         this.#close();
@@ -76,7 +85,7 @@ class Pull {
     stream.ready(FLOW.out);
   }
 
-  #take(limit: number): Uint8Array | null {
+  #take(limit: number, pipedLimit: number): Uint8Array | PipedBytes | null {
     if (this.#isOver) return null;
     const wanted = Math.min(limit, this.#left);
     if (wanted === 0) return this.#end();
@@ -85,6 +94,12 @@ class Pull {
       this.#head = this.#head.subarray(bytes.length);
       this.#left -= bytes.length;
       return bytes;
+    }
+    const length = Math.min(pipedLimit, this.#left);
+    // The file may have become shorter; what is not there any more is found out by reading.
+    if (this.#isSizeKnown && length >= BULK_BYTES && addon.available(this.#fd) >= length) {
+      this.#left -= length;
+      return { pipe: this.#fd, length };
     }
     const got = this.#read(Math.min(wanted, READ_BYTES));
     if (got <= 0) return this.#end();

@@ -44,6 +44,9 @@ export async function writeOutflow(target: Writable, outflow: Outflow): Promise<
         outflow.cancel();
         return;
       }
+      // The end often follows at once, and then goes with it.
+      target.cork();
+      process.nextTick(() => target.uncork());
       if (!target.write(piece.bytes, piece.release)) await drained(target);
     }
   } finally {

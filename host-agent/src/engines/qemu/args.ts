@@ -27,10 +27,9 @@ export type QemuArgsOptions = {
 
 /**
  * Emulated code is translated again wherever else it is found: with random addresses, all of libc for every command (a
- * run of `true` took twice as long). Zeroing of memory that is about to be written is likewise paid several times over.
- * Both harden a guest against its own programs, under an emulation that isolates nobody.
+ * run of `true` took twice as long). What is lost protects programs of a guest from each other.
  */
-const EMULATION_ARGS = ['norandmaps', 'init_on_alloc=0'];
+const EMULATION_ARGS = ['norandmaps'];
 
 /** Kernel command line: console for diagnosis, a panic ends the VM at once, nothing probed that is not there. */
 export function kernelCommandLine(spec: VmSpec, accelerator: Accelerator): string {

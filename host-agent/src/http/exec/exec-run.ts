@@ -55,7 +55,8 @@ export class ExecRun implements Outflow {
         this.#wake();
       },
       exit: (outcome) => {
-        onExit?.(outcome);
+        // The client first.
+        setImmediate(() => onExit?.(outcome));
         this.#exitFrame ??= encodeExitFrame(outcome);
         // Without effect once something was seen of the command.
         if (outcome.isLost)
