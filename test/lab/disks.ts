@@ -1,5 +1,5 @@
 // The lab's other disks, made anew for each run: the job (checkout, program, command) and the data directory.
-import { copyFile, link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { listProfiles, makeRootImage, resolveKernel } from '@sandboxd/rootfs-builder';
 import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
@@ -25,9 +25,7 @@ export async function makeJobDisk(path: string, job: Job, dataDir: string): Prom
   const tree = `${path}.tree`;
   await mkdir(join(tree, 'checkout'), { recursive: true });
   try {
-    const sources = CHECKOUT.map((name) => join(ROOT, name));
-    // Hard links instead of copies: mke2fs only reads.
-    await runCommand('cp', ['-al', ...sources, join(tree, 'checkout')]);
+    for (const name of CHECKOUT) await stage(join(ROOT, name), join(tree, 'checkout', name));
     for (const name of LEFT_OUT) await rm(join(tree, 'checkout', name), { recursive: true, force: true });
     await mkdir(join(tree, 'bin'));
     if (job.program !== undefined) await copyFile(job.program, join(tree, 'bin', basename(job.program)));
@@ -46,9 +44,8 @@ export async function makeDataDisk(path: string, dataDir: string): Promise<void>
     for (const directory of await currentDirectories(dataDir)) {
       const target = join(tree, relative(dataDir, directory));
       await mkdir(dirname(target), { recursive: true });
-      await runCommand('cp', ['-al', directory, target]);
-      const current = join(dirname(directory), 'current');
-      await link(current, join(dirname(target), 'current'));
+      await stage(directory, target);
+      await stage(join(dirname(directory), 'current'), join(dirname(target), 'current'));
     }
     const options = ['-q', '-F', '-t', 'ext4', '-m', '0', '-O', '^has_journal,^metadata_csum'];
     const extended = ['-E', 'assume_storage_prezeroed=1,nodiscard'];
@@ -56,6 +53,12 @@ export async function makeDataDisk(path: string, dataDir: string): Promise<void>
   } finally {
     await rm(tree, { recursive: true, force: true });
   }
+}
+
+/** For mke2fs, which only reads: hard links where the file system is the same, copies where it is not. */
+async function stage(from: string, to: string): Promise<void> {
+  const isSameDevice = (await stat(from)).dev === (await stat(dirname(to))).dev;
+  await runCommand('cp', [isSameDevice ? '-al' : '-a', '--', from, to]);
 }
 
 async function currentDirectories(dataDir: string): Promise<string[]> {
