@@ -5,6 +5,7 @@ import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { TIME_SCALE } from '../test/support/time-scale.ts';
 
 type Suite = {
   /** Files at once. Guests share the machine's CPUs with each other: one file of them at a time. */
@@ -19,7 +20,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
   // With SOAK=1 the long forms run.
-  vm: { jobs: 1, fileTimeoutS: process.env.SOAK === '1' ? 7200 : 900, isShownLive: true },
+  vm: { jobs: 1, fileTimeoutS: (process.env.SOAK === '1' ? 7200 : 900) * TIME_SCALE, isShownLive: true },
 };
 /** A file that does not obey its own time limit is killed this much later. */
 const KILL_AFTER_S = 15;

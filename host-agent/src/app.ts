@@ -51,6 +51,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       initramfsPath: kernel.initramfsPath,
       scratchDir: join(config.runDir, 'probe'),
       forkMemory: config.forkMemory,
+      probeTimeoutMs: config.probeTimeoutMs,
       log,
     };
     const make = (choice: string) => makeEngines(choice, engineContext, config.enginePrograms);

@@ -13,9 +13,10 @@ import {
   spawnDaemon,
   startDaemon,
 } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 import { vmmPids } from '../support/vmms.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(scaled(300_000));
 const run = promisify(execFile);
 const daemon = await startDaemon(t);
 const { api, directories } = daemon;

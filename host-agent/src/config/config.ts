@@ -46,6 +46,8 @@ export type Config = {
   readonly watchdogTimeoutMs: number;
   /** What becomes of sandboxes when the daemon is told to stop. */
   readonly onExit: 'keep' | 'destroy';
+  /** Absent: as long as each engine usually needs. */
+  readonly probeTimeoutMs?: number;
   readonly bootTimeoutMs: number;
   readonly drainTimeoutMs: number;
   /** Absent: no logs of sandboxes are kept. */
@@ -83,6 +85,7 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
     },
     watchdogTimeoutMs: values.watchdog_timeout_s * 1000,
     onExit: values.on_exit,
+    ...(values.probe_timeout_s > 0 && { probeTimeoutMs: values.probe_timeout_s * 1000 }),
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
     ...(values.sandbox_logs === 'on' && {

@@ -31,6 +31,10 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 'auto',
       help: 'how a copy gets its memory; auto takes the best that the engine has',
     }),
+    probe_timeout_s: integer(0, 600, {
+      fallback: 0,
+      help: 'a guest that prints nothing for this many seconds shows an engine not to work; 0 leaves it to the engine',
+    }),
     default_profile: text({
       fallback: 'base',
       pattern: /^[a-z0-9][a-z0-9._-]{0,62}$/,

@@ -124,6 +124,8 @@ export type EngineContext = {
   /** Path of the engine's program; absent: the one that PATH finds. */
   readonly program?: string | undefined;
   readonly forkMemory: ForkMemory;
+  /** How long a guest may take to its first line of console output; absent: what the engine finds right. */
+  readonly probeTimeoutMs?: number | undefined;
   readonly kernelPath: string;
   readonly initramfsPath: string;
   /** An existing directory for short-lived probe files, short enough for sockets. */

@@ -70,7 +70,7 @@ async function tryGuest(
     bootArgs: 'earlyprintk=ttyS0,115200 loglevel=7',
     disks: [],
   };
-  const timeoutMs = FIRST_LINE_TIMEOUT_MS;
+  const timeoutMs = context.probeTimeoutMs ?? FIRST_LINE_TIMEOUT_MS;
   using limit = deadline(timeoutMs, () => new Error(`no console line within ${timeoutMs} ms`), outer);
   try {
     const vm = await bootVm({ spec, paths, log: context.log, signal: limit.signal }, setup);

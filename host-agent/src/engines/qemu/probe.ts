@@ -78,7 +78,7 @@ async function tryAccelerator(
     bootArgs: 'earlyprintk=ttyS0,115200 loglevel=7',
     disks: [],
   };
-  const timeoutMs = FIRST_LINE_TIMEOUT_MS[accelerator];
+  const timeoutMs = context.probeTimeoutMs ?? FIRST_LINE_TIMEOUT_MS[accelerator];
   using limit = deadline(timeoutMs, () => new Error(`no console line within ${timeoutMs} ms`), outer);
   try {
     const vm = await bootQemu(
