@@ -1,0 +1,49 @@
+// Starting a VM as a copy of a saved one.
+import { rm } from 'node:fs/promises';
+import type { RestoreOptions } from '../engine.ts';
+import type { VmmSetup } from './boot.ts';
+import { setMappedMemory, setPlainMemory, withoutMemoryRanges } from './mapped-memory.ts';
+import type { MemoryModes } from './memory-modes.ts';
+import { patchConfig } from './patch-config.ts';
+import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
+import { keepConsole, startVmm } from './start.ts';
+import type { CloudHypervisorVm } from './vm.ts';
+
+const RESUME_TIMEOUT_MS = 60_000;
+/** Copying memory at the speed of a slow disk. */
+const RESTORE_BASE_MS = 60_000;
+const SLOWEST_MIB_PER_S = 50;
+
+export function restoreVm(
+  options: RestoreOptions,
+  { program, hasLandlock }: VmmSetup,
+  modes: MemoryModes,
+): Promise<CloudHypervisorVm> {
+  const { spec, saved, signal, log } = options;
+  const timeoutMs = RESTORE_BASE_MS + (spec.memoryMib / SLOWEST_MIB_PER_S) * 1000;
+  return startVmm(
+    options,
+    program,
+    (files) => linkMemory(saved, files.startDir),
+    async (_vm, api, files) => {
+      const { config, state } = await readSaved(saved);
+      await modes.use(async ({ name, request }) => {
+        const patched = JSON.parse(config) as Record<string, unknown>;
+        patchConfig(patched, { spec, files, hasLandlock });
+        const isMapped = name === 'MappedFile';
+        if (isMapped) setMappedMemory(patched, memoryPathIn(files.startDir));
+        else setPlainMemory(patched);
+        await layOutSaved(files.startDir, patched, isMapped ? withoutMemoryRanges(state) : state);
+        // A try that failed may have made it.
+        await rm(files.vsockPath, { force: true });
+        const body = { source_url: `file://${files.startDir}`, memory_restore_mode: request, resume: false };
+        await api.put('vm.restore', body, { timeoutMs, signal });
+      }, log);
+      await keepConsole(files);
+      await rm(files.startDir, { recursive: true });
+      // Apart from the restore, so that a copy that is cancelled never runs.
+      signal?.throwIfAborted();
+      await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, signal });
+    },
+  );
+}
