@@ -51,6 +51,11 @@ t.test('errors in each of their forms', async (t) => {
     'Invalid header. All previous unanswered requests will be dropped.',
   ]);
   t.same(parseReasons('{"error": "plain"}'), ['plain']);
+  const traced = JSON.stringify([
+    'Error from API',
+    'no nested state (os error 22)\n\nStack backtrace:\n   0: <unknown>',
+  ]);
+  t.same(parseReasons(traced), ['Error from API', 'no nested state (os error 22)']);
   t.same(parseReasons(''), []);
   t.same(parseReasons('<html>'), ['<html>']);
   t.same(parseReasons('7'), ['7']);

@@ -30,10 +30,15 @@ export async function probeHost(
   const program = context.program ?? VMM_NAME;
   const found = await readVersion(program);
   if (!found.isUsable) return unusable(found.reason);
-  const noLandlock = landlockObstacle();
-  const setup = { program, hasLandlock: noLandlock === undefined };
   const learn = (paths: VmPaths, limit: AbortSignal) => learnModes(paths, found.version, modes, limit);
-  const failure = await tryGuest(context, setup, learn, signal);
+  let noLandlock = landlockObstacle();
+  let setup = { program, hasLandlock: noLandlock === undefined };
+  let failure = await tryGuest(context, setup, learn, signal);
+  if (setup.hasLandlock && failure !== undefined && /landlock/i.test(failure)) {
+    noLandlock = failure.split('\n', 1)[0];
+    setup = { program, hasLandlock: false };
+    failure = await tryGuest(context, setup, learn, signal);
+  }
   if (failure !== undefined) {
     const hasKvm = await access('/dev/kvm', constants.R_OK | constants.W_OK).then(
       () => true,
