@@ -229,6 +229,104 @@ METHOD(flush_staged) {
   return result;
 }
 
+// Frames that are being made of a source's bytes, contiguous, and written in the pieces that the virtio-serial driver
+// takes. What could not be written waits here for takeUnwritten.
+class FrameBuffer {
+ public:
+  static constexpr size_t kPieceBytes = 32768;
+  static constexpr size_t kMaxFrameBytes = 65536 + 64;
+
+  bool is_full() const { return sizeof bytes_ - filled_ < kMaxFrameBytes; }
+  Bytes unwritten() { return {bytes_, filled_}; }
+  void clear() { filled_ = 0; }
+
+  void append(Bytes bytes) {
+    memcpy(bytes_ + filled_, bytes.data, bytes.size);
+    filled_ += bytes.size;
+  }
+
+  // Zeros stand for bytes that are gone: a command may read its own output, a file become shorter.
+  void append_from(int source, size_t size) {
+    for (size_t got = 0; got < size;) {
+      ssize_t more = read_again(source, bytes_ + filled_ + got, size - got);
+      if (more <= 0) {
+        memset(bytes_ + filled_ + got, 0, size - got);
+        break;
+      }
+      got += static_cast<size_t>(more);
+    }
+    filled_ += size;
+  }
+
+  // Writes whole pieces, or all; 0, -EAGAIN or what write said.
+  int flush(int fd, bool is_all) {
+    size_t at = 0;
+    int error = 0;
+    while (filled_ - at >= kPieceBytes || (is_all && filled_ > at)) {
+      size_t piece = filled_ - at < kPieceBytes ? filled_ - at : kPieceBytes;
+      ssize_t put = write(fd, bytes_ + at, piece);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) {
+        error = errno;
+        break;
+      }
+      at += static_cast<size_t>(put);
+    }
+    filled_ -= at;
+    memmove(bytes_, bytes_ + at, filled_);
+    return -error;
+  }
+
+ private:
+  uint8_t bytes_[4 * kMaxFrameBytes + kPieceBytes];
+  size_t filled_ = 0;
+};
+
+FrameBuffer frames;
+
+// writeFramed(fd, source, length, frameBytes, header, lastHeader, trailer): reads `length` bytes of source and writes them
+// as frames. Returns how many it read; when fd takes no more, minus one minus that, and what was made and not written is
+// takeUnwritten's.
+METHOD(write_framed) {
+  ARGUMENTS(7);
+  int32_t fd, source, length, frame_size;
+  Bytes header, last_header, trailer;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_int(env, arguments[1], &source));
+  CHECK(read_int(env, arguments[2], &length));
+  CHECK(read_int(env, arguments[3], &frame_size));
+  CHECK(read_bytes(env, arguments[4], &header.data, &header.size));
+  CHECK(read_bytes(env, arguments[5], &last_header.data, &last_header.size));
+  CHECK(read_bytes(env, arguments[6], &trailer.data, &trailer.size));
+  size_t overhead = (header.size > last_header.size ? header.size : last_header.size) + trailer.size;
+  if (frame_size < 1 || static_cast<size_t>(frame_size) + overhead > FrameBuffer::kMaxFrameBytes)
+    return throw_errno(env, "write", EINVAL);
+  frames.clear();
+  int left = length;
+  while (left > 0) {
+    int take = left < frame_size ? left : frame_size;
+    frames.append(left <= frame_size ? last_header : header);
+    frames.append_from(source, static_cast<size_t>(take));
+    frames.append(trailer);
+    left -= take;
+    if (left > 0 && !frames.is_full()) continue;
+    int error = frames.flush(fd, left == 0);
+    if (error == -EAGAIN) return to_number(env, -1 - (length - left));
+    if (error < 0) return throw_errno(env, "write", -error);
+  }
+  return to_number(env, length);
+}
+
+// takeUnwritten(): a copy of what writeFramed left
+METHOD(take_unwritten) {
+  (void)info;
+  Bytes rest = frames.unwritten();
+  napi_value result;
+  TRY(napi_create_buffer_copy(env, rest.size, rest.data, nullptr, &result));
+  frames.clear();
+  return result;
+}
+
 // pipe(ours: 0 | 1, sizeBytes): [read end, write end]; end `ours` is non-blocking. A size that is refused is ignored.
 METHOD(make_pipe) {
   ARGUMENTS(2);
@@ -290,6 +388,7 @@ bool add_io(napi_env env, napi_value exports) {
       {"pipe", make_pipe},       {"available", available},    {"socketPair", socket_pair},
       {"open", open_file},       {"close", close_file},
       {"stagePiped", stage_piped}, {"flushStaged", flush_staged},
+      {"writeFramed", write_framed}, {"takeUnwritten", take_unwritten},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

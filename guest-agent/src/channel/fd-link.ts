@@ -2,6 +2,7 @@
 import type { ByteLink, LinkEvents, PipedFrames } from '@sandboxd/proto';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
+import { readFramed } from './read-framed.ts';
 import { StagingPipe } from './staging-pipe.ts';
 
 const READ_BYTES = 65_536;
@@ -65,15 +66,13 @@ export class FdLink implements ByteLink {
 
   writePiped(frames: PipedFrames): boolean {
     this.#writeNow(this.#small.splice(0));
-    const staging = this.#staging ?? new StagingPipe();
-    this.#staging = staging;
     if (this.#watch === undefined || this.#isHostAway || this.#isBlocked()) {
-      const rest = staging.readRest(frames, 0);
+      const rest = readFramed(frames, 0);
       if (this.#isBlocked()) this.#unwritten.push(...rest);
       return false;
     }
-    this.#unwritten = staging.stage(frames);
-    this.#flushAll();
+    if (frames.isPipe) this.#writeStaged(frames);
+    else this.#writeFramed(frames);
     return this.#awaitRoom();
   }
 
@@ -162,6 +161,25 @@ export class FdLink implements ByteLink {
     if (!this.#isBlocked()) return this.#watch !== undefined;
     this.#watch?.update(POLL.in | POLL.out | POLL.edge);
     return false;
+  }
+
+  #writeStaged(frames: PipedFrames): void {
+    this.#staging ??= new StagingPipe();
+    this.#unwritten = this.#staging.stage(frames);
+    this.#flushAll();
+  }
+
+  #writeFramed(frames: PipedFrames): void {
+    const { source, length, frameBytes, header, lastHeader, trailer } = frames;
+    try {
+      const result = addon.writeFramed(this.#fd, source, length, frameBytes, header, lastHeader, trailer);
+      if (result >= 0) return;
+      this.#unwritten.push(addon.takeUnwritten());
+      const left = length - (-1 - result);
+      if (left > 0) this.#unwritten.push(...readFramed({ ...frames, length: left }, 0));
+    } catch (error) {
+      this.destroy(error as Error);
+    }
   }
 
   /** Writes what waits, what is staged first, as far as there is room. */

@@ -112,7 +112,7 @@ export class OutputPump {
     if (length < BULK_BYTES) return undefined;
     this.#remaining -= length;
     this.#isEmptied = length === waiting;
-    return { pipe: this.#fd, length };
+    return { source: this.#fd, isPipe: true, length };
   }
 
   #read(lengthBytes: number): number {

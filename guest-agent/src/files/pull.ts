@@ -99,7 +99,7 @@ class Pull {
     // The file may have become shorter; what is not there any more is found out by reading.
     if (this.#isSizeKnown && length >= BULK_BYTES && addon.available(this.#fd) >= length) {
       this.#left -= length;
-      return { pipe: this.#fd, length };
+      return { source: this.#fd, isPipe: false, length };
     }
     const got = this.#read(Math.min(wanted, READ_BYTES));
     if (got <= 0) return this.#end();

@@ -49,6 +49,16 @@ export interface Addon {
     trailer: Uint8Array,
   ): number;
   flushStaged(staging: number, fd: number): boolean;
+  writeFramed(
+    fd: number,
+    source: number,
+    length: number,
+    frameBytes: number,
+    header: Uint8Array,
+    lastHeader: Uint8Array,
+    trailer: Uint8Array,
+  ): number;
+  takeUnwritten(): Buffer;
   pipe(ours: 0 | 1, sizeBytes: number): [number, number];
   available(fd: number): number;
   socketPair(): [number, number];

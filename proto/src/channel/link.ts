@@ -9,8 +9,8 @@ export interface LinkEvents {
   close(cause?: Error): void;
 }
 
-/** Bytes that wait in a pipe, to be moved without being read. */
-export type PipedBytes = { readonly pipe: number; readonly length: number };
+/** Bytes that wait behind a descriptor, of a pipe or a file, to be moved without being seen. */
+export type PipedBytes = { readonly source: number; readonly isPipe: boolean; readonly length: number };
 
 /** Piped bytes with what makes data frames of them: a header before each `frameBytes`, another before the last. */
 export type PipedFrames = PipedBytes & {
@@ -35,8 +35,8 @@ export interface ByteLink {
   /** Takes all chunks, in order. False: please wait for `drain` (control frames need not). */
   write(chunks: readonly Uint8Array[]): boolean;
   /**
-   * Only of links that can move bytes from a pipe by themselves: the same as `write` with the frames, whose bytes have
-   * left the pipe when it returns.
+   * Only of links that can move bytes from a descriptor by themselves: the same as `write` with the frames, whose bytes have
+   * left their source when it returns.
    */
   writePiped?(frames: PipedFrames): boolean;
   /** Ends the link; `close` is called afterwards. */

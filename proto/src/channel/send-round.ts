@@ -116,7 +116,7 @@ export class SendRound {
         this.#link.writePiped ? (isAlone ? MAX_PIPED_BYTES : MAX_DATA_BYTES) : 0,
       );
       if (bytes === null) return 0;
-      if ('pipe' in bytes) this.#writePiped(pipedFrames(stream.id, flow, bytes));
+      if ('source' in bytes) this.#writePiped(pipedFrames(stream.id, flow, bytes));
       else this.#write(dataFrames(stream.id, flow, bytes));
       stream.sent(flow);
       return bytes.length;

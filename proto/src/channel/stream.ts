@@ -212,7 +212,7 @@ export class Stream {
       if (outflow.hasEnded) this.end(flow);
       return null;
     }
-    const most = 'pipe' in bytes ? pipedLimit : limit;
+    const most = 'source' in bytes ? pipedLimit : limit;
     if (bytes.length > most) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${most}`);
     outflow.isReady = true;
     this.#sendCredit -= creditFor(bytes.length);

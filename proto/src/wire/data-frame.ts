@@ -19,10 +19,15 @@ export function dataFrame(stream: number, flow: number, bytes: Uint8Array): Uint
 }
 
 /** Data frames of bytes that are not seen. Each ends with `whole`, since its last byte may be zero. */
-export function pipedFrames(stream: number, flow: number, { pipe, length }: PipedBytes): PipedFrames {
+export function pipedFrames(
+  stream: number,
+  flow: number,
+  { source, isPipe, length }: PipedBytes,
+): PipedFrames {
   const lastBytes = ((length - 1) % MAX_DATA_BYTES) + 1;
   return {
-    pipe,
+    source,
+    isPipe,
     length,
     frameBytes: MAX_DATA_BYTES,
     header: dataHeader(stream, flow, MAX_DATA_BYTES, WHOLE.length),

@@ -21,7 +21,7 @@ t.test('header, bytes and trailer are frames of the flow', async () => {
       fc.integer({ min: 1, max: 2 }),
       fc.integer({ min: 1, max: 300_000 }),
       (stream, flow, length) => {
-        const frames = pipedFrames(stream, flow, { pipe: 0, length });
+        const frames = pipedFrames(stream, flow, { source: 0, isPipe: true, length });
         const payload = Buffer.alloc(length, 'zero at the end\0');
         const encoded: Uint8Array[] = [];
         for (let at = 0; at < length; at += frames.frameBytes) {
