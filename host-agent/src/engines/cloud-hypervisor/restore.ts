@@ -1,12 +1,11 @@
 // Starting a VM as a copy of a saved one.
 import { rm } from 'node:fs/promises';
 import type { RestoreOptions, SavedVm } from '../engine.ts';
-import type { VmmSetup } from './boot.ts';
 import { setMappedMemory, setPlainMemory, withoutMemoryRanges } from './mapped-memory.ts';
 import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
 import { type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
-import { keepConsole, startVmm } from './start.ts';
+import { keepConsole, startVmm, type VmmSetup } from './start.ts';
 import type { CloudHypervisorVm } from './vm.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
@@ -16,18 +15,18 @@ const SLOWEST_MIB_PER_S = 50;
 
 export function restoreVm(
   options: RestoreOptions,
-  { program, hasLandlock }: VmmSetup,
+  setup: VmmSetup,
   modes: MemoryModes,
 ): Promise<CloudHypervisorVm> {
   const { spec, saved, signal, log } = options;
   const timeoutMs = RESTORE_BASE_MS + (spec.memoryMib / SLOWEST_MIB_PER_S) * 1000;
   return startVmm(
     options,
-    program,
+    setup,
     (files) => linkMemory(saved, files.startDir),
     async (_vm, api, files) => {
       await modes.use(async ({ name }) => {
-        await layOutCopy(saved, { spec, files, hasLandlock }, name);
+        await layOutCopy(saved, { spec, files, hasLandlock: setup.hasLandlock }, name);
         // A try that failed may have made it.
         await rm(files.vsockPath, { force: true });
         const body = {
