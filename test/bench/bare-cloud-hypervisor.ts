@@ -9,12 +9,10 @@ import { VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import { isStillRestoring } from '../../host-agent/src/engines/cloud-hypervisor/api-error.ts';
 import { vmmArguments, vmmFiles } from '../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/landlock.ts';
-import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/patch-config.ts';
-import { layOutSaved } from '../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
-import {
-  buildVmConfig,
-  type MemoryRestoreMode,
-} from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
+import { type MemoryMode, requestOf } from '../../host-agent/src/engines/cloud-hypervisor/memory-modes.ts';
+import { layOutCopy } from '../../host-agent/src/engines/cloud-hypervisor/restore.ts';
+import { linkMemory } from '../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
+import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import { connectGuest } from '../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
 import type { BareEngine, BareVm } from './bare.ts';
@@ -26,10 +24,10 @@ const CALL = { timeoutMs: 600_000 };
 export class BareCloudHypervisor implements BareEngine {
   readonly version = execFileSync(PROGRAM, ['--version']).toString().split('\n')[0] ?? '';
   readonly #hasLandlock = landlockObstacle() === undefined;
-  readonly #mode: MemoryRestoreMode;
+  readonly #mode: MemoryMode['name'];
 
   constructor(mode: string) {
-    this.#mode = mode as MemoryRestoreMode;
+    this.#mode = mode as MemoryMode['name'];
   }
 
   async boot(spec: VmSpec, dir: string): Promise<BareVm> {
@@ -46,11 +44,14 @@ export class BareCloudHypervisor implements BareEngine {
     const files = vmmFiles({ dir, socketDir: dir });
     await mkdir(files.startDir);
     const saved = { memoryPath: join(savedDir, 'memory'), statePath: join(savedDir, 'state') };
-    await layOutSaved(saved, files.startDir, (config) =>
-      patchConfig(config, { spec, files, hasLandlock: this.#hasLandlock }),
-    );
+    await linkMemory(saved, files.startDir);
+    await layOutCopy(saved, { spec, files, hasLandlock: this.#hasLandlock }, this.#mode);
     const { vm, api } = await start(dir);
-    const request = { source_url: `file://${files.startDir}`, memory_restore_mode: this.#mode, resume: true };
+    const request = {
+      source_url: `file://${files.startDir}`,
+      memory_restore_mode: requestOf(this.#mode),
+      resume: true,
+    };
     await api.put('vm.restore', request, CALL);
     return vm;
   }

@@ -285,6 +285,16 @@ t.test('a copy that is still being filled is saved when it is full', async (t) =
   await Promise.all([vm.kill(), one.kill()]);
 });
 
+t.test('a host whose Landlock turns out not to work is used without', async (t) => {
+  const host = makeFakeHost(t);
+  const reasons = ['Error from API', 'The VM could not be created', 'Error applying landlock'];
+  host.fault({ at: 'vm.create', kind: 'refuse', reasons, needs: '"landlock_enable":true' });
+  const engine = host.engine();
+  t.match(await engine.probe(), { isUsable: true, detail: /no Landlock: / });
+  const paths = host.makePaths('one');
+  await (await engine.boot(host.bootOptions(paths))).kill();
+});
+
 t.test('a program that will not do is refused with the reason', async (t) => {
   const host = makeFakeHost(t);
   host.set({ version: '52' });

@@ -10,7 +10,7 @@ import { ApiError, isNoVm, parseReasons } from '../../host-agent/src/engines/clo
 import { hasReset, parseEvents } from '../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { apiSocketOf, vmmArguments, vmmFiles } from '../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/landlock.ts';
-import { judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
+import { findProgram, judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
 import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import { tryConnect } from '../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
 import { makeFakeHost } from '../support/fake-vmm/host.ts';
@@ -51,6 +51,11 @@ t.test('errors in each of their forms', async (t) => {
     'Invalid header. All previous unanswered requests will be dropped.',
   ]);
   t.same(parseReasons('{"error": "plain"}'), ['plain']);
+  const traced = JSON.stringify([
+    'Error from API',
+    'no nested state (os error 22)\n\nStack backtrace:\n   0: <unknown>',
+  ]);
+  t.same(parseReasons(traced), ['Error from API', 'no nested state (os error 22)']);
   t.same(parseReasons(''), []);
   t.same(parseReasons('<html>'), ['<html>']);
   t.same(parseReasons('7'), ['7']);
@@ -185,6 +190,7 @@ t.test('the command line names the socket, whatever is in its path', async (t) =
       },
     ),
   );
+  t.equal(apiSocketOf(['/x/start/cloud-hypervisor', ...vmmArguments(vmmFiles(paths))]), '/r/x/api.sock');
   t.equal(apiSocketOf(['bash', ...vmmArguments(vmmFiles(paths))]), undefined);
   t.equal(apiSocketOf(['cloud-hypervisor', '--api-socket', 'fd=3']), undefined);
   t.equal(apiSocketOf([]), undefined);
@@ -247,6 +253,9 @@ t.test('events come over several lines and may be cut', async (t) => {
 });
 
 t.test('versions and kernels that will do', async (t) => {
+  t.equal(findProgram('sh', '/nowhere:/bin'), '/bin/sh');
+  t.equal(findProgram('sh', '/nowhere'), 'sh');
+  t.equal(findProgram('./sh', '/bin'), './sh');
   t.match(judgeVersion('p', 'cloud-hypervisor v53.0\nMigration Protocol Versions: 0\n'), { version: '53.0' });
   t.match(judgeVersion('p', 'cloud-hypervisor v54.1-12-gabc'), { isUsable: true, version: '54.1-12-gabc' });
   t.match(judgeVersion('p', 'cloud-hypervisor v52.9'), { isUsable: false, reason: /at least 53\.0/ });

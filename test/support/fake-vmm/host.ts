@@ -58,7 +58,7 @@ export function makeFakeHost(t: Test): FakeHost {
   // The process must look like the real one, whose first argument is its name.
   writeFileSync(
     program,
-    `#!/bin/bash\nexport FAKE_VMM_KNOBS='${knobsPath}'\nexec -a cloud-hypervisor '${process.execPath}' '${MAIN}' "$@"\n`,
+    `#!/bin/bash\nexport FAKE_VMM_KNOBS='${knobsPath}' NODE_COMPILE_CACHE='${join(dir, 'cache')}'\nexec -a cloud-hypervisor '${process.execPath}' '${MAIN}' "$@"\n`,
     { mode: 0o755 },
   );
   let knobs: Knobs = { ...USUAL, locksDir: join(dir, 'locks') };

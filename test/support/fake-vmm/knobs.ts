@@ -21,6 +21,8 @@ export type Fault = {
     | 'half';
   /** How often; for ever when absent. */
   readonly times?: number;
+  /** Only a request with this in its body. */
+  readonly needs?: string;
   readonly status?: number;
   readonly reasons?: readonly string[];
 };
@@ -68,9 +70,9 @@ export function readKnobs(): Knobs {
 }
 
 /** The fault that is due at this place now, if any. */
-export function takeFault(at: string): Fault | undefined {
+export function takeFault(at: string, body = ''): Fault | undefined {
   for (const [index, fault] of readKnobs().faults.entries()) {
-    if (fault.at !== at) continue;
+    if (fault.at !== at || (fault.needs !== undefined && !body.includes(fault.needs))) continue;
     const key = `${index} ${JSON.stringify(fault)}`;
     const count = used.get(key) ?? 0;
     if (fault.times !== undefined && count >= fault.times) continue;

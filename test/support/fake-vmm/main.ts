@@ -70,7 +70,7 @@ async function answer(
   const endpoint = /^\/api\/v1\/(.+)$/.exec(path)?.[1] ?? '';
   const latencyMs = readKnobs().latencyMs[endpoint] ?? 0;
   if (latencyMs > 0) await new Promise((resolve) => setTimeout(resolve, latencyMs));
-  const fault = takeFault(endpoint);
+  const fault = takeFault(endpoint, body);
   if (fault?.kind === 'die') dieNow();
   if (fault?.kind === 'hang') await new Promise(() => undefined);
   if (fault?.kind === 'empty') return { status: 400, body: '' };

@@ -37,7 +37,8 @@ export function parseReasons(body: string): string[] {
   if (text === '') return [];
   try {
     const value: unknown = JSON.parse(text);
-    if (Array.isArray(value)) return value.map(String).filter((reason) => reason !== '');
+    if (Array.isArray(value))
+      return value.map((reason) => oneLine(String(reason))).filter((reason) => reason !== '');
     if (typeof value === 'object' && value !== null && 'error' in value)
       return [oneLine(String(value.error))];
   } catch {
@@ -47,6 +48,9 @@ export function parseReasons(body: string): string[] {
   return [oneLine(text)];
 }
 
+/** Where the environment asks for that, a cause comes with the calls that led to it. */
+const BACKTRACE = /\n\s*Stack backtrace:[\s\S]*/;
+
 function oneLine(text: string): string {
-  return text.trim().replace(/\s+/g, ' ').slice(0, 2000);
+  return text.replace(BACKTRACE, '').trim().replace(/\s+/g, ' ').slice(0, 2000);
 }

@@ -1,8 +1,8 @@
 // Names of the files that one incarnation of a VMM has in its directories, and its command line.
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { VmPaths } from '../engine.ts';
 
-/** What the process is called, whichever program it is: by this a later daemon knows it. */
+/** What the process is called, whichever file the program is: by this a later daemon knows it. */
 export const VMM_NAME = 'cloud-hypervisor';
 
 const API_SOCKET = 'api.sock';
@@ -20,6 +20,8 @@ export type VmmFiles = {
    * guest's reset by booting it anew, which must be the VM's end instead.
    */
   readonly startDir: string;
+  /** The program under the name by which it is known. */
+  readonly startProgramPath: string;
   readonly startKernelPath: string;
   readonly startConsolePath: string;
 };
@@ -35,6 +37,7 @@ export function vmmFiles({ dir, socketDir }: VmPaths): VmmFiles {
     consolePath: join(dir, 'console.log'),
     logPath: join(dir, 'vmm.log'),
     startDir,
+    startProgramPath: join(startDir, VMM_NAME),
     startKernelPath: join(startDir, 'kernel'),
     startConsolePath: join(startDir, 'console'),
   };
@@ -61,7 +64,7 @@ export function vmmArguments({ apiSocketPath, eventsPath }: VmmFiles): string[] 
 
 /** The control socket that a process was started with; undefined when it is none of our VMMs. */
 export function apiSocketOf(args: readonly string[]): string | undefined {
-  if (args[0] !== VMM_NAME) return undefined;
+  if (basename(args[0] ?? '') !== VMM_NAME) return undefined;
   const option = args[args.indexOf(API_OPTION) + 1] ?? '';
   const path = /^path=(\/.*|"\/.*")$/.exec(option)?.[1];
   if (path === undefined) return undefined;

@@ -8,22 +8,25 @@ import type { MemoryRestoreMode } from './vm-config.ts';
 
 export type MemoryMode = {
   readonly name: 'CopyOnWrite' | 'MappedFile' | 'OnDemand' | 'Copy';
-  /** What the VMM is asked for. */
-  readonly request: MemoryRestoreMode;
   readonly serves: Exclude<ForkMemory, 'auto'>;
 };
 
 /** Best first. */
 const MODES: readonly MemoryMode[] = [
   // Pages stay shared with the source until they are written.
-  { name: 'CopyOnWrite', request: 'CopyOnWrite', serves: 'copy-on-write' },
+  { name: 'CopyOnWrite', serves: 'copy-on-write' },
   // The same for versions that do not offer it, see mapped-memory.ts.
-  { name: 'MappedFile', request: 'Copy', serves: 'copy-on-write' },
+  { name: 'MappedFile', serves: 'copy-on-write' },
   // The copy runs at once; pages come when they are needed, all others behind its back.
-  { name: 'OnDemand', request: 'OnDemand', serves: 'on-demand' },
+  { name: 'OnDemand', serves: 'on-demand' },
   // Everything that is not a hole is read before the copy runs.
-  { name: 'Copy', request: 'Copy', serves: 'copy' },
+  { name: 'Copy', serves: 'copy' },
 ];
+
+/** What the VMM is asked for in a mode of this name. */
+export function requestOf(name: MemoryMode['name']): MemoryRestoreMode {
+  return name === 'MappedFile' ? 'Copy' : name;
+}
 
 /** Refused before anything is done, with the name of the mode that it does not know. */
 function isUnknownMode(error: unknown): boolean {
@@ -34,7 +37,7 @@ function isUnknownMode(error: unknown): boolean {
 function obstacle(mode: MemoryMode, error: unknown): string | undefined {
   if (isUnknownMode(error)) return 'this version does not have it';
   const hasNoUserfaultfd = error instanceof ApiError && error.says(/on-demand restore failed|userfaultfd/i);
-  if (mode.request === 'OnDemand' && hasNoUserfaultfd)
+  if (mode.name === 'OnDemand' && hasNoUserfaultfd)
     return `userfaultfd cannot be used: ${toError(error).message}`;
   return undefined;
 }
@@ -92,7 +95,7 @@ export class MemoryModes {
         this.#refuse({ mode, why: 'not tried with this version' });
         continue;
       }
-      const error = await attempt(mode.request).then(
+      const error = await attempt(requestOf(mode.name)).then(
         () => undefined,
         (cause: unknown) => cause,
       );

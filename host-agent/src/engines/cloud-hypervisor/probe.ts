@@ -8,11 +8,13 @@ import { tailFile } from '../../lib/tail.ts';
 import { deadline, poll } from '../../lib/wait.ts';
 import type { EngineContext, EngineProbe, VmPaths } from '../engine.ts';
 import { VmmApi } from './api.ts';
-import { bootVm, type VmmSetup } from './boot.ts';
+import { bootVm } from './boot.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { landlockObstacle } from './landlock.ts';
+import { findLauncher } from './launcher.ts';
 import type { MemoryModes } from './memory-modes.ts';
-import { readVersion } from './version.ts';
+import type { VmmSetup } from './start.ts';
+import { findProgram, readVersion } from './version.ts';
 
 /** Well under a second where KVM works; where it only seems to, the VMM fails or hangs at once. */
 const FIRST_LINE_TIMEOUT_MS = 10_000;
@@ -27,13 +29,19 @@ export async function probeHost(
   signal?: AbortSignal,
 ): Promise<{ readonly result: EngineProbe; readonly probed?: Probed }> {
   const unusable = (reason: string) => ({ result: { isUsable: false, reason } as const });
-  const program = context.program ?? VMM_NAME;
+  const program = findProgram(context.program ?? VMM_NAME);
   const found = await readVersion(program);
   if (!found.isUsable) return unusable(found.reason);
-  const noLandlock = landlockObstacle();
-  const setup = { program, hasLandlock: noLandlock === undefined };
   const learn = (paths: VmPaths, limit: AbortSignal) => learnModes(paths, found.version, modes, limit);
-  const failure = await tryGuest(context, setup, learn, signal);
+  let noLandlock = landlockObstacle();
+  const { prefix: launcher, obstacle: privileged } = await findLauncher();
+  let setup: VmmSetup = { program, launcher, hasLandlock: noLandlock === undefined };
+  let failure = await tryGuest(context, setup, learn, signal);
+  if (setup.hasLandlock && failure !== undefined && /landlock/i.test(failure)) {
+    noLandlock = failure.split('\n', 1)[0];
+    setup = { ...setup, hasLandlock: false };
+    failure = await tryGuest(context, setup, learn, signal);
+  }
   if (failure !== undefined) {
     const hasKvm = await access('/dev/kvm', constants.R_OK | constants.W_OK).then(
       () => true,
@@ -44,7 +52,10 @@ export async function probeHost(
     );
   }
   if (modes.obstacle !== undefined) return unusable(modes.obstacle);
-  const confined = noLandlock === undefined ? 'Landlock on' : `no Landlock: ${noLandlock}`;
+  const confined = [
+    noLandlock === undefined ? 'Landlock on' : `no Landlock: ${noLandlock}`,
+    privileged === undefined ? 'no capabilities' : `the daemon’s capabilities: ${privileged}`,
+  ].join(', ');
   const detail = `hardware virtualisation (KVM); ${modes.describe()}; ${confined}`;
   return {
     result: { isUsable: true, version: found.version, detail, isIsolating: true },

@@ -1,12 +1,11 @@
 // Starting a VM as a copy of a saved one.
 import { rm } from 'node:fs/promises';
-import type { RestoreOptions } from '../engine.ts';
-import type { VmmSetup } from './boot.ts';
+import type { RestoreOptions, SavedVm } from '../engine.ts';
 import { setMappedMemory, setPlainMemory, withoutMemoryRanges } from './mapped-memory.ts';
-import type { MemoryModes } from './memory-modes.ts';
-import { patchConfig } from './patch-config.ts';
+import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
+import { type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
-import { keepConsole, startVmm } from './start.ts';
+import { keepConsole, startVmm, type VmmSetup } from './start.ts';
 import type { CloudHypervisorVm } from './vm.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
@@ -16,27 +15,25 @@ const SLOWEST_MIB_PER_S = 50;
 
 export function restoreVm(
   options: RestoreOptions,
-  { program, hasLandlock }: VmmSetup,
+  setup: VmmSetup,
   modes: MemoryModes,
 ): Promise<CloudHypervisorVm> {
   const { spec, saved, signal, log } = options;
   const timeoutMs = RESTORE_BASE_MS + (spec.memoryMib / SLOWEST_MIB_PER_S) * 1000;
   return startVmm(
     options,
-    program,
+    setup,
     (files) => linkMemory(saved, files.startDir),
     async (_vm, api, files) => {
-      const { config, state } = await readSaved(saved);
-      await modes.use(async ({ name, request }) => {
-        const patched = JSON.parse(config) as Record<string, unknown>;
-        patchConfig(patched, { spec, files, hasLandlock });
-        const isMapped = name === 'MappedFile';
-        if (isMapped) setMappedMemory(patched, memoryPathIn(files.startDir));
-        else setPlainMemory(patched);
-        await layOutSaved(files.startDir, patched, isMapped ? withoutMemoryRanges(state) : state);
+      await modes.use(async ({ name }) => {
+        await layOutCopy(saved, { spec, files, hasLandlock: setup.hasLandlock }, name);
         // A try that failed may have made it.
         await rm(files.vsockPath, { force: true });
-        const body = { source_url: `file://${files.startDir}`, memory_restore_mode: request, resume: false };
+        const body = {
+          source_url: `file://${files.startDir}`,
+          memory_restore_mode: requestOf(name),
+          resume: false,
+        };
         await api.put('vm.restore', body, { timeoutMs, signal });
       }, log);
       await keepConsole(files);
@@ -46,4 +43,20 @@ export function restoreVm(
       await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, signal });
     },
   );
+}
+
+/** Writes what the VMM reads of a copy, but for its memory, which is linked there. */
+export async function layOutCopy(
+  saved: SavedVm,
+  options: PatchOptions,
+  mode: MemoryMode['name'],
+): Promise<void> {
+  const { startDir } = options.files;
+  const { config, state } = await readSaved(saved);
+  const patched = JSON.parse(config) as Record<string, unknown>;
+  patchConfig(patched, options);
+  const isMapped = mode === 'MappedFile';
+  if (isMapped) setMappedMemory(patched, memoryPathIn(startDir));
+  else setPlainMemory(patched);
+  await layOutSaved(startDir, patched, isMapped ? withoutMemoryRanges(state) : state);
 }

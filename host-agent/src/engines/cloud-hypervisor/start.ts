@@ -1,5 +1,5 @@
 // Starting a VMM process and waiting for its control socket. Whatever fails, nothing is left running.
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, rename, rm, symlink } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { deadline, poll } from '../../lib/wait.ts';
@@ -13,12 +13,21 @@ import { CloudHypervisorVm } from './vm.ts';
 const CONTROL_TIMEOUT_MS = 20_000;
 const CONNECT_POLL_MS = 3;
 
+/** What was found to work on this host. */
+export type VmmSetup = {
+  /** Absolute path. */
+  readonly program: string;
+  /** Command that the program is an argument of; may be empty. */
+  readonly launcher: readonly string[];
+  readonly hasLandlock: boolean;
+};
+
 export type StartStep = (vm: CloudHypervisorVm, api: VmmApi, files: VmmFiles) => Promise<void>;
 
 /** Starts a VMM without a VM, then has `prepare` and `run` make it one that runs. */
 export async function startVmm(
   options: BootOptions,
-  program: string,
+  { program, launcher }: VmmSetup,
   prepare: (files: VmmFiles) => Promise<void>,
   run: StartStep,
 ): Promise<CloudHypervisorVm> {
@@ -32,7 +41,9 @@ export async function startVmm(
   // A VMM that was killed left them, and the next refuses to replace the guest's.
   for (const path of leftSockets(files)) await rm(path, { force: true });
   await prepare(files);
-  const process = await spawnVmm(program, vmmArguments(files), files.logPath, { argv0: VMM_NAME });
+  await symlink(program, files.startProgramPath);
+  const [command = '', ...args] = [...launcher, files.startProgramPath, ...vmmArguments(files)];
+  const process = await spawnVmm(command, args, files.logPath);
   const identity: VmmIdentity = {
     engine: VMM_NAME,
     pid: process.pid,
