@@ -32,6 +32,8 @@ export type CloudHypervisorVmOptions = {
 export class CloudHypervisorVm implements Vm {
   readonly identity: VmmIdentity;
   readonly exited: Promise<VmExit>;
+  /** Never: this VMM hands a write that the host's disk does not take to the guest, as an error of its disk. */
+  readonly standstill = undefined;
   readonly #options: CloudHypervisorVmOptions;
   readonly #ended = new AbortController();
   readonly #logLimits: readonly Disposable[];
