@@ -8,7 +8,7 @@ import { runCommand } from './lib/command.ts';
 import { layersDirectory } from './lib/layout.ts';
 
 /** Raise when the mke2fs options change: pristine files of older versions are then left alone. */
-const LAYER_FORMAT = 1;
+const LAYER_FORMAT = 2;
 const MIN_LAYER_BYTES = 64 << 20;
 const LAYER_UNIT_BYTES = 1 << 20;
 
@@ -54,7 +54,9 @@ export async function copySparse(from: string, to: string): Promise<void> {
 }
 
 /**
- * No journal: the layer lives only as long as its guest's memory. No checksums: emulated guests pay for each.
+ * A small journal, though the layer lives only as long as its guest's memory: without one ext4 gives no inode out again
+ * that was deleted within the last minutes, and looks at each of them for every new file (creating 4,000 files after
+ * deleting as many took 12 s instead of 2). No checksums: emulated guests pay for each.
  * The empty file counts as zeroed, so neither mke2fs nor the guest's kernel fills the inode tables.
  */
 export function layerArguments(path: string): string[] {
@@ -65,7 +67,8 @@ export function layerArguments(path: string): string[] {
     ...['-b', '4096'],
     ...['-I', '256'],
     ...['-m', '0'],
-    ...['-O', '^has_journal,^resize_inode,^metadata_csum,^orphan_file,uninit_bg'],
+    ...['-O', 'has_journal,^resize_inode,^metadata_csum,^orphan_file,uninit_bg'],
+    ...['-J', 'size=4'],
     ...['-E', 'assume_storage_prezeroed=1,nodiscard'],
     path,
   ];
