@@ -14,10 +14,11 @@ export KERNEL INITRD
 # Baking, bridges and guests need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup build check test test-unit test-http test-vm bench run demo clean soak image test-images
+.PHONY: help setup build check test test-unit test-http test-vm test-kvm test-cloud-hypervisor need-cloud-hypervisor \
+  bench run demo clean soak image test-images
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing of Debian and npm packages
 	@scripts/setup.sh
@@ -37,10 +38,11 @@ check: setup ## format, lint, types, import direction, generated code
 	@$(NODE) scripts/check.ts
 
 test: test-images ## every test, with all that they need
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit http vm
+	@echo 'left out: make test-kvm, make test-cloud-hypervisor (guests under KVM in an emulated host; hours, and a program)'
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit contract http vm
 
-test-unit: build ## tests of single parts
-	@$(NODE) scripts/test.ts unit
+test-unit: build ## tests of single parts, and of engines against a stand-in
+	@$(NODE) scripts/test.ts unit contract
 
 test-http: setup ## tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
@@ -48,8 +50,20 @@ test-http: setup ## tests of the REST interface without guests
 test-vm: test-images ## tests in real guests
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm
 
-bench: test-images ## measure, and write docs/benchmarks.md
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/run.ts
+test-kvm: test-images ## tests in real guests under KVM, within an emulated host: some hours (ONLY=)
+	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)")
+
+test-cloud-hypervisor: need-cloud-hypervisor test-images ## the same on that engine (CLOUD_HYPERVISOR=, ONLY=)
+	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)") \
+	  --engine cloud-hypervisor --program "$(CLOUD_HYPERVISOR)"
+
+need-cloud-hypervisor:
+	@test -x "$(CLOUD_HYPERVISOR)" || { \
+	  echo 'This needs the cloud-hypervisor program, 53.0 or newer, which is no Debian package (docs/install.md):' >&2; \
+	  echo '  make test-cloud-hypervisor CLOUD_HYPERVISOR=/path/to/cloud-hypervisor' >&2; exit 2; }
+
+bench: test-images ## measure, and write docs/benchmarks.md (ENGINE= measures another engine)
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(ENGINE),SANDBOXD_TEST_ENGINE="$(ENGINE)") $(NODE) test/bench/run.ts
 
 soak: test-images ## thousands of operations, watching for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts

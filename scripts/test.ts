@@ -1,11 +1,12 @@
-// Runs test suites and says the total: `node scripts/test.ts unit http vm [--only part-of-a-name]`. The exit code is 0
-// only when every suite ran at least one test, every file came to its end, and nothing failed. With SOAK=1 only files that
-// have a long form run, in that form.
+// Runs test suites and says the total: `node scripts/test.ts unit contract http vm [--only part-of-a-name]`. The exit
+// code is 0 only when every suite ran at least one test, every file came to its end, and nothing failed. With SOAK=1 only
+// files that have a long form run, in that form.
 import { spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { TIME_SCALE } from '../test/support/time-scale.ts';
 
 type Suite = {
   /** Files at once. Guests share the machine's CPUs with each other: one file of them at a time. */
@@ -17,8 +18,9 @@ type Suite = {
 
 const SUITES: Readonly<Record<string, Suite>> = {
   unit: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
+  contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
-  vm: { jobs: 1, fileTimeoutS: isSoak() ? 7200 : 900, isShownLive: true },
+  vm: { jobs: 1, fileTimeoutS: (isSoak() ? 7200 : 900) * TIME_SCALE, isShownLive: true },
 };
 /** A file that does not obey its own time limit is killed this much later. */
 const KILL_AFTER_S = 15;

@@ -26,16 +26,17 @@ METHOD(listen_vsock) {
   return to_number(env, fd);
 }
 
-// acceptVsock(listener): a connection from the host, or -EAGAIN. Programs of the guest itself are turned away.
+// acceptVsock(listener, cid): a connection from that context, or -EAGAIN. Others are turned away.
 METHOD(accept_vsock) {
-  ARGUMENTS(1);
-  int32_t listener;
+  ARGUMENTS(2);
+  int32_t listener, cid;
   CHECK(read_int(env, arguments[0], &listener));
+  CHECK(read_int(env, arguments[1], &cid));
   for (;;) {
     sockaddr_vm peer = {};
     socklen_t size = sizeof peer;
     int fd = accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0 && peer.svm_cid == VMADDR_CID_HOST) return to_number(env, fd);
+    if (fd >= 0 && peer.svm_cid == static_cast<unsigned>(cid)) return to_number(env, fd);
     if (fd >= 0) close(fd);
     else if (errno == EAGAIN) return to_number(env, -EAGAIN);
     else if (errno != EINTR && errno != ECONNABORTED) return throw_errno(env, "accept4", errno);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { resolveKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import type { Config, ListenAddress } from './config/index.ts';
-import type { EngineContext } from './engines/engine.ts';
+import type { Engine, EngineContext } from './engines/engine.ts';
 import { makeEngines } from './engines/index.ts';
 import { type SelectedEngine, selectEngine } from './engines/select.ts';
 import { createHttpApp, HttpServer } from './http/index.ts';
@@ -50,16 +50,19 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       kernelPath: kernel.vmlinuxPath,
       initramfsPath: kernel.initramfsPath,
       scratchDir: join(config.runDir, 'probe'),
+      forkMemory: config.forkMemory,
+      probeTimeoutMs: config.probeTimeoutMs,
       log,
     };
-    const selected = await chooseEngine(config.engine, engineContext, starting.signal);
+    const make = (choice: string) => makeEngines(choice, engineContext, config.enginePrograms);
+    const selected = await chooseEngine(make(config.engine), engineContext, starting.signal);
     const profiles = new Profiles(config.dataDir);
     const logs =
       config.sandboxLogs && new LogStore({ ...config.sandboxLogs, dir: join(config.dataDir, 'logs'), log });
     resources.defer(() => logs?.stop());
     const sandboxes = new SandboxManager({
       engine: selected.engine,
-      adopters: makeEngines('auto', engineContext),
+      adopters: make('auto'),
       faults,
       kernel,
       directories,
@@ -136,14 +139,14 @@ function keepAlive(): Disposable {
 }
 
 async function chooseEngine(
-  choice: string,
-  context: EngineContext,
+  engines: readonly Engine[],
+  context: Pick<EngineContext, 'scratchDir' | 'log'>,
   signal: AbortSignal,
 ): Promise<SelectedEngine> {
   const { scratchDir, log } = context;
   await mkdir(scratchDir, { recursive: true, mode: 0o700 });
   try {
-    return await selectEngine(makeEngines(choice, context), log, signal);
+    return await selectEngine(engines, log, signal);
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     throw toError(error);

@@ -1,29 +1,124 @@
-// The engine driven bare: the same kernel, disks and devices as a sandbox, without the daemon.
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+// The engine driven bare: the same kernel, disks and devices as a sandbox, without the daemon. One file per engine does
+// it; the one is used that the daemon under measurement chose.
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createWritableLayer, resolveKernel, resolveProfile } from '@sandboxd/rootfs-builder';
-import { buildQemuArgs } from '../../host-agent/src/engines/qemu/args.ts';
-import { BAKED_DATA_DIR } from '../support/daemon.ts';
+import { copySparse, createWritableLayer, resolveKernel, resolveProfile } from '@sandboxd/rootfs-builder';
+import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
+import type { SavedManifest } from '../../host-agent/src/sandboxes/saved/manifest.ts';
+import { BAKED_DATA_DIR, type LogLine } from '../support/daemon.ts';
 
-export type BareGuest = {
+export type BareVm = {
+  readonly pid: number;
   /** A new connection to the agent's port. */
   readonly openPort: () => Promise<Socket>;
-  readonly pid: number;
-  /** performance.now() at the VMM's start. */
-  readonly startedAt: number;
-} & AsyncDisposable;
+  /** Has the VMM write everything, memory included. Milliseconds that the guest stood still for it; it still does. */
+  readonly save: () => Promise<number>;
+  readonly kill: () => Promise<void>;
+};
+
+export interface BareEngine {
+  /** What the program says of itself. */
+  readonly version: string;
+  /** `dir` exists and is the VM's own. `isStock`: with the processor that the program itself would emulate. */
+  boot(spec: VmSpec, dir: string, isStock?: boolean): Promise<BareVm>;
+  /** From the files `memory` and `state` of `savedDir`. */
+  restore(spec: VmSpec, savedDir: string, dir: string): Promise<BareVm>;
+}
+
+/** With performance.now() at the VMM's start, or for a restore before its layer was copied. */
+export type BareGuest = BareVm & { readonly dir: string; readonly startedAt: number } & AsyncDisposable;
 
 export type BareOptions = {
   readonly initramfsPath?: string;
   readonly bootArgs?: string;
   readonly memoryMib?: number;
-  /** Changes the engine's arguments, for experiments. */
-  readonly mapArgs?: (args: string[]) => string[];
+  readonly isStock?: boolean;
 };
+
+let chosen: BareEngine | undefined;
+
+/** Takes the engine from a daemon's log. Comes before everything else here. */
+export async function chooseBareEngine(log: readonly LogLine[]): Promise<BareEngine> {
+  const line = log.find(({ msg }) => msg === 'engine chosen');
+  const reason = String(line?.reason);
+  if (line?.engine === 'qemu') {
+    const { BareQemu } = await import('./bare-qemu.ts');
+    chosen = new BareQemu(reason.includes('(KVM)') ? 'kvm' : 'tcg');
+  } else if (line?.engine === 'cloud-hypervisor') {
+    const { BareCloudHypervisor } = await import('./bare-cloud-hypervisor.ts');
+    chosen = new BareCloudHypervisor(/get their memory by (\w+)/.exec(reason)?.[1] ?? 'Copy');
+  } else {
+    throw new Error(`there is no baseline for the engine ${line?.engine}`);
+  }
+  return chosen;
+}
+
+function bareEngine(): BareEngine {
+  if (chosen === undefined) throw new Error('no engine is chosen yet');
+  return chosen;
+}
+
+/** Boots what a sandbox without options boots, or another program in its place. */
+export async function startBareGuest(options: BareOptions = {}): Promise<BareGuest> {
+  const dir = await mkdtemp(join(tmpdir(), 'bare-'));
+  const kernel = await resolveKernel(BAKED_DATA_DIR);
+  const { rootfsPath } = await resolveProfile(BAKED_DATA_DIR, 'base');
+  const layer = join(dir, 'layer.ext4');
+  await createWritableLayer(BAKED_DATA_DIR, layer, 4096 * 2 ** 20);
+  const spec = {
+    vcpus: 1,
+    memoryMib: options.memoryMib ?? 512,
+    kernelPath: kernel.vmlinuxPath,
+    initramfsPath: options.initramfsPath ?? kernel.initramfsPath,
+    bootArgs: options.bootArgs ?? '',
+    disks: [
+      { path: rootfsPath, isReadOnly: true },
+      { path: layer, isReadOnly: false },
+    ],
+  };
+  const startedAt = performance.now();
+  return toGuest(await bareEngine().boot(spec, dir, options.isStock), dir, startedAt);
+}
+
+export async function readSaved(savedDir: string): Promise<SavedManifest> {
+  return JSON.parse(await readFile(join(savedDir, 'manifest.json'), 'utf8')) as SavedManifest;
+}
+
+/** Copies the layer and restores what the daemon saved. */
+export async function restoreBareGuest(savedDir: string, manifest: SavedManifest): Promise<BareGuest> {
+  const dir = await mkdtemp(join(tmpdir(), 'bare-'));
+  const { initramfsPath } = await resolveKernel(BAKED_DATA_DIR);
+  const startedAt = performance.now();
+  const layer = join(dir, 'layer');
+  await copySparse(join(savedDir, 'disk'), layer);
+  const spec = {
+    vcpus: manifest.vcpus,
+    memoryMib: manifest.memoryMib,
+    kernelPath: '',
+    initramfsPath,
+    bootArgs: '',
+    disks: [
+      { path: manifest.profile.rootfsPath, isReadOnly: true },
+      { path: layer, isReadOnly: false },
+    ],
+  };
+  return toGuest(await bareEngine().restore(spec, savedDir, dir), dir, startedAt);
+}
+
+function toGuest(vm: BareVm, dir: string, startedAt: number): BareGuest {
+  return {
+    ...vm,
+    dir,
+    startedAt,
+    [Symbol.asyncDispose]: async () => {
+      await vm.kill();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
 
 /** Connects to a Unix socket as soon as somebody listens. */
 export async function connectWhenReady(path: string): Promise<Socket> {
@@ -36,46 +131,4 @@ export async function connectWhenReady(path: string): Promise<Socket> {
     if (socket !== undefined) return socket;
     await sleep(2);
   }
-}
-
-export async function startBareGuest(options: BareOptions = {}): Promise<BareGuest> {
-  const dir = await mkdtemp(join(tmpdir(), 'bare-'));
-  const kernel = await resolveKernel(BAKED_DATA_DIR);
-  const { rootfsPath } = await resolveProfile(BAKED_DATA_DIR, 'base');
-  const layer = join(dir, 'layer.ext4');
-  await createWritableLayer(BAKED_DATA_DIR, layer, 4096 * 2 ** 20);
-  const agentSocketPath = join(dir, 'agent.sock');
-  const args = buildQemuArgs({
-    spec: {
-      vcpus: 1,
-      memoryMib: options.memoryMib ?? 512,
-      kernelPath: kernel.vmlinuxPath,
-      initramfsPath: options.initramfsPath ?? kernel.initramfsPath,
-      bootArgs: options.bootArgs ?? '',
-      disks: [
-        { path: rootfsPath, isReadOnly: true },
-        { path: layer, isReadOnly: false },
-      ],
-    },
-    accelerator: 'tcg',
-    memory: { kind: 'anonymous' },
-    qmpSocketPath: join(dir, 'qmp.sock'),
-    agentSocketPath,
-    consolePath: join(dir, 'console.log'),
-  });
-  const startedAt = performance.now();
-  const child: ChildProcess = spawn('qemu-system-x86_64', options.mapArgs?.(args) ?? args, {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  return {
-    pid: child.pid ?? 0,
-    startedAt,
-    openPort: () => connectWhenReady(agentSocketPath),
-    [Symbol.asyncDispose]: async () => {
-      child.kill('SIGKILL');
-      await exited;
-      await rm(dir, { recursive: true, force: true });
-    },
-  };
 }

@@ -1,96 +1,43 @@
 // Creates from templates, snapshots and forks, against the engine driven bare with the very same saved guest.
-import { spawn } from 'node:child_process';
-import { mkdtemp, open, readdir, readFile, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connectHost } from '@sandboxd/proto';
 import { copySparse } from '@sandboxd/rootfs-builder';
-import { buildQemuArgs } from '../../host-agent/src/engines/qemu/args.ts';
-import { QmpClient } from '../../host-agent/src/engines/qemu/qmp.ts';
 import { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
-import type { SavedManifest } from '../../host-agent/src/sandboxes/saved/manifest.ts';
 import type { SandboxJson } from '../support/api.ts';
 import type { Daemon } from '../support/daemon.ts';
-import { connectWhenReady } from './bare.ts';
+import { readSaved, restoreBareGuest } from './bare.ts';
 import { processesOf, smaps } from './processes.ts';
 import { median, type Section, spread } from './stats.ts';
 
 const MIB = 2 ** 20;
 
-type BareRestore = { readonly ms: number } & AsyncDisposable & { readonly dir: string };
-
-/** Layer copied, VMM started with the saved memory and state, until the agent says hello. */
-async function bareRestore(savedDir: string): Promise<BareRestore> {
-  const manifest = JSON.parse(await readFile(join(savedDir, 'manifest.json'), 'utf8')) as SavedManifest;
-  const dir = await mkdtemp(join(tmpdir(), 'bare-'));
-  const startedAt = performance.now();
-  await copySparse(join(savedDir, 'disk'), join(dir, 'layer'));
-  const args = buildQemuArgs({
-    spec: {
-      vcpus: manifest.vcpus,
-      memoryMib: manifest.memoryMib,
-      kernelPath: '',
-      initramfsPath: '',
-      bootArgs: '',
-      disks: [
-        { path: manifest.profile.rootfsPath, isReadOnly: true },
-        { path: join(dir, 'layer'), isReadOnly: false },
-      ],
-    },
-    accelerator: 'tcg',
-    memory: { kind: 'copy-on-write', path: join(savedDir, 'memory') },
-    incomingFd: 3,
-    qmpSocketPath: join(dir, 'qmp.sock'),
-    agentSocketPath: join(dir, 'agent.sock'),
-    consolePath: join(dir, 'console.log'),
-  });
-  await using state = await open(join(savedDir, 'state'), 'r');
-  const child = spawn('qemu-system-x86_64', args, { stdio: ['ignore', 'ignore', 'ignore', state.fd] });
-  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  const { channel } = await connectHost(new SocketLink(await connectWhenReady(join(dir, 'agent.sock'))), {
+/** Milliseconds from copying the layer to the agent's hello. */
+async function bareRestore(savedDir: string): Promise<number> {
+  const manifest = await readSaved(savedDir);
+  await using guest = await restoreBareGuest(savedDir, manifest);
+  const { channel } = await connectHost(new SocketLink(await guest.openPort()), {
     incarnation: 'bench',
     needsResync: manifest.needsResync,
   });
-  const ms = performance.now() - startedAt;
-  return {
-    ms,
-    dir,
-    [Symbol.asyncDispose]: async () => {
-      channel.close(new Error('measured'));
-      child.kill('SIGKILL');
-      await exited;
-      await rm(dir, { recursive: true, force: true });
-    },
-  };
+  const ms = performance.now() - guest.startedAt;
+  channel.close(new Error('measured'));
+  return ms;
 }
 
-/** The time a guest stands still when the VMM writes everything, memory included, to one stream. */
+/** The time a guest stands still when the VMM writes everything, memory included. */
 async function bareSave(savedDir: string): Promise<number> {
-  await using guest = await bareRestore(savedDir);
-  const control = await QmpClient.open(
-    await connectWhenReady(join(guest.dir, 'qmp.sock')),
-    () => undefined,
-    AbortSignal.timeout(10_000),
-  );
-  const { createServer } = await import('node:net');
-  const { createWriteStream } = await import('node:fs');
-  const server = createServer((socket) => socket.pipe(createWriteStream(join(guest.dir, 'saved'))));
-  await new Promise<void>((resolve) => server.listen(join(guest.dir, 'migrate.sock'), resolve));
-  // Off by default in the bare VMM: a limit of 128 MiB/s.
-  await control.execute('migrate-set-parameters', { 'max-bandwidth': 2 ** 40 });
-  const startedAt = performance.now();
-  await control.execute('stop');
-  await control.execute('migrate', { uri: `unix:${join(guest.dir, 'migrate.sock')}` });
-  for (;;) {
-    const { status } = (await control.execute('query-migrate')) as { status: string };
-    if (status === 'completed') break;
-    if (status === 'failed') throw new Error('the bare save failed');
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
+  const manifest = await readSaved(savedDir);
+  await using guest = await restoreBareGuest(savedDir, manifest);
+  const { channel } = await connectHost(new SocketLink(await guest.openPort()), {
+    incarnation: 'bench',
+    needsResync: manifest.needsResync,
+  });
+  const savedMs = await guest.save();
+  const copiedAt = performance.now();
   await copySparse(join(guest.dir, 'layer'), join(guest.dir, 'layer2'));
-  const ms = performance.now() - startedAt;
-  control.close();
-  server.close();
+  const ms = savedMs + performance.now() - copiedAt;
+  channel.close(new Error('measured'));
   return ms;
 }
 
@@ -110,11 +57,7 @@ export async function benchCreate(daemon: Daemon, rounds: number): Promise<Secti
   const firstOutput: number[] = [];
   const cold: number[] = [];
   for (let round = 0; round <= rounds; round++) {
-    let bareMs = 0;
-    {
-      await using restored = await bareRestore(dir);
-      bareMs = restored.ms;
-    }
+    const bareMs = await bareRestore(dir);
     const startedAt = performance.now();
     const { id } = await api.create();
     const createdMs = performance.now() - startedAt;
@@ -180,10 +123,7 @@ export async function benchFork(
   let pssMib: number[] = [];
   let layersMib: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    {
-      await using restored = await bareRestore(snapshot.dir);
-      bare.push(restored.ms);
-    }
+    bare.push(await bareRestore(snapshot.dir));
     for (const count of counts) {
       if (count > 16 && round > 0) continue;
       const startedAt = performance.now();
@@ -209,7 +149,7 @@ export async function benchFork(
   return [
     {
       title: 'Snapshot',
-      note: `${rounds} rounds of a sandbox with 20 MB of its own in memory. Bare save: a guest of the same size that the VMM itself writes to a stream, memory and all, and whose layer is copied, while it stands still. To reach: the source stands still at most 1.2 × the bare save.`,
+      note: `${rounds} rounds of a sandbox with 20 MB of its own in memory. Bare save: a guest of the same size that the VMM itself writes, memory and all, and whose layer is copied, while it stands still. To reach: the source stands still at most 1.2 × the bare save.`,
       head: ['', 'median (min–max)'],
       rows: [
         ['bare save', spread(bareSaveMs, 0, 'ms')],

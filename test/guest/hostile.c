@@ -36,7 +36,9 @@ static void say_hello(void) {
   at += 16;
   static const unsigned char window[] = {0x20, 0x80, 0x80, 0x20};
   memcpy(at, window, sizeof window);
-  write_all((char *)reply, sizeof reply);
+  /* The mark to resynchronise at is for a port that may hold bytes of an earlier connection. */
+  size_t skip = listener >= 0 ? 9 + 16 : 0;
+  write_all((char *)reply + skip, sizeof reply - skip);
 }
 
 int main(void) {

@@ -1,23 +1,47 @@
-/* The agent's virtio-serial port for test programs that run instead of the agent. */
+/*
+ * The agent's port for test programs that run instead of the agent: a virtio-serial port, or where the engine has none a
+ * vsock port, on which one connection after another is served.
+ */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/vm_sockets.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/reboot.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#define AGENT_VSOCK_PORT 1024
+
 static int port;
+static int listener = -1;
 
 static void end(const char *why) {
   printf("test program: %s: %s\n", why, strerror(errno));
   fflush(stdout);
   reboot(RB_POWER_OFF);
   pause();
+}
+
+static void accept_next(void) {
+  if (port > 0) close(port);
+  while ((port = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) < 0)
+    if (errno != EINTR && errno != ECONNABORTED) end("accept");
+}
+
+static void open_vsock(void) {
+  struct sockaddr_vm address = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = AGENT_VSOCK_PORT};
+  signal(SIGPIPE, SIG_IGN);
+  listener = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) < 0 || listen(listener, 8) < 0)
+    end("neither a port named sandbox.agent nor a vsock");
+  accept_next();
 }
 
 static void open_port(void) {
@@ -37,7 +61,7 @@ static void open_port(void) {
       return;
     }
   }
-  end("no port named sandbox.agent");
+  open_vsock();
 }
 
 /* Waits for the port; a host that is away shows as POLLHUP, which must not become a busy loop. */
@@ -51,8 +75,10 @@ static size_t read_some(char *into, size_t most) {
   for (;;) {
     ssize_t got = read(port, into, most);
     if (got > 0) return got;
-    if (got < 0 && errno != EAGAIN) end("read");
-    wait_for(POLLIN);
+    if (got < 0 && errno == EAGAIN) wait_for(POLLIN);
+    else if (listener >= 0) accept_next();
+    else if (got < 0) end("read");
+    else wait_for(POLLIN);
   }
 }
 
@@ -62,6 +88,8 @@ static void write_all(const char *from, size_t left) {
     if (put > 0) {
       from += put;
       left -= put;
+    } else if (put < 0 && errno != EAGAIN && listener >= 0) {
+      accept_next();
     } else if (put < 0 && errno != EAGAIN) {
       end("write");
     } else {

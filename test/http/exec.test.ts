@@ -60,6 +60,7 @@ t.test('output comes as frames, the result last', async (t) => {
     },
   });
   t.equal(exec.consumedBytes, exec.sentBytes, 'all of the output was given back');
+  await new Promise((resolve) => setImmediate(resolve));
   const ended = lines.find(({ msg }) => msg === 'exec ended');
   t.match(ended, { sandbox: /^sbx_/, requestId: /^req_/, exec: { exitCode: 3 } });
 });

@@ -9,11 +9,24 @@ import { DAEMON_PROGRAM, type Directories, leftovers } from './leftovers.ts';
 
 export { type Directories, leftovers } from './leftovers.ts';
 
+import { scaled, TIME_SCALE } from './time-scale.ts';
+
 const ROOT = resolve(import.meta.dirname, '../..');
 /** Where `make setup` puts kernels and baked profiles. */
 export const BAKED_DATA_DIR = resolve(process.env.DATA_DIR ?? join(ROOT, '.data'));
-const START_TIMEOUT_MS = 60_000;
-const STOP_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = scaled(60_000);
+const STOP_TIMEOUT_MS = scaled(60_000);
+
+/** What the daemons of tests start with; a test's own flags and variables go before. */
+const ENVIRONMENT: NodeJS.ProcessEnv = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SANDBOXD_TEST_'))),
+  ...(process.env.SANDBOXD_TEST_ENGINE && { SANDBOXD_ENGINE: process.env.SANDBOXD_TEST_ENGINE }),
+  ...(TIME_SCALE > 1 && {
+    SANDBOXD_PROBE_TIMEOUT_S: String(scaled(10)),
+    SANDBOXD_BOOT_TIMEOUT_S: String(scaled(60)),
+    SANDBOXD_WATCHDOG_TIMEOUT_S: String(scaled(30)),
+  }),
+};
 
 export type DaemonOptions = {
   readonly flags?: readonly string[];
@@ -118,7 +131,7 @@ export async function spawnDaemon(directories: Directories, options: DaemonOptio
   ];
   const child = spawn(DAEMON_PROGRAM, [...flags, '--log-format', 'json', ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...options.env },
+    env: { ...ENVIRONMENT, ...options.env },
   });
   const lines: string[] = [];
   const exited = new Promise<number | null>((done) => {

@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
 import { WebSocket } from 'ws';
 import type { ExecResultJson } from './api.ts';
+import { scaled } from './time-scale.ts';
 
 export const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
 const EMPTY = Buffer.alloc(0);
@@ -52,7 +53,7 @@ export abstract class InteractiveExec {
 
   /** Resolves once `condition` holds; rejects when the connection ended before, or after a minute. */
   async until(condition: () => boolean, what: string): Promise<void> {
-    const limit = setTimeout(() => this.destroy(), 120_000);
+    const limit = setTimeout(() => this.destroy(), scaled(120_000));
     while (!condition()) {
       if (this.isEnded) throw new Error(`the exec ended before ${what}: ${this.text.slice(-500)}`);
       await new Promise<void>((resolve) => this.#waiting.add(resolve));

@@ -1,9 +1,10 @@
 // What must hold of a daemon whenever nothing is under way: everything that exists is listed, and everything listed exists.
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SandboxJson } from './api.ts';
 import type { Daemon } from './daemon.ts';
 import { findMounts, findOpenLogs, findSockets, readRecordIds } from './leftovers.ts';
+import { listVmms } from './vmms.ts';
 
 export type Holdings = { readonly sandboxes: readonly string[]; readonly snapshots: readonly string[] };
 
@@ -38,16 +39,10 @@ export async function findViolations(daemon: Daemon): Promise<string[]> {
   ];
 }
 
-/** The sandbox id in the arguments of each VMM that runs in `runDir`. */
+/** The sandbox id in the control socket's path of each VMM that runs in `runDir`. */
 export async function vmmSandboxes(runDir: string): Promise<string[]> {
-  const found: string[] = [];
-  for (const pid of await readdir('/proc')) {
-    if (!/^\d+$/.test(pid)) continue;
-    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-    const at = args.indexOf(`unix:${runDir}/`);
-    if (at >= 0) found.push(args.slice(at + `unix:${runDir}/`.length).split('/')[0] ?? '');
-  }
-  return found;
+  const own = (await listVmms()).filter(({ socketPath }) => socketPath.startsWith(`${runDir}/`));
+  return own.map(({ socketPath }) => socketPath.slice(runDir.length + 1).split('/')[0] ?? '');
 }
 
 function compare(what: string, found: readonly string[], listed: readonly string[]): string[] {

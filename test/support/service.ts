@@ -1,6 +1,7 @@
 // The service and the logs as a client sees them.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Api, ExecResultJson } from './api.ts';
+import { scaled } from './time-scale.ts';
 
 export type StatusJson = {
   readonly state: string;
@@ -71,7 +72,7 @@ export class ServiceClient {
   async reaches(state: string, isTrue: (status: StatusJson) => boolean = () => true): Promise<StatusJson> {
     let status = await this.status();
     for (let tries = 0; status.state !== state || !isTrue(status); tries++) {
-      if (tries > 300) throw new Error(`not ${state} but ${JSON.stringify(status)}`);
+      if (tries > scaled(300)) throw new Error(`not ${state} but ${JSON.stringify(status)}`);
       await sleep(200);
       status = await this.status();
     }
@@ -99,7 +100,7 @@ export class ServiceClient {
       const { records } = await this.wholeLog(`&source=${source}`);
       const text = records.map((record) => record.text).join('');
       if (typeof wanted === 'string' ? text.includes(wanted) : wanted.test(text)) return text;
-      if (tries > 300) throw new Error(`${wanted} is not in the log: ${text.slice(-2000)}`);
+      if (tries > scaled(300)) throw new Error(`${wanted} is not in the log: ${text.slice(-2000)}`);
       await sleep(200);
     }
   }

@@ -1,9 +1,25 @@
-// The VMM processes of a sandbox, as the host sees them.
+// The VMM processes of a host, known by the control socket in their arguments, whichever engine started them.
 import { readdir, readFile } from 'node:fs/promises';
 
-/** Processes that have the sandbox's own socket directory in their arguments. */
-export function vmmPids(id: string): Promise<number[]> {
-  return pidsNaming(`/${id}/qmp.sock`);
+export type VmmProcess = { readonly pid: number; readonly socketPath: string };
+
+/** Control sockets of every engine there is. */
+const CONTROL_SOCKET = /(\/[^\0,=:"]*\/(?:qmp|api)\.sock)/;
+
+export async function listVmms(): Promise<VmmProcess[]> {
+  const found: VmmProcess[] = [];
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    const socketPath = CONTROL_SOCKET.exec(args)?.[1];
+    if (socketPath !== undefined) found.push({ pid: Number(pid), socketPath });
+  }
+  return found;
+}
+
+/** Processes with a control socket in the sandbox's own socket directory. */
+export async function vmmPids(id: string): Promise<number[]> {
+  return (await listVmms()).filter(({ socketPath }) => socketPath.includes(`/${id}/`)).map(({ pid }) => pid);
 }
 
 /** Processes with this text in their arguments: let it be a path that only its test knows. */

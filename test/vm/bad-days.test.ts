@@ -11,9 +11,10 @@ import {
   spawnDaemon,
   startDaemon,
 } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 import { vmmPids } from '../support/vmms.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(scaled(300_000));
 const daemon = await startDaemon(t);
 const { api, directories } = daemon;
 const bystander = await api.create();

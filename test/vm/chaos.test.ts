@@ -6,13 +6,14 @@ import t from 'tap';
 import { ChaosLoad } from '../support/chaos.ts';
 import { leftovers, makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 import { findViolations } from '../support/invariants.ts';
+import { scaled } from '../support/time-scale.ts';
 
 const KILLS = process.env.SOAK === '1' ? 50 : 8;
 const WORKERS = 4;
 const MIN_LIFE_MS = 300;
 const MAX_LIFE_MS = 4000;
 
-t.setTimeout(KILLS * 60_000 + 120_000);
+t.setTimeout(scaled(KILLS * 60_000 + 120_000));
 
 t.test(`${KILLS} kills under a mixed load`, async (t) => {
   const directories = await makeDirectories();

@@ -3,6 +3,7 @@ import t from 'tap';
 import { readDaemonLevels, runCycles } from '../support/cycles.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
 import { findViolations } from '../support/invariants.ts';
+import { scaled } from '../support/time-scale.ts';
 
 const CYCLES = process.env.SOAK === '1' ? 1000 : 50;
 const WARM_UP = CYCLES / 5;
@@ -10,7 +11,7 @@ const WARM_UP = CYCLES / 5;
 const MAX_GROWTH_MIB = 32;
 const MAX_GROWTH_DESCRIPTORS = 3;
 
-t.setTimeout(CYCLES * 6000 + 120_000);
+t.setTimeout(scaled(CYCLES * 6000 + 120_000));
 
 t.test(`${CYCLES} cycles of create, exec and delete`, async (t) => {
   const daemon = await startDaemon(t);

@@ -6,9 +6,10 @@ import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/proto';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { RawExec, WebSocketExec } from '../support/interactive.ts';
+import { scaled } from '../support/time-scale.ts';
 
 const isLong = process.env.SOAK === '1';
-t.setTimeout(isLong ? 3_600_000 : 600_000);
+t.setTimeout(scaled(isLong ? 3_600_000 : 600_000));
 const daemon = await startDaemon(t);
 const { api, url } = daemon;
 const { id } = await api.create();

@@ -2,8 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(scaled(240_000));
 const { api } = await startDaemon(t);
 const { id } = await api.create();
 
@@ -129,7 +130,7 @@ t.test('a client that leaves kills its command', async (t) => {
   t.equal(await api.sh(id, 'pgrep -c -x sleep || true'), '2');
   controller.abort();
   let left = '';
-  for (let waitedMs = 0; waitedMs < 10_000 && left !== '0'; waitedMs += 200) {
+  for (let waitedMs = 0; waitedMs < scaled(10_000) && left !== '0'; waitedMs += 200) {
     await sleep(200);
     left = await api.sh(id, 'pgrep -c "^sleep" || true');
   }

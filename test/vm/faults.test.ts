@@ -14,8 +14,9 @@ import {
   spawnDaemon,
 } from '../support/daemon.ts';
 import { findViolations, listHoldings } from '../support/invariants.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(900_000);
+t.setTimeout(scaled(900_000));
 const isSoak = process.env.SOAK === '1';
 const directories = await makeDirectories();
 const faultsPath = join(directories.dataDir, 'faults');

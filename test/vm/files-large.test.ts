@@ -7,11 +7,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { bigTar, pull, push } from '../support/files.ts';
+import { scaled } from '../support/time-scale.ts';
 
 const sizeMib = process.env.SOAK === '1' ? 2048 : 256;
 const MIB = 2 ** 20;
 
-t.setTimeout(1_800_000);
+t.setTimeout(scaled(1_800_000));
 const daemon = await startDaemon(t);
 const { api } = daemon;
 const { id } = await api.create({ memory_mib: 256 });

@@ -6,8 +6,9 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { bigTar, listTar, makeTar, pull, push, type TarMember } from '../support/files.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(scaled(400_000));
 const { api } = await startDaemon(t);
 const { id } = await api.create();
 

@@ -4,11 +4,14 @@ import { join } from 'node:path';
 import t from 'tap';
 import { leftovers, startDaemon } from '../support/daemon.ts';
 import { buildGuestProgram } from '../support/guest-program.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(scaled(240_000));
 const hostile = await buildGuestProgram('hostile');
 t.teardown(() => hostile[Symbol.asyncDispose]());
-const daemon = await startDaemon(t, { flags: ['--boot-timeout-s', '15', '--initrd', hostile.initramfsPath] });
+const daemon = await startDaemon(t, {
+  flags: ['--boot-timeout-s', String(scaled(15)), '--initrd', hostile.initramfsPath],
+});
 const { api } = daemon;
 const bystander = await api.create();
 

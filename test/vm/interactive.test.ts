@@ -7,8 +7,9 @@ import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { type ExecFields, RawExec, REPLY, WebSocketExec } from '../support/interactive.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(scaled(300_000));
 const daemon = await startDaemon(t);
 const { api, url } = daemon;
 const { id } = await api.create();

@@ -7,9 +7,10 @@ import { VMM_OVERHEAD_MIB } from '../../host-agent/src/sandboxes/admission.ts';
 import { ApiError } from '../support/api.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
 import { vmmSandboxes } from '../support/invariants.ts';
+import { scaled } from '../support/time-scale.ts';
 import { vmmPids } from '../support/vmms.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(scaled(300_000));
 const MIB = 2 ** 20;
 
 t.test('beyond the memory that may be promised a create waits for another time', async (t) => {
@@ -112,7 +113,7 @@ t.test('a guest that hangs is named within the time, and used again when it answ
   });
   const isNamed = () =>
     daemon.log.some(({ msg, sandbox }) => msg === 'a sandbox hangs' && sandbox === hanging!.id);
-  for (let waitedMs = 0; waitedMs < 30_000 && !isNamed(); waitedMs += 100) await sleep(100);
+  for (let waitedMs = 0; waitedMs < scaled(30_000) && !isNamed(); waitedMs += 100) await sleep(100);
   await t.rejects(api.exec(hanging!.id, ['true']), {
     status: 502,
     message: /hangs: the VMM, and so its guest, has not answered for 2 s/,
@@ -125,7 +126,7 @@ t.test('a guest that hangs is named within the time, and used again when it answ
       throw error;
     });
   let said: string | undefined;
-  for (let waitedMs = 0; waitedMs < 30_000 && said === undefined; waitedMs += 100) {
+  for (let waitedMs = 0; waitedMs < scaled(30_000) && said === undefined; waitedMs += 100) {
     said = await use();
     if (said === undefined) await sleep(100);
   }

@@ -9,8 +9,9 @@ import {
   startDaemon,
 } from '../support/daemon.ts';
 import { type LogRecordJson, ServiceClient } from '../support/service.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(600_000);
+t.setTimeout(scaled(600_000));
 const { api } = await startDaemon(t);
 /** For daemons that make one sandbox: a template would be made for nothing. */
 const BOOT = ['--template-disk-bytes', '0'];

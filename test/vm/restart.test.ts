@@ -19,9 +19,10 @@ import {
 } from '../support/daemon.ts';
 import { DAEMON_PROGRAM } from '../support/leftovers.ts';
 import type { LogPageJson } from '../support/service.ts';
+import { scaled } from '../support/time-scale.ts';
 import { vmmPids } from '../support/vmms.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(scaled(400_000));
 
 /** Directories for a row of daemons, of which the last one must end with nothing left. */
 async function ownDirectories(t: Test): Promise<Directories> {
@@ -74,7 +75,8 @@ t.test('a sandbox does not notice that its daemon is replaced', async (t) => {
       t.ok(Number(await daemon.api.sh(id, 'cat /dev/shm/count')) > counts[index]!, 'it counted on');
     }
     const abandoned = () => daemon.api.sh(cold.id, 'pgrep -xa sleep | grep -w 600 || true');
-    for (let waitedMs = 0; waitedMs < 10_000 && (await abandoned()) !== ''; waitedMs += 200) await sleep(200);
+    for (let waitedMs = 0; waitedMs < scaled(10_000) && (await abandoned()) !== ''; waitedMs += 200)
+      await sleep(200);
     t.equal(await abandoned(), '', 'a command without client is ended');
   }
   const snapshot = await daemon.api.call<{ id: string; dir: string }>(
@@ -114,7 +116,8 @@ t.test('a lifetime goes on, and ends while no daemon runs', async (t) => {
   await daemon.end('SIGTERM');
   await sleep(2000);
   const next = await spawnDaemon(directories);
-  for (let waitedMs = 0; waitedMs < 10_000 && existsSync(short.workdir); waitedMs += 100) await sleep(100);
+  for (let waitedMs = 0; waitedMs < scaled(10_000) && existsSync(short.workdir); waitedMs += 100)
+    await sleep(100);
   t.same(
     (await next.api.list()).map(({ id }) => id),
     [long.id],
@@ -135,7 +138,11 @@ t.test('what died while no daemon ran is listed with its cause; strangers go, ot
   );
   await daemon.end('SIGKILL');
   for (const pid of await vmmPids(killed!.id)) process.kill(pid, 'SIGKILL');
-  for (let waitedMs = 0; waitedMs < 20_000 && (await vmmPids(panicked!.id)).length > 0; waitedMs += 100)
+  for (
+    let waitedMs = 0;
+    waitedMs < scaled(20_000) && (await vmmPids(panicked!.id)).length > 0;
+    waitedMs += 100
+  )
     await sleep(100);
   const ghost = 'sbx_0000000000000';
   for (const dir of [join(directories.dataDir, 'sandboxes', ghost), join(directories.runDir, ghost)])

@@ -4,8 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { ApiError, type SandboxJson } from '../support/api.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(240_000);
+t.setTimeout(scaled(240_000));
 const daemon = await startDaemon(t);
 const { api } = daemon;
 
@@ -92,7 +93,8 @@ t.test('two sandboxes made at once are two', async (t) => {
 t.test('a lifetime ends a sandbox as a delete does', async (t) => {
   const sandbox = await api.create({ timeout_s: 6 });
   t.equal(await statusOf(api.exec(sandbox.id, ['true'])), 200);
-  for (let waitedMs = 0; waitedMs < 20_000 && existsSync(sandbox.workdir); waitedMs += 100) await sleep(100);
+  for (let waitedMs = 0; waitedMs < scaled(20_000) && existsSync(sandbox.workdir); waitedMs += 100)
+    await sleep(100);
   await sleep(100);
   t.notOk(existsSync(sandbox.workdir));
   t.equal(await statusOf(api.call('GET', `/sandboxes/${sandbox.id}`)), 404);
@@ -109,7 +111,7 @@ t.test('a client that leaves takes its create with it', async (t) => {
   }
   // The daemon notices and rolls back in its own time.
   let left: string[] = ['unknown'];
-  for (let waitedMs = 0; waitedMs < 10_000 && left.length > 0; waitedMs += 200) {
+  for (let waitedMs = 0; waitedMs < scaled(10_000) && left.length > 0; waitedMs += 200) {
     await sleep(200);
     left = await leftovers(daemon.directories, { isRunning: true });
   }

@@ -5,8 +5,9 @@ import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/proto';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { ServiceClient } from '../support/service.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(600_000);
+t.setTimeout(scaled(600_000));
 const { api } = await startDaemon(t);
 const { id } = await api.create();
 const service = new ServiceClient(api, id);

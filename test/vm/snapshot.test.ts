@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { collectExec, type SandboxJson } from '../support/api.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 
 type SnapshotJson = {
   readonly id: string;
@@ -19,7 +20,7 @@ type SnapshotJson = {
   readonly vcpus: number;
 };
 
-t.setTimeout(400_000);
+t.setTimeout(scaled(400_000));
 const daemon = await startDaemon(t);
 const { api } = daemon;
 
@@ -217,7 +218,7 @@ t.test('bad days', async (t) => {
   await t.test('a client that leaves takes its forks with it', async (t) => {
     await t.rejects(api.call('POST', `/snapshots/${taken.id}/fork?count=8`, {}, AbortSignal.timeout(150)));
     let left: string[] = ['unknown'];
-    for (let waitedMs = 0; waitedMs < 15_000 && left.length > 0; waitedMs += 200) {
+    for (let waitedMs = 0; waitedMs < scaled(15_000) && left.length > 0; waitedMs += 200) {
       await sleep(200);
       left = (await leftovers(daemon.directories, { isRunning: true })).filter(
         (line) => !line.includes(source.id),

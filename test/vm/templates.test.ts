@@ -15,8 +15,9 @@ import {
   spawnDaemon,
   startDaemon,
 } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(scaled(400_000));
 
 const templates = async (dataDir: string) =>
   (await readdir(join(dataDir, 'templates')).catch(() => [])).filter((name) => !name.startsWith('.'));

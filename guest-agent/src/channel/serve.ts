@@ -11,49 +11,77 @@ import { findSerialPort } from './ports.ts';
 const EAGER_TRIES = 400;
 const EAGER_MS = 5;
 const PATIENT_MS = 250;
+/** VMADDR_CID_HOST: programs of the guest itself come from another. */
+const HOST_CID = 2;
 
 /** Serves on every channel as soon as it appears; `onReady` is called with the first. */
 export function serveChannels(poller: Poller, connection: GuestConnection, onReady: () => void): void {
+  let isReady = false;
+  const serve = (attempt: () => boolean): boolean => {
+    const isServed = attempt();
+    if (isServed && !isReady) onReady();
+    isReady ||= isServed;
+    return isServed;
+  };
+  // A guest may have both the vsock driver and the port that is really used: each is looked for by itself.
+  persist(() => serve(() => serveVsock(poller, connection)), EAGER_TRIES);
+  const findPort = (): void =>
+    persist(
+      () =>
+        serve(() =>
+          servePort(poller, connection, (cause) => {
+            // The device went away (or broke): look for it again.
+            logError('channel', cause ?? 'closed');
+            setTimeout(findPort, PATIENT_MS);
+          }),
+        ),
+      Number.POSITIVE_INFINITY,
+    );
+  findPort();
+}
+
+/** Calls `attempt` until it is true, often at first; gives up after `maxTries` that were false. */
+function persist(attempt: () => boolean, maxTries: number): void {
   let tries = 0;
-  let hasVsock = false;
-  const attempt = (): void => {
+  const next = (): void => {
     tries += 1;
     try {
-      const hadVsock = hasVsock;
-      hasVsock ||= serveVsock(poller, connection);
-      const hasPort = servePort(poller, connection);
-      if (!hadVsock && (hasVsock || hasPort)) onReady();
-      // A guest may have both the vsock driver and the port that is really used.
-      if (hasPort || (hasVsock && tries > EAGER_TRIES)) return;
+      if (attempt() || tries >= maxTries) return;
     } catch (error) {
       if (tries % EAGER_TRIES === 1) logError('channel', error);
     }
-    setTimeout(attempt, tries < EAGER_TRIES ? EAGER_MS : PATIENT_MS);
+    setTimeout(next, tries < EAGER_TRIES ? EAGER_MS : PATIENT_MS);
   };
-  attempt();
+  next();
 }
 
-function servePort(poller: Poller, connection: GuestConnection): boolean {
+function servePort(poller: Poller, connection: GuestConnection, onClose: (cause?: Error) => void): boolean {
   const device = findSerialPort(AGENT_PORT_NAME);
   if (device === undefined) return false;
   const fd = addon.open(device, constants.O_RDWR | constants.O_NONBLOCK);
   const link = new FdLink(fd, { poller, onHostLeft: () => attached.hostLeft() });
-  const attached = connection.attach(link, (cause) => {
-    // The device went away (or broke): look for it again.
-    logError('channel', cause ?? 'closed');
-    setTimeout(() => serveChannels(poller, connection, () => {}), PATIENT_MS);
-  });
+  const attached = connection.attach(link, onClose);
   return true;
 }
 
-function serveVsock(poller: Poller, connection: GuestConnection): boolean {
+export type VsockOptions = {
+  readonly port: number;
+  /** Context id of those who may connect; others are turned away. */
+  readonly peerCid: number;
+};
+
+/** Listens for hosts; each connection is one link. False while there is no vsock. */
+export function serveVsock(
+  poller: Poller,
+  connection: GuestConnection,
+  { port, peerCid }: VsockOptions = { port: AGENT_VSOCK_PORT, peerCid: HOST_CID },
+): boolean {
   // The driver is loaded only where the device exists; asking for a socket would make the kernel look for a module.
   if (!existsSync('/dev/vsock')) return false;
-  const listener = addon.listenVsock(AGENT_VSOCK_PORT);
+  const listener = addon.listenVsock(port);
   poller.watch(listener, POLL.in, () => {
-    for (let fd = addon.acceptVsock(listener); fd !== NOT_NOW; fd = addon.acceptVsock(listener)) {
-      connection.attach(new FdLink(fd, { poller }));
-    }
+    const accept = (): number => addon.acceptVsock(listener, peerCid);
+    for (let fd = accept(); fd !== NOT_NOW; fd = accept()) connection.attach(new FdLink(fd, { poller }));
   });
   return true;
 }

@@ -120,7 +120,7 @@ export interface Addon {
   endCharacter(master: number): number;
   // vsock.cc
   listenVsock(port: number): number;
-  acceptVsock(listener: number): number;
+  acceptVsock(listener: number, cid: number): number;
 }
 
 function load(): Addon {

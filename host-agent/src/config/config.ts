@@ -12,12 +12,18 @@ export type SandboxLimits = {
   readonly fork: number;
 };
 
+/** How a copy of a saved guest gets its memory. */
+export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
+
 export type Config = {
   readonly listen: ListenAddress;
   readonly dataDir: string;
   readonly runDir: string;
   /** `auto` or an engine's name. */
   readonly engine: string;
+  /** Paths of engines' programs, by the engine's name; absent: the one that PATH finds. */
+  readonly enginePrograms: Readonly<Record<string, string>>;
+  readonly forkMemory: ForkMemory;
   /** Absent: the ones prepared by the rootfs builder. */
   readonly kernelPath?: string;
   readonly initramfsPath?: string;
@@ -40,6 +46,8 @@ export type Config = {
   readonly watchdogTimeoutMs: number;
   /** What becomes of sandboxes when the daemon is told to stop. */
   readonly onExit: 'keep' | 'destroy';
+  /** Absent: as long as each engine usually needs. */
+  readonly probeTimeoutMs?: number;
   readonly bootTimeoutMs: number;
   readonly drainTimeoutMs: number;
   /** Absent: no logs of sandboxes are kept. */
@@ -47,12 +55,14 @@ export type Config = {
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
-export function toConfig(values: SettingValues): Config {
+export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<string, string>>): Config {
   return {
     listen: values.listen,
     dataDir: values.data_dir,
     runDir: values.run_dir,
     engine: values.engine,
+    enginePrograms,
+    forkMemory: values.fork_memory,
     ...(values.kernel === undefined ? {} : { kernelPath: values.kernel }),
     ...(values.initrd === undefined ? {} : { initramfsPath: values.initrd }),
     defaults: {
@@ -75,6 +85,7 @@ export function toConfig(values: SettingValues): Config {
     },
     watchdogTimeoutMs: values.watchdog_timeout_s * 1000,
     onExit: values.on_exit,
+    ...(values.probe_timeout_s > 0 && { probeTimeoutMs: values.probe_timeout_s * 1000 }),
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
     ...(values.sandbox_logs === 'on' && {

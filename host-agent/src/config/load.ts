@@ -2,7 +2,7 @@
 import { isIP } from 'node:net';
 import type { z } from 'zod';
 import { type Config, toConfig } from './config.ts';
-import { createSettings, type SettingKey, type SettingValues } from './settings.ts';
+import { createSettings, type SettingKey, type SettingValues, toProgramKey } from './settings.ts';
 import { ConfigError, type RawValue, readEnvironment, readFile, readFlags } from './sources.ts';
 import type { Setting } from './values.ts';
 
@@ -58,10 +58,20 @@ export function loadConfig({ argv, env, engineNames }: LoadOptions): Loaded {
   if (problems.length > 0) throw new ConfigError(problems);
   return {
     command: flags.isPrintConfig ? 'print-config' : 'serve',
-    config: toConfig(checked),
+    config: toConfig(checked, readPrograms(engineNames, values)),
     values: checked,
     warnings,
   };
+}
+
+function readPrograms(
+  engineNames: readonly string[],
+  values: Readonly<Record<string, unknown>>,
+): Record<string, string> {
+  const programs = engineNames.map((name) => [name, values[toProgramKey(name)]] as const);
+  return Object.fromEntries(
+    programs.flatMap(([name, path]) => (typeof path === 'string' ? [[name, path]] : [])),
+  );
 }
 
 function check(setting: Setting<unknown>, raw: RawValue, problems: string[]): unknown {

@@ -4,6 +4,9 @@ import { bytes, choice, integer, listenAddress, path, text } from './values.ts';
 const GIB = 2 ** 30;
 const MIB = 2 ** 20;
 
+/** Ways to get a copy's memory, best first. */
+const FORK_MEMORY = ['copy-on-write', 'on-demand', 'copy'] as const;
+
 /** `engineNames` are the engines this build has, best first. */
 export function createSettings(engineNames: readonly string[]) {
   return {
@@ -22,6 +25,15 @@ export function createSettings(engineNames: readonly string[]) {
     engine: choice(['auto', ...engineNames], {
       fallback: 'auto',
       help: 'what runs the virtual machines; auto takes the first that boots a guest here',
+    }),
+    ...programSettings(engineNames),
+    fork_memory: choice(['auto', ...FORK_MEMORY], {
+      fallback: 'auto',
+      help: 'how a copy gets its memory; auto takes the best that the engine has',
+    }),
+    probe_timeout_s: integer(0, 600, {
+      fallback: 0,
+      help: 'a guest that prints nothing for this many seconds shows an engine not to work; 0 leaves it to the engine',
     }),
     default_profile: text({
       fallback: 'base',
@@ -111,6 +123,21 @@ export type SettingValues = {
       : T
     : never;
 };
+
+/** One for each engine; they are read by their names. */
+function programSettings(engineNames: readonly string[]): Record<never, never> {
+  return Object.fromEntries(
+    engineNames.map((name) => [
+      toProgramKey(name),
+      path({ help: `program of the ${name} engine, instead of the one that PATH finds` }),
+    ]),
+  );
+}
+
+/** Key of the setting with an engine's program. */
+export function toProgramKey(engineName: string): string {
+  return `${engineName.replaceAll('-', '_')}_program`;
+}
 
 /** `max_vcpus` → `--max-vcpus`. */
 export function toFlag(key: string): string {

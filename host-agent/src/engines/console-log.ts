@@ -4,13 +4,16 @@ import { tailFile } from '../lib/tail.ts';
 
 const CHECK_MS = 2000;
 const LIMIT_BYTES = 1024 * 1024;
+/** Unit of `blocks`, whatever the file system's own is. */
+const BLOCK_BYTES = 512;
 const KEEP_BYTES = 64 * 1024;
 
 /** Cuts the log whenever it is over 1 MiB, keeping its last 64 KiB beside it as `<path>.1`. */
 export function limitConsoleLog(path: string): Disposable {
   const check = async (): Promise<void> => {
-    const { size } = await stat(path);
-    if (size <= LIMIT_BYTES) return;
+    // Of a VMM that writes on at its old position only the size grows: what is before it became a hole.
+    const { blocks } = await stat(path);
+    if (blocks * BLOCK_BYTES <= LIMIT_BYTES) return;
     await writeFile(`${path}.1`, await tailFile(path, Number.POSITIVE_INFINITY, KEEP_BYTES));
     await truncate(path);
   };

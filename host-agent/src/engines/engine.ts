@@ -60,7 +60,7 @@ export type SavedVm = {
 };
 
 export type SaveOptions = {
-  /** Existing directory for the files, which must not be in it yet. */
+  /** Existing directory for the files, on the file system of the VM's own; they must not be in it yet. */
   readonly dir: string;
   /** Runs while the guest stands still, for what must be of the same moment as its memory. */
   readonly whilePaused: () => Promise<void>;
@@ -82,7 +82,10 @@ export interface Vm {
   readonly exited: Promise<VmExit>;
   /** Undefined while it runs. */
   readonly exit: VmExit | undefined;
-  /** A new connection to the guest's agent port; the one before it must be destroyed first. */
+  /**
+   * A new connection to the guest's agent port; the one before it must be destroyed first. May wait for the agent, as
+   * long as `signal` allows.
+   */
   openChannel(signal?: AbortSignal): Promise<{ readonly link: ByteLink; readonly needsResync: boolean }>;
   /**
    * Writes memory and device state. The guest stands still as briefly as possible and then goes on, also when saving
@@ -115,8 +118,16 @@ export type EngineProbe =
     }
   | { readonly isUsable: false; readonly reason: string };
 
+/** How a copy of a saved guest gets its memory; `auto`: the best way that works. */
+export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
+
 /** What an engine needs to try itself out. */
 export type EngineContext = {
+  /** Path of the engine's program; absent: the one that PATH finds. */
+  readonly program?: string | undefined;
+  readonly forkMemory: ForkMemory;
+  /** How long a guest may take to its first line of console output; absent: what the engine finds right. */
+  readonly probeTimeoutMs?: number | undefined;
   readonly kernelPath: string;
   readonly initramfsPath: string;
   /** An existing directory for short-lived probe files, short enough for sockets. */
@@ -136,7 +147,7 @@ export type BootOptions = {
 };
 
 export type ColdBootOptions = BootOptions & {
-  /** Keep the guest's memory in this new file, for a VM that is booted to be saved. */
+  /** The VM is booted to be saved: an engine that can keeps the guest's memory in this new file. */
   readonly memoryPath?: string;
 };
 

@@ -3,7 +3,7 @@ import { AgentError, ProtocolViolation } from '../errors.ts';
 import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
 import type { FileInfo, Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
 import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
-import { type DataFrame, readDataFrame } from '../wire/data-frame.ts';
+import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from '../wire/data-frame.ts';
 import { encodeFrame } from '../wire/frame-encoder.ts';
 import { ownBytes } from '../wire/own-bytes.ts';
 import { PartJoiner } from '../wire/part-joiner.ts';
@@ -107,9 +107,11 @@ export class Channel implements StreamOwner {
   receive(encoded: Buffer): void {
     this.#options.onActivity?.();
     const data = readDataFrame(encoded);
-    if (data !== undefined && this.#streams.has(data.stream)) this.#receiveData(data);
+    if (data !== undefined && this.#receiveData(data)) return;
+    const credit = readCreditFrame(encoded);
+    if (credit !== undefined && this.#receiveCredit(credit)) return;
     // What messages hold is kept for as long as anyone likes.
-    else this.#dispatch(FrameCodec.decode(this.#options.link.isLending ? Buffer.from(encoded) : encoded));
+    this.#dispatch(FrameCodec.decode(this.#options.link.isLending ? Buffer.from(encoded) : encoded));
   }
 
   /** The link takes bytes again. */
@@ -193,9 +195,16 @@ export class Channel implements StreamOwner {
     this.#guard(stream, () => this.#dispatchStream(stream, frame));
   }
 
-  #receiveData({ stream: id, flow, data }: DataFrame): void {
+  #receiveData({ stream: id, flow, data }: DataFrame): boolean {
     const stream = this.#streams.get(id);
     if (stream !== undefined) this.#guard(stream, () => this.#passData(stream, flow, data));
+    return stream !== undefined;
+  }
+
+  #receiveCredit({ stream: id, credit }: CreditFrame): boolean {
+    const stream = this.#streams.get(id);
+    if (stream !== undefined) this.#guard(stream, () => stream.receiveCredit(credit));
+    return stream !== undefined;
   }
 
   #passData(stream: Stream, flow: number, data: Buffer): void {

@@ -8,6 +8,12 @@ import { creditFor, payloadFor } from '../wire/data-frame.ts';
 import type { PipedBytes } from './link.ts';
 
 /**
+ * Share of the window that is worth a frame of credit: each wakes the other end. What is held back keeps the other end
+ * sending until the frame is there.
+ */
+const RETURN_SHARE = 1 / 2;
+
+/**
  * Gives 1 to `maxBytes` (at most 65,536; in the guest 262,144) bytes of a flow, or null when there are none now (then
  * `ready` must be called again). Where the link moves bytes by itself, `maxPipedBytes` is not 0 and it may name so many
  * bytes of a pipe instead, all of which must be there. It may call `end` or `finish`: the bytes that it returns go before
@@ -139,7 +145,7 @@ export class Stream {
     this.#heldBytes -= passed;
     this.#heldFrames -= frames;
     this.#unreturned += passed + frames * FRAME_CREDIT_BYTES;
-    if (this.#unreturned < this.#receiveWindow / 2) return;
+    if (this.#unreturned < this.#receiveWindow * RETURN_SHARE) return;
     const credit = this.#unreturned;
     this.#unreturned = 0;
     this.#receiveCredit += credit;

@@ -53,6 +53,21 @@ t.test('defaults are the documented ones', async (t) => {
   });
 });
 
+t.test('each engine’s program can be named', async (t) => {
+  t.same(load([]).config.enginePrograms, {});
+  t.equal(load([]).config.forkMemory, 'auto');
+  const env = { SANDBOXD_SECOND_PROGRAM: '/opt/two' };
+  const { config, values } = load(['--first-program', '/opt/one', '--fork-memory=copy'], env);
+  t.same(config.enginePrograms, { first: '/opt/one', second: '/opt/two' });
+  t.equal(config.forkMemory, 'copy');
+  t.match(renderConfig(values), /"first_program": "\/opt\/one"/);
+  t.match(renderHelp(ENGINES), /--second-program <path>.*program of the second engine/);
+  t.match(problems(['--third-program=/x', '--fork-memory', 'magic']), [
+    /third-program/,
+    /one of auto, copy-on-write/,
+  ]);
+});
+
 t.test('flags go before the environment, that before the file, that before defaults', async (t) => {
   const path = file({ max_vcpus: 4, max_memory_mib: 1024, default_memory_mib: 256, listen: '[::1]:1' });
   const env = { SANDBOXD_MAX_VCPUS: '8', SANDBOXD_MAX_MEMORY_MIB: '2048', HOME: '/root' };

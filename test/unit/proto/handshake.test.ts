@@ -42,7 +42,7 @@ t.test('a host and a guest agree', async (t) => {
   const { channel, hello } = await connect(links);
   t.match(hello, {
     version: 1,
-    window: 512 * 1024,
+    window: 768 * 1024,
     capabilities: ['exec'],
     agentVersion: '0.1.0',
     agentReadyUs: 7,

@@ -13,7 +13,7 @@ import {
 } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { dataFrame, WHOLE } from '../../../proto/src/wire/data-frame.ts';
+import { dataFrame, readCreditFrame, readDataFrame, WHOLE } from '../../../proto/src/wire/data-frame.ts';
 import { FrameDecoder, type Padding } from '../../../proto/src/wire/frame-decoder.ts';
 import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
 import { ownBytes } from '../../../proto/src/wire/own-bytes.ts';
@@ -75,6 +75,63 @@ t.test('a data frame written by hand is what the generated code writes', async (
       return Buffer.concat(dataFrame(stream, flow, data)).equals(expected);
     }),
   );
+});
+
+t.test('what is read by hand is what the generated code reads', async (t) => {
+  const id = fc.integer({ min: 1, max: 2 ** 32 - 1 });
+  fc.assert(
+    fc.property(
+      id,
+      fc.nat({ max: 2 }),
+      fc.uint8Array({ minLength: 1, maxLength: 300 }),
+      (stream, flow, bytes) => {
+        const encoded = FrameCodec.encode({ stream, flow, data: bytes, whole: bytes.at(-1) === 0 }).finish();
+        const got = readDataFrame(Buffer.from(encoded));
+        return got?.stream === stream && got.flow === flow && got.data.equals(bytes);
+      },
+    ),
+  );
+  fc.assert(
+    fc.property(id, id, (stream, credit) => {
+      const got = readCreditFrame(Buffer.from(FrameCodec.encode({ stream, credit }).finish()));
+      return got?.stream === stream && got.credit === credit;
+    }),
+  );
+  // Bytes near a frame: whatever is taken for one is one, and the same.
+  const near = fc
+    .tuple(
+      id,
+      fc.nat({ max: 300 }),
+      fc.array(fc.tuple(fc.nat({ max: 40 }), fc.nat({ max: 255 })), { maxLength: 3 }),
+    )
+    .map(([stream, size, edits]) => {
+      const frame =
+        size === 0 ? { stream, credit: 70_000 } : { stream, flow: 1, data: Buffer.alloc(size, 0x28) };
+      const bytes = Buffer.from(FrameCodec.encode(frame).finish());
+      for (const [at, value] of edits) if (at < bytes.length) bytes[at] = value;
+      return bytes;
+    });
+  let taken = 0;
+  fc.assert(
+    fc.property(near, (bytes) => {
+      const data = readDataFrame(bytes);
+      const credit = readCreditFrame(bytes);
+      if (data === undefined && credit === undefined) return true;
+      taken += 1;
+      const frame = FrameCodec.decode(bytes);
+      if (data !== undefined)
+        return (
+          frame.stream === data.stream % 2 ** 32 &&
+          frame.flow === data.flow % 2 ** 32 &&
+          data.data.equals((frame.data ?? Buffer.alloc(0)) as Buffer)
+        );
+      return (
+        frame.stream === (credit?.stream ?? 0) % 2 ** 32 && frame.credit === (credit?.credit ?? 0) % 2 ** 32
+      );
+    }),
+    { numRuns: 2000 },
+  );
+  t.ok(taken > 500, 'of the changed frames many are still ones');
 });
 
 t.test('frames come back whole from any split and any packing, with padding between them', async () => {

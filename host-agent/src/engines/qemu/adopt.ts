@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { toError } from '../../lib/errors.ts';
 import { listPids, readArguments, readBootId, readStartTicks } from '../../lib/proc.ts';
 import type { AdoptOptions, FoundVmm, Vm, VmmIdentity } from '../engine.ts';
+import { watchVmm } from '../vmm-process.ts';
 import { qmpArgument } from './args.ts';
 import { connectControl, QEMU_PROGRAM } from './boot.ts';
 import { qemuFiles } from './files.ts';
-import { watchVmm } from './process.ts';
 import { IO_ERROR } from './standstill.ts';
 import { QemuVm } from './vm.ts';
 

@@ -12,9 +12,9 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
+import { INHERITED_FD, spawnVmm } from '../vmm-process.ts';
 import { type Accelerator, buildQemuArgs } from './args.ts';
 import { qemuFiles } from './files.ts';
-import { INHERITED_FD, spawnVmm } from './process.ts';
 import { QmpClient } from './qmp.ts';
 import { QemuVm } from './vm.ts';
 
@@ -23,21 +23,24 @@ const CONTROL_TIMEOUT_MS = 20_000;
 /** QEMU listens some 30 ms after its start. */
 const CONNECT_POLL_MS = 2;
 
-export function bootQemu(options: ColdBootOptions, accelerator: Accelerator): Promise<Vm> {
+/** What was found to work on this host. */
+export type QemuSetup = { readonly program: string; readonly accelerator: Accelerator };
+
+export function bootQemu(options: ColdBootOptions, setup: QemuSetup): Promise<Vm> {
   const memory: GuestMemory =
     options.memoryPath === undefined ? { kind: 'anonymous' } : { kind: 'file', path: options.memoryPath };
-  return startQemu(options, accelerator, memory);
+  return startQemu(options, setup, memory);
 }
 
-export async function restoreQemu(options: RestoreOptions, accelerator: Accelerator): Promise<Vm> {
+export async function restoreQemu(options: RestoreOptions, setup: QemuSetup): Promise<Vm> {
   const { memoryPath, statePath } = options.saved;
   await using state = await open(statePath, 'r');
-  return await startQemu(options, accelerator, { kind: 'copy-on-write', path: memoryPath }, state.fd);
+  return await startQemu(options, setup, { kind: 'copy-on-write', path: memoryPath }, state.fd);
 }
 
 async function startQemu(
   options: BootOptions,
-  accelerator: Accelerator,
+  { program, accelerator }: QemuSetup,
   memory: GuestMemory,
   stateFd?: number,
 ): Promise<Vm> {
@@ -50,7 +53,10 @@ async function startQemu(
     ...(stateFd !== undefined && { incomingFd: INHERITED_FD }),
     ...files,
   });
-  const process = await spawnVmm(QEMU_PROGRAM, args, files.logPath, stateFd);
+  const process = await spawnVmm(program, args, files.logPath, {
+    inheritedFd: stateFd,
+    argv0: QEMU_PROGRAM,
+  });
   const identity: VmmIdentity = {
     engine: 'qemu',
     pid: process.pid,

@@ -12,11 +12,11 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
+import { readLastWords } from '../last-words.ts';
 import { adoptQemu, findQemus } from './adopt.ts';
 import { type Accelerator, TCG_CPU } from './args.ts';
-import { bootQemu, restoreQemu } from './boot.ts';
+import { bootQemu, QEMU_PROGRAM, type QemuSetup, restoreQemu } from './boot.ts';
 import { qemuFiles } from './files.ts';
-import { readLastWords } from './last-words.ts';
 import { probeQemu } from './probe.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
@@ -38,17 +38,21 @@ export class QemuEngine implements Engine {
   }
 
   boot(options: ColdBootOptions): Promise<Vm> {
-    return bootQemu(options, this.#probed().accelerator);
+    return bootQemu(options, this.#setup());
   }
 
   restore(options: RestoreOptions): Promise<Vm> {
-    return restoreQemu(options, this.#probed().accelerator);
+    return restoreQemu(options, this.#setup());
   }
 
   compatibility(): Readonly<Record<string, string>> {
     const { accelerator, version } = this.#probed();
     const cpu = accelerator === 'tcg' ? TCG_CPU : hostCpu();
     return { engine: this.name, version, accelerator, cpu, layout: String(LAYOUT_VERSION) };
+  }
+
+  #setup(): QemuSetup {
+    return { program: this.#context.program ?? QEMU_PROGRAM, accelerator: this.#probed().accelerator };
   }
 
   #probed(): { readonly accelerator: Accelerator; readonly version: string } {

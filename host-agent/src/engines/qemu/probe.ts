@@ -19,9 +19,14 @@ const PROBE_MEMORY_MIB = 256;
 export type QemuProbe = { readonly result: EngineProbe; readonly accelerator: Accelerator };
 
 export async function probeQemu(context: EngineContext, signal?: AbortSignal): Promise<QemuProbe> {
-  const version = await readVersion();
+  const program = context.program ?? QEMU_PROGRAM;
+  const version = await readVersion(program);
   if (version === undefined) {
-    const reason = `${QEMU_PROGRAM} is not installed (Debian package qemu-system-x86)`;
+    const reason = `${program} is not installed (Debian package qemu-system-x86)`;
+    return { accelerator: 'tcg', result: { isUsable: false, reason } };
+  }
+  if (context.forkMemory !== 'auto' && context.forkMemory !== 'copy-on-write') {
+    const reason = `its copies always copy memory on write, and fork_memory asks for ${context.forkMemory}`;
     return { accelerator: 'tcg', result: { isUsable: false, reason } };
   }
   const kvm = (await hasKvmDevice())
@@ -39,9 +44,9 @@ export async function probeQemu(context: EngineContext, signal?: AbortSignal): P
   return { accelerator: 'tcg', result: { isUsable: false, reason: `no guest starts: ${tcg}` } };
 }
 
-async function readVersion(): Promise<string | undefined> {
+async function readVersion(program: string): Promise<string | undefined> {
   try {
-    const { stdout } = await promisify(execFile)(QEMU_PROGRAM, ['--version']);
+    const { stdout } = await promisify(execFile)(program, ['--version']);
     return /version (\S+)/.exec(stdout)?.[1] ?? 'unknown';
   } catch {
     return undefined;
@@ -61,6 +66,7 @@ async function tryAccelerator(
   context: EngineContext,
   outer?: AbortSignal,
 ): Promise<string | undefined> {
+  const program = context.program ?? QEMU_PROGRAM;
   const dir = join(context.scratchDir, `probe-${randomBytes(4).toString('hex')}`);
   await mkdir(dir, { mode: 0o700 });
   const paths = { dir, socketDir: dir };
@@ -72,10 +78,13 @@ async function tryAccelerator(
     bootArgs: 'earlyprintk=ttyS0,115200 loglevel=7',
     disks: [],
   };
-  const timeoutMs = FIRST_LINE_TIMEOUT_MS[accelerator];
+  const timeoutMs = context.probeTimeoutMs ?? FIRST_LINE_TIMEOUT_MS[accelerator];
   using limit = deadline(timeoutMs, () => new Error(`no console line within ${timeoutMs} ms`), outer);
   try {
-    const vm = await bootQemu({ spec, paths, log: context.log, signal: limit.signal }, accelerator);
+    const vm = await bootQemu(
+      { spec, paths, log: context.log, signal: limit.signal },
+      { program, accelerator },
+    );
     try {
       await poll(
         async () => {

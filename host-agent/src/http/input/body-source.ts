@@ -1,4 +1,6 @@
 // A request's body as bytes in turn, of any length: only a client that falls silent is given up.
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
 import type { ByteSource } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { HttpContext } from '../context.ts';
@@ -7,6 +9,10 @@ import { HttpError } from '../errors.ts';
 const DEFAULT_IDLE_MS = 30_000;
 /** How long the rest of a refused body is taken, for clients that read no answer before they have sent everything. */
 const DRAIN_MS = 5000;
+/** Bytes that may wait here for the guest. */
+const QUEUE_BYTES = 256 * 1024;
+/** Pieces likewise: a client may send them of single bytes. */
+const QUEUE_CHUNKS = 1024;
 
 export type BodySource = {
   /** The time limit counts only while bytes are waited for, so that a slow guest is not taken for a slow client. */
@@ -16,40 +22,99 @@ export type BodySource = {
 };
 
 export function readBody(c: HttpContext, idleMs = DEFAULT_IDLE_MS): BodySource {
-  const reader = c.req.raw.body?.getReader();
-  const read: ByteSource = async () => {
-    if (reader === undefined) return undefined;
-    let timer: NodeJS.Timeout | undefined;
-    const idle = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        reject(new HttpError('timeout', `the body stopped for ${idleMs} ms; send it without pauses`));
-      }, idleMs);
-    });
-    try {
-      const { done, value } = await Promise.race([reader.read(), idle]);
-      return done ? undefined : value;
-    } catch (error) {
-      if (error instanceof HttpError) throw error;
-      throw new AppError('cancelled', 'the client left within its upload', { cause: error });
-    } finally {
-      clearTimeout(timer);
+  return new QueuedBody(openBody(c), idleMs);
+}
+
+/** The connection's own stream where there is one: a web stream around it would cost several promises a chunk. */
+function openBody(c: HttpContext): Readable | undefined {
+  const env: { readonly incoming?: IncomingMessage } | undefined = c.env;
+  if (env?.incoming !== undefined) return env.incoming;
+  const { body } = c.req.raw;
+  return body === null ? undefined : Readable.from(body);
+}
+
+class QueuedBody implements BodySource {
+  readonly #stream: Readable | undefined;
+  readonly #idleMs: number;
+  #queue: Uint8Array[] = [];
+  #queuedBytes = 0;
+  #end: { readonly error?: Error } | undefined;
+  #wake: (() => void) | undefined;
+  #isDraining = false;
+
+  constructor(stream: Readable | undefined, idleMs: number) {
+    this.#stream = stream;
+    this.#idleMs = idleMs;
+    if (stream === undefined) {
+      this.#end = {};
+      return;
     }
+    stream.on('data', (chunk: Uint8Array) => this.#take(chunk));
+    stream.on('end', () => this.#finish({}));
+    stream.on('error', (cause) => this.#finish({ error: leftWithin(cause) }));
+    stream.on('close', () => this.#finish({ error: leftWithin() }));
+  }
+
+  readonly read: ByteSource = async () => {
+    if (this.#queue.length === 0 && this.#end === undefined) await this.#more();
+    const bytes = this.#queue.shift();
+    if (bytes === undefined) {
+      if (this.#end?.error !== undefined) throw this.#end.error;
+      return undefined;
+    }
+    this.#queuedBytes -= bytes.length;
+    const isRoomy = this.#queuedBytes < QUEUE_BYTES && this.#queue.length < QUEUE_CHUNKS;
+    if (isRoomy && this.#stream?.isPaused()) this.#stream.resume();
+    return bytes;
   };
-  const readRest = async (isOver: () => boolean): Promise<void> => {
-    while (!isOver() && !(await reader?.read())?.done);
-  };
-  return {
-    read,
-    async drain() {
-      if (reader === undefined) return;
-      let isOver = false;
-      let timer: NodeJS.Timeout | undefined;
-      const limit = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, DRAIN_MS);
-      });
-      await Promise.race([readRest(() => isOver).catch(() => {}), limit]);
-      isOver = true;
-      clearTimeout(timer);
-    },
-  };
+
+  async drain(): Promise<void> {
+    this.#isDraining = true;
+    this.#queue = [];
+    this.#queuedBytes = 0;
+    if (this.#end !== undefined) return;
+    this.#stream?.resume();
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      timer = setTimeout(resolve, DRAIN_MS);
+    });
+    clearTimeout(timer);
+  }
+
+  #take(chunk: Uint8Array): void {
+    if (this.#isDraining) return;
+    this.#queue.push(chunk);
+    this.#queuedBytes += chunk.length;
+    if (this.#queuedBytes >= QUEUE_BYTES || this.#queue.length >= QUEUE_CHUNKS) this.#stream?.pause();
+    this.#notify();
+  }
+
+  async #more(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      timer = setTimeout(() => {
+        const message = `the body stopped for ${this.#idleMs} ms; send it without pauses`;
+        this.#finish({ error: new HttpError('timeout', message) });
+      }, this.#idleMs);
+    });
+    clearTimeout(timer);
+  }
+
+  #finish(end: { readonly error?: Error }): void {
+    this.#end ??= end;
+    this.#notify();
+  }
+
+  #notify(): void {
+    const wake = this.#wake;
+    if (this.#isDraining && this.#end === undefined) return;
+    this.#wake = undefined;
+    wake?.();
+  }
+}
+
+function leftWithin(cause?: Error): AppError {
+  return new AppError('cancelled', 'the client left within its upload', cause && { cause });
 }

@@ -1,5 +1,5 @@
 // A host and a guest channel over a link in memory, without a handshake, with windows of any size.
-import { Channel, type ChannelOptions } from '@sandboxd/proto';
+import { Channel, type ChannelOptions, DEFAULT_WINDOW_BYTES } from '@sandboxd/proto';
 import { FrameDecoder } from '../../../../proto/src/wire/frame-decoder.ts';
 import { type MemoryLinks, memoryLinks } from '../../../support/memory-link.ts';
 
@@ -15,7 +15,7 @@ export function channelPair(
   onRequest: NonNullable<ChannelOptions['onRequest']>,
   options: { readonly windowBytes?: number; readonly capacityBytes?: number } = {},
 ): ChannelPair {
-  const { windowBytes = 512 * 1024, capacityBytes } = options;
+  const { windowBytes = DEFAULT_WINDOW_BYTES, capacityBytes } = options;
   const links = memoryLinks(capacityBytes);
   const faults: unknown[] = [];
   const common = {

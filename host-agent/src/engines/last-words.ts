@@ -1,5 +1,5 @@
 // What a guest's console says about its end.
-import { tailFile } from '../../lib/tail.ts';
+import { tailFile } from '../lib/tail.ts';
 
 const CONSOLE_LINES = 60;
 

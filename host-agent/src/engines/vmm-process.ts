@@ -1,9 +1,9 @@
-// The QEMU process: its own session so that it outlives us, its end observed.
+// A VMM process: its own session so that it outlives us, its end observed.
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { AppError, toError } from '../../lib/errors.ts';
-import { isRunning, readStartTicks, signalProcess } from '../../lib/proc.ts';
+import { AppError, toError } from '../lib/errors.ts';
+import { isRunning, readStartTicks, signalProcess } from '../lib/proc.ts';
 
 /** How often a process that is not our child is looked at. */
 const ADOPTED_POLL_MS = 250;
@@ -32,22 +32,28 @@ const OOM_SCORE = 300;
 /** Number under which the process finds the descriptor that it inherits. */
 export const INHERITED_FD = 3;
 
-/**
- * Starts the program with stdout and stderr in a log file, and `inheritedFd`, if given, as descriptor INHERITED_FD.
- * AppError `internal` when it is not there.
- */
+export type SpawnOptions = {
+  /** Becomes descriptor INHERITED_FD. */
+  readonly inheritedFd?: number | undefined;
+  /** What the process finds as its own name, instead of the program's path. */
+  readonly argv0?: string;
+};
+
+/** Starts the program with stdout and stderr in a log file. AppError `internal` when it is not there. */
 export async function spawnVmm(
   program: string,
   args: readonly string[],
   logPath: string,
-  inheritedFd?: number,
+  options: SpawnOptions = {},
 ): Promise<VmmProcess> {
+  const { inheritedFd, argv0 } = options;
   await using log = await open(logPath, 'a', 0o600);
   const inherited = inheritedFd === undefined ? [] : [inheritedFd];
   const child = spawn(program, args, {
     detached: true,
     stdio: ['ignore', log.fd, log.fd, ...inherited],
     cwd: '/',
+    ...(argv0 !== undefined && { argv0 }),
   });
   const ended = new Promise<ProcessEnd>((resolve) => {
     child.once('exit', (exitCode, signal) => resolve({ exitCode, signal }));

@@ -1,0 +1,56 @@
+// What a refusal of the VMM says, in each of the forms that it has.
+
+/** The VMM answered a request with an error. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError';
+  readonly status: number;
+  /** From the outermost to the root cause; empty when the answer said nothing. */
+  readonly reasons: readonly string[];
+
+  constructor(endpoint: string, status: number, reasons: readonly string[]) {
+    super(`${endpoint}: ${reasons.length === 0 ? `status ${status} without a reason` : reasons.join(': ')}`);
+    this.status = status;
+    this.reasons = reasons;
+  }
+
+  says(pattern: RegExp): boolean {
+    return this.reasons.some((reason) => pattern.test(reason));
+  }
+}
+
+/** The VMM has no VM; said by a status only since 53.0. */
+export function isNoVm(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 404 || error.says(/VM is not created/));
+}
+
+/** A copy is still being filled from its source and cannot be saved yet. */
+export function isStillRestoring(error: unknown): boolean {
+  return error instanceof ApiError && error.says(/restore is still in progress/i);
+}
+
+/**
+ * Reasons from an error's body: normally an array of texts, from the HTTP layer an object whose text has raw line ends
+ * (no JSON then), sometimes nothing.
+ */
+export function parseReasons(body: string): string[] {
+  const text = body.trim();
+  if (text === '') return [];
+  try {
+    const value: unknown = JSON.parse(text);
+    if (Array.isArray(value))
+      return value.map((reason) => oneLine(String(reason))).filter((reason) => reason !== '');
+    if (typeof value === 'object' && value !== null && 'error' in value)
+      return [oneLine(String(value.error))];
+  } catch {
+    const inner = /^\{\s*"error"\s*:\s*"([\s\S]*)"\s*\}$/.exec(text)?.[1];
+    return [oneLine(inner ?? text)];
+  }
+  return [oneLine(text)];
+}
+
+/** Where the environment asks for that, a cause comes with the calls that led to it. */
+const BACKTRACE = /\n\s*Stack backtrace:[\s\S]*/;
+
+function oneLine(text: string): string {
+  return text.replace(BACKTRACE, '').trim().replace(/\s+/g, ' ').slice(0, 2000);
+}

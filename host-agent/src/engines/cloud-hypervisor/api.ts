@@ -1,0 +1,144 @@
+// A client of the VMM's REST interface. The server is one thread that also runs the VM's control loop: it answers one
+// request after another, and a long one (saving memory) delays all others.
+import { request } from 'node:http';
+import { AppError } from '../../lib/errors.ts';
+import { ApiError, parseReasons } from './api-error.ts';
+import type { MemoryRestoreMode, VmConfig } from './vm-config.ts';
+
+/** More than any answer has; a VMM that a guest took over must not fill our memory. */
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+/** What 53.0 accepts in a request. */
+const MAX_REQUEST_BYTES = 51_200;
+
+export type VmmPing = { readonly version: string; readonly pid: number };
+
+export type VmInfo = {
+  /** `Created`, `Running`, `Paused`, … */
+  readonly state: string;
+  readonly memoryBytes: number;
+};
+
+export type CallOptions = { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined };
+
+/** Bodies of the requests that have one, so that no key is misspelt: the VMM ignores keys that it does not know. */
+export type RequestBodies = {
+  readonly 'vm.create': VmConfig;
+  readonly 'vm.boot': undefined;
+  readonly 'vm.pause': undefined;
+  readonly 'vm.resume': undefined;
+  readonly 'vm.snapshot': { readonly destination_url: string };
+  readonly 'vm.restore': {
+    readonly source_url: string;
+    readonly memory_restore_mode: MemoryRestoreMode;
+    readonly resume: boolean;
+  };
+  readonly 'vm.resize-disk': { readonly id: string; readonly desired_size: number };
+  readonly 'vmm.shutdown': undefined;
+};
+
+export class VmmApi {
+  readonly #socketPath: string;
+
+  constructor(socketPath: string) {
+    this.#socketPath = socketPath;
+  }
+
+  /**
+   * Resolves on any 2xx. Rejects with ApiError when the VMM refuses, AppError internal when it does not answer in time
+   * (it goes on with what was asked all the same), the signal's reason, or the system error of the connection.
+   */
+  async put<E extends keyof RequestBodies>(
+    endpoint: E,
+    body: RequestBodies[E],
+    options: CallOptions,
+  ): Promise<void> {
+    await this.#call('PUT', endpoint, body === undefined ? undefined : JSON.stringify(body), options);
+  }
+
+  async ping(options: CallOptions): Promise<VmmPing> {
+    const { version, pid } = parseObject('vmm.ping', await this.#call('GET', 'vmm.ping', undefined, options));
+    return { version: String(version), pid: Number(pid) };
+  }
+
+  /** Rejects with ApiError when there is no VM. */
+  async info(options: CallOptions): Promise<VmInfo> {
+    const info = parseObject('vm.info', await this.#call('GET', 'vm.info', undefined, options));
+    return { state: String(info.state), memoryBytes: Number(info.memory_actual_size) };
+  }
+
+  #call(
+    method: 'GET' | 'PUT',
+    endpoint: string,
+    body: string | undefined,
+    { timeoutMs, signal }: CallOptions,
+  ): Promise<string> {
+    const bytes = Buffer.from(body ?? '');
+    if (bytes.length > MAX_REQUEST_BYTES) {
+      const message = `${endpoint} would have ${bytes.length} bytes, and the VMM takes ${MAX_REQUEST_BYTES}; shorten the boot arguments`;
+      return Promise.reject(new AppError('invalid_argument', message));
+    }
+    return new Promise((resolve, reject) => {
+      // A connection for each call: one that timed out must not be used again, and nothing is gained by keeping them.
+      const call = request({
+        socketPath: this.#socketPath,
+        method,
+        path: `/api/v1/${endpoint}`,
+        agent: false,
+        headers: {
+          // The server knows no other way to tell the length.
+          'Content-Length': bytes.length,
+          Accept: 'application/json',
+          ...(body !== undefined && { 'Content-Type': 'application/json' }),
+        },
+      });
+      const onAbort = (): void => finish(() => reject(signal?.reason));
+      const timer = setTimeout(
+        () =>
+          finish(() =>
+            reject(new AppError('internal', `the VMM did not answer ${endpoint} within ${timeoutMs} ms`)),
+          ),
+        timeoutMs,
+      );
+      const finish = (settle: () => void): void => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+        settle();
+        call.destroy();
+      };
+      call.on('error', (cause) => finish(() => reject(cause)));
+      call.on('response', (response) => {
+        const chunks: Buffer[] = [];
+        let total = 0;
+        response.on('data', (chunk: Buffer) => {
+          total += chunk.length;
+          if (total > MAX_ANSWER_BYTES)
+            finish(() => reject(new Error(`${endpoint}: the answer is too long`)));
+          else chunks.push(chunk);
+        });
+        response.on('error', (cause) => finish(() => reject(cause)));
+        response.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          const status = response.statusCode ?? 0;
+          const isSuccess = status >= 200 && status < 300;
+          finish(() =>
+            isSuccess ? resolve(text) : reject(new ApiError(endpoint, status, parseReasons(text))),
+          );
+        });
+      });
+      if (signal?.aborted) return onAbort();
+      signal?.addEventListener('abort', onAbort, { once: true });
+      // Ends the request, not the connection: the server drops the answer of a connection that is half closed.
+      call.end(bytes);
+    });
+  }
+}
+
+function parseObject(endpoint: string, text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // Said below.
+  }
+  throw new Error(`${endpoint}: the answer is not an object: ${text.slice(0, 200)}`);
+}

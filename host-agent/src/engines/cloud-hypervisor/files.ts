@@ -1,0 +1,78 @@
+// Names of the files that one incarnation of a VMM has in its directories, and its command line.
+import { basename, join } from 'node:path';
+import type { VmPaths } from '../engine.ts';
+
+/** What the process is called, whichever file the program is: by this a later daemon knows it. */
+export const VMM_NAME = 'cloud-hypervisor';
+
+const API_SOCKET = 'api.sock';
+
+export type VmmFiles = {
+  readonly dir: string;
+  readonly socketDir: string;
+  readonly apiSocketPath: string;
+  readonly vsockPath: string;
+  readonly eventsPath: string;
+  readonly consolePath: string;
+  readonly logPath: string;
+  /**
+   * What the VMM needs only while it starts. Without it nothing can start again in the same process: the VMM obeys a
+   * guest's reset by booting it anew, which must be the VM's end instead.
+   */
+  readonly startDir: string;
+  /** The program under the name by which it is known. */
+  readonly startProgramPath: string;
+  readonly startKernelPath: string;
+  readonly startConsolePath: string;
+};
+
+export function vmmFiles({ dir, socketDir }: VmPaths): VmmFiles {
+  const startDir = join(dir, 'start');
+  return {
+    dir,
+    socketDir,
+    apiSocketPath: join(socketDir, API_SOCKET),
+    vsockPath: join(socketDir, 'vsock.sock'),
+    eventsPath: join(dir, 'events.json'),
+    consolePath: join(dir, 'console.log'),
+    logPath: join(dir, 'vmm.log'),
+    startDir,
+    startProgramPath: join(startDir, VMM_NAME),
+    startKernelPath: join(startDir, 'kernel'),
+    startConsolePath: join(startDir, 'console'),
+  };
+}
+
+/** Files that outlive a VMM that was killed. */
+export function leftSockets({ apiSocketPath, vsockPath }: VmmFiles): string[] {
+  return [apiSocketPath, `${apiSocketPath}.lock`, vsockPath];
+}
+
+const API_OPTION = '--api-socket';
+
+/** The VM comes over the API: options for it here could not be joined with that. */
+export function vmmArguments({ apiSocketPath, eventsPath }: VmmFiles): string[] {
+  return [
+    API_OPTION,
+    `path=${quote(apiSocketPath)}`,
+    '--event-monitor',
+    `path=${quote(eventsPath)}`,
+    '--seccomp',
+    'true',
+  ];
+}
+
+/** The control socket that a process was started with; undefined when it is none of our VMMs. */
+export function apiSocketOf(args: readonly string[]): string | undefined {
+  if (basename(args[0] ?? '') !== VMM_NAME) return undefined;
+  const option = args[args.indexOf(API_OPTION) + 1] ?? '';
+  const path = /^path=(\/.*|"\/.*")$/.exec(option)?.[1];
+  if (path === undefined) return undefined;
+  const plain = path.startsWith('"') ? path.slice(1, -1).replaceAll('""', '"') : path;
+  return plain.endsWith(`/${API_SOCKET}`) ? plain : undefined;
+}
+
+/** The value of an option in a comma-separated list of them. */
+function quote(value: string): string {
+  return /[,"[\]]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+}

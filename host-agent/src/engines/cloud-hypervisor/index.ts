@@ -1,0 +1,80 @@
+// The engine for hosts with KVM.
+import { cpus } from 'node:os';
+import { AppError } from '../../lib/errors.ts';
+import type {
+  AdoptOptions,
+  ColdBootOptions,
+  Engine,
+  EngineContext,
+  EngineProbe,
+  FoundVmm,
+  RestoreOptions,
+  Vm,
+  VmmIdentity,
+} from '../engine.ts';
+import { readLastWords } from '../last-words.ts';
+import { adoptVm, findVmmProcesses } from './adopt.ts';
+import { bootVm } from './boot.ts';
+import { hasReset, readEvents } from './events.ts';
+import { VMM_NAME, vmmFiles } from './files.ts';
+import { MemoryModes } from './memory-modes.ts';
+import { type Probed, probeHost } from './probe.ts';
+import { restoreVm } from './restore.ts';
+
+/** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
+const LAYOUT_VERSION = 1;
+
+export class CloudHypervisorEngine implements Engine {
+  readonly name = VMM_NAME;
+  readonly #context: EngineContext;
+  readonly #modes: MemoryModes;
+  #probed: Probed | undefined;
+
+  constructor(context: EngineContext) {
+    this.#context = context;
+    this.#modes = new MemoryModes(context.forkMemory);
+  }
+
+  async probe(signal?: AbortSignal): Promise<EngineProbe> {
+    const { result, probed } = await probeHost(this.#context, this.#modes, signal);
+    this.#probed = probed;
+    return result;
+  }
+
+  async boot(options: ColdBootOptions): Promise<Vm> {
+    return bootVm(options, this.#assertProbed().setup);
+  }
+
+  async restore(options: RestoreOptions): Promise<Vm> {
+    return restoreVm(options, this.#assertProbed().setup, this.#modes);
+  }
+
+  /** Saved guests are not supported across versions of the VMM, nor across CPUs. */
+  compatibility(): Readonly<Record<string, string>> {
+    const { version } = this.#assertProbed();
+    const cpu = cpus()[0]?.model.trim() ?? 'unknown';
+    return { engine: this.name, version, cpu, layout: String(LAYOUT_VERSION) };
+  }
+
+  adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null {
+    return adoptVm(identity, options);
+  }
+
+  async explainEnd({ paths }: VmmIdentity): Promise<string> {
+    const { consolePath, eventsPath } = vmmFiles(paths);
+    const told = await readLastWords(consolePath);
+    if (told !== undefined) return told;
+    return hasReset(await readEvents(eventsPath))
+      ? 'the guest reset itself'
+      : 'the VMM ended while no daemon ran';
+  }
+
+  findVmms(runDir: string): FoundVmm[] {
+    return findVmmProcesses(runDir);
+  }
+
+  #assertProbed(): Probed {
+    if (this.#probed === undefined) throw new AppError('internal', 'this engine was not probed yet');
+    return this.#probed;
+  }
+}

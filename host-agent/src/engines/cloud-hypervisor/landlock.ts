@@ -1,0 +1,29 @@
+// Whether this kernel can confine a VMM to its files with Landlock as the VMM wants it.
+import { readFileSync } from 'node:fs';
+import { release } from 'node:os';
+
+/** The VMM insists on the third version of the interface. */
+const FIRST_KERNEL = [6, 2] as const;
+
+/** Undefined when it can, or when only trying would tell; else why not. */
+export function landlockObstacle(
+  kernel: string = release(),
+  listModules: () => string | undefined = readModules,
+): string | undefined {
+  const [major = 0, minor = 0] = kernel.split('.').map(Number);
+  if (major < FIRST_KERNEL[0] || (major === FIRST_KERNEL[0] && minor < FIRST_KERNEL[1])) {
+    return `kernel ${kernel} is older than ${FIRST_KERNEL.join('.')}`;
+  }
+  const modules = listModules();
+  return modules === undefined || modules.trim().split(',').includes('landlock')
+    ? undefined
+    : 'landlock is not among the security modules of this kernel';
+}
+
+function readModules(): string | undefined {
+  try {
+    return readFileSync('/sys/kernel/security/lsm', 'latin1');
+  } catch {
+    return undefined;
+  }
+}

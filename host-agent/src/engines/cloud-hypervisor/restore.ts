@@ -1,0 +1,62 @@
+// Starting a VM as a copy of a saved one.
+import { rm } from 'node:fs/promises';
+import type { RestoreOptions, SavedVm } from '../engine.ts';
+import { setMappedMemory, setPlainMemory, withoutMemoryRanges } from './mapped-memory.ts';
+import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
+import { type PatchOptions, patchConfig } from './patch-config.ts';
+import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
+import { keepConsole, startVmm, type VmmSetup } from './start.ts';
+import type { CloudHypervisorVm } from './vm.ts';
+
+const RESUME_TIMEOUT_MS = 60_000;
+/** Copying memory at the speed of a slow disk. */
+const RESTORE_BASE_MS = 60_000;
+const SLOWEST_MIB_PER_S = 50;
+
+export function restoreVm(
+  options: RestoreOptions,
+  setup: VmmSetup,
+  modes: MemoryModes,
+): Promise<CloudHypervisorVm> {
+  const { spec, saved, signal, log } = options;
+  const timeoutMs = RESTORE_BASE_MS + (spec.memoryMib / SLOWEST_MIB_PER_S) * 1000;
+  return startVmm(
+    options,
+    setup,
+    (files) => linkMemory(saved, files.startDir),
+    async (_vm, api, files) => {
+      await modes.use(async ({ name }) => {
+        await layOutCopy(saved, { spec, files, hasLandlock: setup.hasLandlock }, name);
+        // A try that failed may have made it.
+        await rm(files.vsockPath, { force: true });
+        const body = {
+          source_url: `file://${files.startDir}`,
+          memory_restore_mode: requestOf(name),
+          resume: false,
+        };
+        await api.put('vm.restore', body, { timeoutMs, signal });
+      }, log);
+      await keepConsole(files);
+      await rm(files.startDir, { recursive: true });
+      // Apart from the restore, so that a copy that is cancelled never runs.
+      signal?.throwIfAborted();
+      await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, signal });
+    },
+  );
+}
+
+/** Writes what the VMM reads of a copy, but for its memory, which is linked there. */
+export async function layOutCopy(
+  saved: SavedVm,
+  options: PatchOptions,
+  mode: MemoryMode['name'],
+): Promise<void> {
+  const { startDir } = options.files;
+  const { config, state } = await readSaved(saved);
+  const patched = JSON.parse(config) as Record<string, unknown>;
+  patchConfig(patched, options);
+  const isMapped = mode === 'MappedFile';
+  if (isMapped) setMappedMemory(patched, memoryPathIn(startDir));
+  else setPlainMemory(patched);
+  await layOutSaved(startDir, patched, isMapped ? withoutMemoryRanges(state) : state);
+}

@@ -1,0 +1,135 @@
+// Saving a guest: memory and device state of one moment. The guest stands still meanwhile, and then goes on whatever
+// happened; a guest that can neither go on nor be trusted is ended.
+import { execFile } from 'node:child_process';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { Logger } from 'pino';
+import { AppError, toError } from '../../lib/errors.ts';
+import type { SavedVm, SaveOptions } from '../engine.ts';
+import type { VmmApi } from './api.ts';
+import { isStillRestoring } from './api-error.ts';
+import { collectSaved } from './saved-files.ts';
+
+/** The VMM lets its disks finish for up to 30 s. */
+const PAUSE_TIMEOUT_MS = 60_000;
+const RESUME_TIMEOUT_MS = 60_000;
+const INFO_TIMEOUT_MS = 60_000;
+const SAVE_BASE_MS = 60_000;
+const SLOWEST_MIB_PER_S = 50;
+const MAX_SAVE_MS = 600_000;
+/** A copy whose memory still comes from its source is asked again, longer and longer later. */
+const FIRST_RETRY_MS = 50;
+const LONGEST_RETRY_MS = 2000;
+const RETRY_FOR_MS = 120_000;
+const STAGING = 'save-';
+
+export type SaveContext = {
+  readonly api: VmmApi;
+  /** The VM's own directory. */
+  readonly dir: string;
+  readonly log: Logger;
+  /** Ends a VM that was left in a state that nobody knows. */
+  readonly giveUp: (reason: string) => Promise<void>;
+};
+
+export async function saveVm(
+  context: SaveContext,
+  options: SaveOptions,
+): Promise<SavedVm & { readonly pausedMs: number }> {
+  const giveUpAt = performance.now() + RETRY_FOR_MS;
+  const { memoryBytes } = await context.api.info({ timeoutMs: INFO_TIMEOUT_MS });
+  for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)) {
+    const staging = await mkdtemp(join(context.dir, STAGING));
+    try {
+      const pausedMs = await saveOnce(context, options, staging, memoryBytes);
+      const saved = await collectSaved(staging, options.dir, memoryBytes);
+      await digHoles(saved.memoryPath, context.log);
+      return { ...saved, pausedMs };
+    } catch (cause) {
+      if (isStillRestoring(cause) && performance.now() < giveUpAt) {
+        await sleep(retryMs);
+        continue;
+      }
+      throw new AppError('internal', `cannot save the VM: ${toError(cause).message}`, {
+        stage: 'save',
+        cause,
+      });
+    } finally {
+      await rm(staging, { recursive: true, force: true });
+    }
+  }
+}
+
+/** What a daemon that died while it saved has left. */
+export async function removeStaging(dir: string): Promise<void> {
+  for (const name of await readdir(dir)) {
+    if (name.startsWith(STAGING)) await rm(join(dir, name), { recursive: true, force: true });
+  }
+}
+
+/** Gives the time that the guest stood still. */
+async function saveOnce(
+  context: SaveContext,
+  options: SaveOptions,
+  staging: string,
+  memoryBytes: number,
+): Promise<number> {
+  const { api } = context;
+  const pausedAt = performance.now();
+  await pause(context);
+  let isDone = false;
+  try {
+    const timeoutMs = Math.min(
+      MAX_SAVE_MS,
+      SAVE_BASE_MS + (memoryBytes / 2 ** 20 / SLOWEST_MIB_PER_S) * 1000,
+    );
+    await api.put('vm.snapshot', { destination_url: `file://${staging}` }, { timeoutMs });
+    // Only now: a refusal must not have cost a copy of the disk.
+    await options.whilePaused();
+    isDone = true;
+  } finally {
+    if (!isDone || options.staysPaused !== true) await resume(context);
+  }
+  return performance.now() - pausedAt;
+}
+
+/**
+ * A pause that failed half-way leaves vCPUs standing in a VM that says it runs. Pausing and resuming it once more puts
+ * that right; where even that fails the guest is lost.
+ */
+async function pause(context: SaveContext): Promise<void> {
+  const { api } = context;
+  const call = { timeoutMs: PAUSE_TIMEOUT_MS };
+  try {
+    await api.put('vm.pause', undefined, call);
+  } catch (error) {
+    try {
+      if ((await api.info(call)).state === 'Running') await api.put('vm.pause', undefined, call);
+    } catch (second) {
+      await context.giveUp(`it could not be paused, and not be resumed either: ${toError(second).message}`);
+      throw error;
+    }
+    await resume(context);
+    throw error;
+  }
+}
+
+async function resume({ api, giveUp }: SaveContext): Promise<void> {
+  try {
+    await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS });
+  } catch (error) {
+    await giveUp(`it could not be resumed after it was saved: ${toError(error).message}`);
+    throw error;
+  }
+}
+
+/** The VMM writes every page. Those of zeros need neither disk nor, in a copy, memory. */
+async function digHoles(path: string, log: Logger): Promise<void> {
+  try {
+    await promisify(execFile)('fallocate', ['--dig-holes', '--', path]);
+  } catch (err) {
+    log.debug({ err: toError(err) }, 'cannot dig holes into a memory file; it stays as long as the memory');
+  }
+}

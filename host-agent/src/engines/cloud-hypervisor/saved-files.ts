@@ -1,0 +1,91 @@
+// A saved VM as files of ours, and as the directory that the VMM writes and reads.
+import { link, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { copySparse } from '@sandboxd/rootfs-builder';
+import { z } from 'zod';
+import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import type { SavedVm } from '../engine.ts';
+
+const CONFIG_FILE = 'config.json';
+const STATE_FILE = 'state.json';
+const MEMORY_FILE = 'memory-ranges';
+
+/** The VMM's two small files, unread: what is in them is its own affair, down to the last digit. */
+const savedStateSchema = z.object({ formatVersion: z.literal(1), config: z.string(), state: z.string() });
+
+/**
+ * Moves what the VMM wrote into `from` to our two files in `to`. AppError internal when it is not whole: the VMM neither
+ * flushes nor checks what it writes.
+ */
+export async function collectSaved(from: string, to: string, memoryBytes: number): Promise<SavedVm> {
+  const [config, state] = await Promise.all(
+    [CONFIG_FILE, STATE_FILE].map((name) => readFile(join(from, name), 'utf8')),
+  );
+  for (const [name, text] of [
+    [CONFIG_FILE, config],
+    [STATE_FILE, state],
+  ]) {
+    if (!isJson(text)) throw incomplete(`${name} is no JSON`);
+  }
+  const written = join(from, MEMORY_FILE);
+  const { size } = await stat(written);
+  if (size !== memoryBytes) throw incomplete(`${MEMORY_FILE} has ${size} bytes, not ${memoryBytes}`);
+  const saved = { memoryPath: join(to, 'memory'), statePath: join(to, 'state') };
+  await writeFile(saved.statePath, JSON.stringify({ formatVersion: 1, config, state }), { mode: 0o600 });
+  await moveFile(written, saved.memoryPath);
+  return saved;
+}
+
+/** The VMM's two small files as texts. AppError internal when this is not what `collectSaved` wrote. */
+export async function readSaved(
+  saved: SavedVm,
+): Promise<{ readonly config: string; readonly state: string }> {
+  try {
+    return savedStateSchema.parse(JSON.parse(await readFile(saved.statePath, 'utf8')));
+  } catch (cause) {
+    throw new AppError(
+      'internal',
+      `${saved.statePath} holds no saved state of this engine: ${toError(cause).message}`,
+      { stage: 'restore', cause },
+    );
+  }
+}
+
+/** Where the memory is in a directory that the VMM restores from. */
+export function memoryPathIn(dir: string): string {
+  return join(dir, MEMORY_FILE);
+}
+
+/** Gives the memory a name in the directory that the VMM restores from: nothing is copied, and the source may go. */
+export async function linkMemory(saved: SavedVm, dir: string): Promise<void> {
+  await link(saved.memoryPath, memoryPathIn(dir));
+}
+
+/** Writes the small files of the directory that the VMM restores from; again for another try. */
+export async function layOutSaved(dir: string, config: object, state: string): Promise<void> {
+  await writeFile(join(dir, CONFIG_FILE), JSON.stringify(config), { mode: 0o600 });
+  await writeFile(join(dir, STATE_FILE), state, { mode: 0o600 });
+}
+
+async function moveFile(from: string, to: string): Promise<void> {
+  try {
+    await rename(from, to);
+  } catch (error) {
+    if (errnoOf(error) !== 'EXDEV') throw error;
+    await copySparse(from, to);
+    await rm(from);
+  }
+}
+
+function isJson(text: string | undefined): boolean {
+  try {
+    JSON.parse(text ?? '');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function incomplete(what: string): AppError {
+  return new AppError('internal', `the VMM did not save everything: ${what}`, { stage: 'save' });
+}

@@ -1,0 +1,58 @@
+// Which version of the VMM a program is, and whether it will do.
+import { execFile } from 'node:child_process';
+import { accessSync, constants, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { errnoOf, toError } from '../../lib/errors.ts';
+
+/** The first that drains its disks before a snapshot and refuses a snapshot that would be incomplete. */
+const OLDEST = [53, 0] as const;
+const TIMEOUT_MS = 10_000;
+
+export type ProgramVersion =
+  | { readonly isUsable: true; readonly version: string }
+  | { readonly isUsable: false; readonly reason: string };
+
+/** Absolute path of a program that PATH finds; the name itself when it does not. */
+export function findProgram(name: string, path = process.env.PATH ?? ''): string {
+  if (name.includes('/')) return name;
+  const isProgram = (file: string): boolean => {
+    try {
+      accessSync(file, constants.X_OK);
+      return statSync(file).isFile();
+    } catch {
+      return false;
+    }
+  };
+  const files = path.split(':').map((dir) => join(dir === '' ? '.' : dir, name));
+  const found = files.find(isProgram);
+  return found === undefined ? name : resolve(found);
+}
+
+export async function readVersion(program: string): Promise<ProgramVersion> {
+  try {
+    const { stdout } = await promisify(execFile)(program, ['--version'], { timeout: TIMEOUT_MS });
+    return judgeVersion(program, stdout);
+  } catch (error) {
+    const reason =
+      errnoOf(error) === 'ENOENT'
+        ? `${program} is not installed; docs/install.md says how to get it`
+        : `${program} does not run: ${toError(error).message.trim()}`;
+    return { isUsable: false, reason };
+  }
+}
+
+/** From what `--version` prints, of which only the first line is about the program. */
+export function judgeVersion(program: string, text: string): ProgramVersion {
+  const line = text.split('\n', 1)[0] ?? '';
+  const match = /\bv?((\d+)\.(\d+)\S*)/.exec(line);
+  if (match === null) return { isUsable: false, reason: `${program} tells no version: ${line.slice(0, 80)}` };
+  const [, version = '', major, minor] = match;
+  if (Number(major) < OLDEST[0] || (Number(major) === OLDEST[0] && Number(minor) < OLDEST[1])) {
+    return {
+      isUsable: false,
+      reason: `${program} is version ${version}; at least ${OLDEST.join('.')} is needed`,
+    };
+  }
+  return { isUsable: true, version };
+}

@@ -1,0 +1,102 @@
+// The VM as the VMM is told of it. The VMM ignores keys that it does not know, so this type has every key that we use.
+import type { VmSpec } from '../engine.ts';
+import type { VmmFiles } from './files.ts';
+
+const MIB = 1024 * 1024;
+
+/** `CopyOnWrite` is not in 53.0, which refuses it by name. */
+export type MemoryRestoreMode = 'CopyOnWrite' | 'OnDemand' | 'Copy';
+
+export type DiskConfig = {
+  readonly id: string;
+  readonly path: string;
+  readonly readonly: boolean;
+  readonly image_type: 'Raw';
+  readonly num_queues: number;
+  readonly queue_size: number;
+};
+
+export type LandlockRule = { readonly path: string; readonly access: 'r' | 'w' | 'rw' };
+
+export type VmConfig = {
+  readonly cpus: { readonly boot_vcpus: number; readonly max_vcpus: number; readonly nested: boolean };
+  readonly memory: { readonly size: number; readonly shared: boolean };
+  readonly payload: { readonly kernel: string; readonly initramfs: string; readonly cmdline: string };
+  readonly disks: readonly DiskConfig[];
+  readonly vsock: { readonly id: string; readonly cid: number; readonly socket: string };
+  readonly serial: { readonly mode: 'File'; readonly file: string };
+  readonly console: { readonly mode: 'Off' };
+  readonly landlock_enable: boolean;
+  readonly landlock_rules?: readonly LandlockRule[];
+};
+
+/** Seen only within the guest, so every guest has the same; a copy's kernel has its source's anyhow. */
+const GUEST_CID = 3;
+
+/** Saved state is keyed by ids, so they are ours and not the VMM's. By the disk's index in the spec. */
+export function diskId(index: number): string {
+  return `disk${index}`;
+}
+
+/** A panic ends the VM at once, and nothing is probed that is not there. */
+export function kernelCommandLine(spec: VmSpec): string {
+  const base = [
+    'console=ttyS0',
+    'quiet',
+    'loglevel=4',
+    'panic=-1',
+    // The VMM watches the keyboard controller's reset line.
+    'reboot=k',
+    'i8042.noaux',
+    'i8042.nokbd',
+    'i8042.nopnp',
+    '8250.nr_uarts=1',
+    // The only one that the VMM steps when a saved guest goes on.
+    'clocksource=kvm-clock',
+    'no_timer_check',
+    'random.trust_cpu=on',
+    'cryptomgr.notests',
+    'rcupdate.rcu_expedited=1',
+    'mitigations=auto',
+  ];
+  return spec.bootArgs === '' ? base.join(' ') : `${base.join(' ')} ${spec.bootArgs}`;
+}
+
+export type VmConfigOptions = {
+  readonly spec: VmSpec;
+  readonly files: VmmFiles;
+  readonly hasLandlock: boolean;
+};
+
+export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): VmConfig {
+  return {
+    // Guests run no guests: nested virtualisation would only be more to attack.
+    cpus: { boot_vcpus: spec.vcpus, max_vcpus: spec.vcpus, nested: false },
+    // Private: the memory of a copy can then be a copy-on-write mapping.
+    memory: { size: spec.memoryMib * MIB, shared: false },
+    payload: {
+      kernel: files.startKernelPath,
+      initramfs: spec.initramfsPath,
+      cmdline: kernelCommandLine(spec),
+    },
+    disks: spec.disks.map(({ path, isReadOnly }, index) => ({
+      id: diskId(index),
+      path,
+      readonly: isReadOnly,
+      // The VMM would else look for other formats, and protect the first sector of what might be one.
+      image_type: 'Raw',
+      num_queues: 1,
+      queue_size: 128,
+    })),
+    vsock: { id: 'vsock0', cid: GUEST_CID, socket: files.vsockPath },
+    serial: { mode: 'File', file: files.startConsolePath },
+    console: { mode: 'Off' },
+    landlock_enable: hasLandlock,
+    ...(hasLandlock && { landlock_rules: landlockRules(files) }),
+  };
+}
+
+/** Rules can never be widened later: a guest is saved into its own directory, and what was written moved from there. */
+export function landlockRules({ dir, socketDir }: VmmFiles): LandlockRule[] {
+  return [dir, socketDir].map((path) => ({ path, access: 'rw' }));
+}

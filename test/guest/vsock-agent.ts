@@ -1,0 +1,37 @@
+// Runs inside a guest until it is killed: the agent's own modules on a vsock port. Each line of output is a fault.
+import { writeFileSync } from 'node:fs';
+import { GuestConnection } from '@sandboxd/proto';
+import { serveRequest } from '../../guest-agent/src/calls.ts';
+import { serveVsock } from '../../guest-agent/src/channel/serve.ts';
+import { ExecCgroups } from '../../guest-agent/src/exec/cgroups.ts';
+import { Poller } from '../../guest-agent/src/native/poller.ts';
+import { Reaper } from '../../guest-agent/src/reap/reaper.ts';
+import { systemClock } from '../../guest-agent/src/service/clock.ts';
+import { createLauncher } from '../../guest-agent/src/service/process.ts';
+import { Supervisor } from '../../guest-agent/src/service/supervisor.ts';
+import { HOST_CID, LOCAL_CID, PORT, STRICT_PORT } from './vsock-ports.ts';
+
+const [pidPath = ''] = process.argv.slice(2);
+const report = (cause: unknown): void => void process.stdout.write(`${String(cause)}\n`);
+const poller = new Poller(report);
+poller.start();
+const cgroups = new ExecCgroups();
+const reaper = new Reaper({ poller, onOrphan: () => undefined });
+reaper.start();
+const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), systemClock);
+const connection: GuestConnection = new GuestConnection({
+  describe: () => ({
+    agentVersion: 'test',
+    bootId: 'one',
+    agentStartUs: 1,
+    agentReadyUs: 2,
+    capabilities: [],
+  }),
+  onRequest: (stream, request) =>
+    serveRequest({ poller, reaper, cgroups, service, streamCount: () => 0 }, stream, request),
+  onMalformed: report,
+  onFault: report,
+});
+serveVsock(poller, connection, { port: PORT, peerCid: LOCAL_CID });
+serveVsock(poller, connection, { port: STRICT_PORT, peerCid: HOST_CID });
+writeFileSync(pidPath, String(process.pid));

@@ -1,0 +1,82 @@
+// The lab's machine: an emulated computer whose CPU has SVM, so that the Linux in it has a working /dev/kvm.
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+
+/** Without ERMS, FSRM and SMAP, which emulation makes slow: see the engine's own arguments for emulated guests. */
+const CPU = 'max,-erms,-fsrm,-smap';
+
+export type MachineOptions = {
+  /** A directory of its own, for sockets, the console and the status. */
+  readonly dir: string;
+  readonly kernelPath: string;
+  readonly initramfsPath: string;
+  /** In the order of their names from /dev/vda on. */
+  readonly disks: readonly { readonly path: string; readonly isReadOnly: boolean }[];
+  readonly cpus: number;
+  readonly memoryMib: number;
+  readonly onOutput: (chunk: Buffer) => void;
+  readonly signal?: AbortSignal;
+};
+
+/** Runs the lab to its end. The command's exit status, or undefined when the machine ended without one. */
+export async function runMachine(options: MachineOptions): Promise<number | undefined> {
+  const { dir, signal } = options;
+  const statusPath = join(dir, 'status');
+  await using output = await listenForOutput(join(dir, 'output.sock'), options.onOutput);
+  const child = spawn('qemu-system-x86_64', machineArgs(options, output.path, statusPath), {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    detached: true, // the terminal's interrupts are for the runner, which ends the machine itself
+  });
+  const stop = (): boolean => child.kill('SIGKILL');
+  signal?.addEventListener('abort', stop, { once: true });
+  await new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', resolve);
+  });
+  signal?.removeEventListener('abort', stop);
+  const status = (await readFile(statusPath, 'utf8').catch(() => '')).trim();
+  return /^\d+$/.test(status) ? Number(status) : undefined;
+}
+
+async function listenForOutput(
+  path: string,
+  onOutput: (chunk: Buffer) => void,
+): Promise<{ readonly path: string } & AsyncDisposable> {
+  const server = createServer((socket) => socket.on('data', onOutput).on('error', () => {}));
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  return {
+    path,
+    // Ends when the machine's side has ended, so the last line is not lost.
+    [Symbol.asyncDispose]: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
+
+function machineArgs(options: MachineOptions, outputSocket: string, statusPath: string): string[] {
+  const commandLine = [
+    ...['console=ttyS0', 'quiet', 'loglevel=4', 'panic=-1', 'reboot=t'],
+    ...['tsc=reliable', 'no_timer_check', 'random.trust_cpu=on', 'cryptomgr.notests', 'mitigations=off'],
+    'sandbox.init=/lab/init',
+  ].join(' ');
+  return [
+    ...['-no-user-config', '-nodefaults', '-display', 'none', '-no-reboot'],
+    ...['-machine', 'q35,usb=off,vmport=off,smbus=off,sata=off,graphics=off,hpet=off'],
+    ...['-accel', 'tcg,thread=multi,tb-size=1024', '-cpu', CPU],
+    ...['-smp', String(options.cpus), '-m', `${options.memoryMib}M`],
+    ...['-kernel', options.kernelPath, '-initrd', options.initramfsPath, '-append', commandLine],
+    ...['-serial', `file:${join(options.dir, 'console.log')}`, '-device', 'virtio-rng-pci'],
+    ...['-device', 'virtio-serial-pci'],
+    ...['-chardev', `socket,id=output,path=${outputSocket}`],
+    ...['-device', 'virtserialport,chardev=output,name=lab.output'],
+    ...['-chardev', `file,id=status,path=${statusPath}`],
+    ...['-device', 'virtserialport,chardev=status,name=lab.status'],
+    ...options.disks.flatMap(({ path, isReadOnly }, index) => [
+      ...[
+        '-drive',
+        `if=none,id=d${index},file=${path},format=raw,cache=unsafe,readonly=${isReadOnly ? 'on' : 'off'}`,
+      ],
+      ...['-device', `virtio-blk-pci,drive=d${index}`],
+    ]),
+  ];
+}

@@ -1,0 +1,88 @@
+// Runs tests where KVM works: in an emulated Debian host, whatever this machine can.
+// usage: node test/lab/run.ts [--engine name] [--program path] [--only part-of-a-name] [-- bash command]
+import { access, constants, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { createWritableLayer, resolveKernel } from '@sandboxd/rootfs-builder';
+import { printProgress } from '../../rootfs-builder/src/terminal.ts';
+import { type Job, makeDataDisk, makeJobDisk, readVersions } from './disks.ts';
+import { ensureLabImage } from './image.ts';
+import { runMachine } from './machine.ts';
+
+const CPUS = 2;
+const MEMORY_MIB = 6144;
+/** Everything in the lab takes about this much longer than on the machine itself. */
+const TIME_SCALE = 5;
+const LAYER_BYTES = 4 * 2 ** 30;
+const EXIT_NO_STATUS = 3;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    engine: { type: 'string', default: 'qemu' },
+    program: { type: 'string' },
+    only: { type: 'string', default: '' },
+    'data-dir': { type: 'string', default: resolve(import.meta.dirname, '../../.data') },
+  },
+});
+const dataDir = resolve(values['data-dir']);
+const labDir = join(dataDir, 'lab');
+const program = values.program === undefined ? undefined : resolve(values.program);
+if (program !== undefined) await access(program, constants.X_OK);
+
+const stopping = new AbortController();
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stopping.abort());
+
+await mkdir(labDir, { recursive: true });
+const dir = await mkdtemp(join(labDir, 'run-'));
+try {
+  process.exitCode = await runLab(dir);
+} finally {
+  await rm(dir, { recursive: true, force: true });
+}
+
+async function runLab(dir: string): Promise<number> {
+  const startedAt = performance.now();
+  const image = await ensureLabImage(dataDir, labDir, printProgress);
+  const kernel = await resolveKernel(dataDir, {});
+  const [layer, job, data] = [join(dir, 'layer'), join(dir, 'job'), join(dir, 'data')];
+  await createWritableLayer(labDir, layer, LAYER_BYTES);
+  await makeJobDisk(job, describeJob(), dataDir);
+  await makeDataDisk(data, dataDir);
+  console.log(`lab: ${await readVersions(image.packages)}, guest kernel ${kernel.version}`);
+  const status = await runMachine({
+    dir,
+    kernelPath: kernel.vmlinuxPath,
+    initramfsPath: kernel.initramfsPath,
+    disks: [
+      { path: image.imagePath, isReadOnly: true },
+      { path: layer, isReadOnly: false },
+      { path: job, isReadOnly: true },
+      { path: data, isReadOnly: false },
+    ],
+    cpus: CPUS,
+    memoryMib: MEMORY_MIB,
+    onOutput: (chunk) => process.stdout.write(chunk),
+    signal: stopping.signal,
+  });
+  const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1);
+  console.log(
+    `lab: ${status === undefined ? 'ENDED WITHOUT A STATUS' : `status ${status}`} (${minutes} min)`,
+  );
+  return status ?? EXIT_NO_STATUS;
+}
+
+function describeJob(): Job {
+  const variables = {
+    SANDBOXD_TEST_ENGINE: values.engine,
+    SANDBOXD_TEST_TIME_SCALE: String(TIME_SCALE),
+  };
+  const exports = Object.entries(variables).map(([name, value]) => `export ${name}=${quote(value)}`);
+  const command =
+    positionals.length > 0 ? positionals.join(' ') : `node scripts/test.ts vm --only ${quote(values.only)}`;
+  return { command: [...exports, command, ''].join('\n'), program };
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,106 @@
+// The guest behind a fake VMM: an agent that answers, and a memory that can be saved and copied.
+import { appendFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { type ByteLink, GuestConnection, type LinkEvents, type Request, type Stream } from '@sandboxd/proto';
+
+/** Everything that the guest knows; it is what memory files hold. */
+export type GuestMemory = {
+  readonly bootId: string;
+  hostname: string;
+  /** How often its clock was set. */
+  clockSteps: number;
+};
+
+/** One connection as the guest has it: over a Unix socket here. */
+class Link implements ByteLink {
+  readonly isCopying = true;
+  readonly #socket: Socket;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  start(events: LinkEvents): void {
+    this.#socket.on('data', (chunk: Buffer) => events.data(chunk));
+    this.#socket.on('drain', () => events.drain());
+    this.#socket.on('close', () => events.close());
+  }
+
+  write(chunks: readonly Uint8Array[]): boolean {
+    let isRoom = true;
+    for (const chunk of chunks) isRoom = this.#socket.write(Buffer.from(chunk));
+    return isRoom;
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+}
+
+export class FakeGuest {
+  readonly memory: GuestMemory;
+  readonly #connection: GuestConnection;
+  readonly #onPowerOff: () => void;
+  #isPaused = false;
+  readonly #pausable = new Set<Socket>();
+
+  constructor(memory: GuestMemory, onPowerOff: () => void) {
+    this.memory = memory;
+    this.#onPowerOff = onPowerOff;
+    this.#connection = new GuestConnection({
+      describe: () => ({
+        agentVersion: '0.1.0',
+        bootId: memory.bootId,
+        agentStartUs: 1,
+        agentReadyUs: 2,
+        capabilities: [],
+      }),
+      onRequest: (stream, request) => this.#answer(stream, request),
+    });
+  }
+
+  accept(socket: Socket): void {
+    this.#pausable.add(socket);
+    socket.on('close', () => this.#pausable.delete(socket));
+    this.#connection.attach(new Link(socket));
+    if (!this.#isPaused) socket.resume();
+  }
+
+  /** What is written to it waits in the sockets. */
+  pause(): void {
+    this.#isPaused = true;
+    for (const socket of this.#pausable) socket.pause();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    for (const socket of this.#pausable) socket.resume();
+  }
+
+  end(): void {
+    for (const socket of this.#pausable) socket.destroy();
+  }
+
+  #answer(stream: Stream, request: Request): void {
+    if (request.identity) {
+      this.memory.hostname = request.identity.hostname ?? '';
+      stream.finish({ identity: {} });
+    } else if (request.setClock) {
+      this.memory.clockSteps += 1;
+      stream.finish({ setClock: {} });
+    } else if (request.growDisk) {
+      stream.finish({ growDisk: { sizeBytes: 1 } });
+    } else if (request.powerOff) {
+      stream.finish({ powerOff: {} });
+      this.#onPowerOff();
+    } else if (request.exec) {
+      stream.finish({ exec: { exitCode: 0, durationUs: 1 } } as never);
+    } else {
+      stream.finish({ error: { code: 'unsupported', message: 'a fake guest' } });
+    }
+  }
+}
+
+export function printConsole(path: string, text: string): void {
+  appendFileSync(path, text);
+}

@@ -1,0 +1,279 @@
+// The VM of a fake VMM: what each endpoint does in each state.
+import { randomBytes } from 'node:crypto';
+import { closeSync, existsSync, openSync, statSync, truncateSync } from 'node:fs';
+import { type FakeDisk, lockDisks } from './disks.ts';
+import type { EventLog } from './events.ts';
+import { FakeGuest, type GuestMemory, printConsole } from './guest.ts';
+import { type Fault, readKnobs } from './knobs.ts';
+import { apiError, noVm, osError } from './refusal.ts';
+import { directoryOf, type FakeConfig, memoryBytes, readSnapshot, writeSnapshot } from './snapshot.ts';
+import { FakeVsock, isGuestUp } from './vsock.ts';
+
+type Running = {
+  state: 'Running' | 'Paused';
+  readonly guest: FakeGuest;
+  readonly vsock: FakeVsock | undefined;
+  readonly unlock: () => void;
+  /** Its memory still comes from its source. */
+  readonly filledAt: number;
+};
+
+export class FakeMachine {
+  readonly #events: EventLog;
+  #consoleFd: number | undefined;
+  /** Ends the process, in order or not. */
+  readonly #exit: (code: number) => void;
+  #config: FakeConfig | undefined;
+  #vm: Running | undefined;
+  #areVcpusStuck = false;
+
+  constructor(events: EventLog, exit: (code: number) => void) {
+    this.#events = events;
+    this.#exit = exit;
+  }
+
+  create(config: FakeConfig): void {
+    if (this.#config !== undefined) throw apiError('The VM could not be created', 'VM is already created');
+    // Stored before anything can fail.
+    this.#config = config;
+    this.#createConsole(config, 'The VM could not be created');
+  }
+
+  async boot(): Promise<void> {
+    if (this.#vm !== undefined) throw apiError('The VM could not boot', 'VM is already created');
+    if (this.#config === undefined) throw noVm(readKnobs().version, 'The VM could not boot');
+    this.#events.add('vm', 'booting');
+    await this.#start(
+      this.#config,
+      { bootId: randomBytes(8).toString('hex'), hostname: '', clockSteps: 0 },
+      true,
+    );
+    this.#events.add('vm', 'booted');
+    if (!readKnobs().isConsoleSilent) this.#print('[    0.000000] Linux version 6.1.0-fake\n');
+  }
+
+  pause(fault?: Fault): void {
+    const vm = this.#running('The VM could not be paused');
+    this.#events.add('vm', 'pausing');
+    if (vm.state === 'Paused')
+      throw apiError(
+        'The VM could not be paused',
+        'Invalid transition: InvalidStateTransition(Paused, Paused)',
+      );
+    vm.guest.pause();
+    if (fault?.kind === 'half') {
+      this.#areVcpusStuck = true;
+      throw apiError(
+        'The VM could not be paused',
+        'Failed to pause migratable component',
+        'Timed out draining block requests',
+      );
+    }
+    this.#areVcpusStuck = false;
+    vm.state = 'Paused';
+    this.#events.add('vm', 'paused');
+  }
+
+  resume(): void {
+    const vm = this.#running('The VM could not be resumed');
+    if (vm.state !== 'Paused')
+      throw apiError(
+        'The VM could not be resumed',
+        'Invalid transition: InvalidStateTransition(Running, Running)',
+      );
+    vm.state = 'Running';
+    vm.guest.resume();
+    this.#events.add('vm', 'resumed');
+  }
+
+  snapshot(url: string, fault?: Fault): void {
+    const vm = this.#running('The VM could not be snapshotted');
+    if (performance.now() < vm.filledAt)
+      throw apiError('The VM could not be snapshotted', 'VM on-demand memory restore is still in progress');
+    this.#events.add('vm', 'snapshotting');
+    if (vm.state !== 'Paused')
+      throw apiError('The VM could not be snapshotted', 'Trying to snapshot while VM is running');
+    const dir = directoryOf(url);
+    writeSnapshot(dir, this.#config as FakeConfig, vm.guest.memory, fault);
+    this.#events.add('vm', 'snapshotted');
+  }
+
+  async restore(url: string, mode: string, resume: boolean): Promise<void> {
+    if (this.#config !== undefined) throw apiError('The VM could not be restored', 'VM is already created');
+    this.#events.add('vm', 'restoring');
+    try {
+      const { config, guest } = readSnapshot(directoryOf(url));
+      this.#createConsole(config, 'The VM could not be restored');
+      const { hasUserfaultfd } = readKnobs();
+      if (mode === 'OnDemand' && !hasUserfaultfd)
+        throw apiError(
+          'The VM could not be restored',
+          'On-demand restore failed',
+          'Failed to create userfaultfd',
+          'Operation not permitted (os error 1)',
+        );
+      if (config.memory.zones !== undefined && !readKnobs().canMap)
+        throw apiError('The VM could not be restored', 'a fault of mapping');
+      // Opened again, though it is not used; the kernel is not.
+      this.#needFile(config.payload?.initramfs, 'The VM could not be restored');
+      this.#config = config;
+      await this.#start(config, guest(), false, mode === 'OnDemand' ? readKnobs().fillMs : 0);
+      if (resume) this.resume();
+    } catch (error) {
+      // What was made is undone: the same process may try again.
+      this.#config = undefined;
+      this.#vm = undefined;
+      throw error;
+    }
+    this.#events.add('vm', 'restored');
+  }
+
+  resizeDisk(id: string, size: number): void {
+    this.#running('The disk could not be resized');
+    const disk = this.#config?.disks?.find((each) => each.id === id);
+    if (disk === undefined) throw apiError('The disk could not be resized', `No disk with id ${id}`);
+    if (disk.readonly === true) throw apiError('The disk could not be resized', 'The disk is read-only');
+    if (size < statSync(disk.path).size)
+      throw apiError('The disk could not be resized', 'Shrinking is not supported');
+    truncateSync(disk.path, size);
+  }
+
+  /** A device more: at once in a VM that runs, with the next boot in one that does not. */
+  add(id: string): { readonly id: string; readonly bdf: string } | undefined {
+    if (this.#config === undefined)
+      throw noVm(readKnobs().version, 'The device could not be added to the VM');
+    return this.#vm === undefined ? undefined : { id, bdf: '0000:00:07.0' };
+  }
+
+  delete(): void {
+    if (this.#config === undefined) return;
+    this.#stop();
+    this.#config = undefined;
+    this.#events.add('vm', 'deleted');
+  }
+
+  shutdown(): void {
+    this.#running('The VM could not shutdown');
+    this.#stop();
+    this.#events.add('vm', 'shutdown');
+  }
+
+  info(): Record<string, unknown> {
+    if (this.#config === undefined) throw noVm(readKnobs().version, 'The VM info is not available');
+    const state = this.#vm?.state ?? 'Created';
+    return { config: this.#config, state, memory_actual_size: memoryBytes(this.#config), device_tree: null };
+  }
+
+  /** What the guest does by itself. */
+  powerOff(): void {
+    this.delete();
+    this.#exit(0);
+  }
+
+  async reset(lastWords: string): Promise<void> {
+    const config = this.#config;
+    const vm = this.#vm;
+    if (config === undefined || vm === undefined) return;
+    if (lastWords !== '') this.#print(lastWords);
+    this.#events.add('vm', 'rebooting');
+    this.#stop();
+    try {
+      this.#createConsole(config, 'The VM could not reboot');
+      await this.#start(
+        config,
+        { bootId: randomBytes(8).toString('hex'), hostname: '', clockSteps: 0 },
+        true,
+      );
+      this.#events.add('vm', 'rebooted');
+    } catch (error) {
+      process.stderr.write(`cloud-hypervisor: ${String(error)}\n`);
+      this.#exit(1);
+    }
+  }
+
+  async #start(config: FakeConfig, memory: GuestMemory, isBoot: boolean, fillMs = 0): Promise<void> {
+    const { locksDir } = readKnobs();
+    this.#checkDisks(config);
+    if (isBoot) {
+      this.#needFile(config.payload?.kernel, 'The VM could not boot');
+      this.#needFile(config.payload?.initramfs, 'The VM could not boot');
+    }
+    const { vsock: vsockConfig } = config;
+    if (vsockConfig !== undefined && [0, 1, 2, 0xffffffff].includes(vsockConfig.cid))
+      throw apiError(
+        'The VM could not boot',
+        'Error validating configuration',
+        `CID ${vsockConfig.cid} is reserved`,
+      );
+    const unlock = lockDisks(locksDir, (config.disks ?? []) as FakeDisk[]);
+    try {
+      const guest = new FakeGuest(memory, () => this.powerOff());
+      const startedAt = isBoot ? performance.now() : Number.NEGATIVE_INFINITY;
+      const vsock =
+        vsockConfig &&
+        (await FakeVsock.listen({
+          path: vsockConfig.socket,
+          isUp: () => isGuestUp(startedAt) && !this.#areVcpusStuck,
+          accept: (socket) => guest.accept(socket),
+        }));
+      this.#vm = {
+        state: isBoot ? 'Running' : 'Paused',
+        guest,
+        vsock,
+        unlock,
+        filledAt: performance.now() + fillMs,
+      };
+      if (!isBoot) guest.pause();
+    } catch (error) {
+      unlock();
+      throw error;
+    }
+  }
+
+  #stop(): void {
+    this.#vm?.guest.end();
+    this.#vm?.vsock?.close();
+    this.#vm?.unlock();
+    this.#vm = undefined;
+  }
+
+  #running(what: string): Running {
+    if (this.#vm === undefined) throw apiError(what, 'VM is not running');
+    return this.#vm;
+  }
+
+  #checkDisks(config: FakeConfig): void {
+    for (const disk of config.disks ?? []) {
+      if (disk.image_type !== 'Raw')
+        throw apiError('The VM could not boot', 'the fake takes raw images only');
+      if ((disk.num_queues ?? 1) > (config.cpus as { boot_vcpus: number }).boot_vcpus)
+        throw apiError(
+          'The VM could not boot',
+          'Error validating configuration',
+          'Number of queues exceeds the number of vCPUs',
+        );
+    }
+  }
+
+  #needFile(path: string | undefined, what: string): void {
+    if (path !== undefined && existsSync(path)) return;
+    throw apiError(what, `Error opening ${path}`, 'No such file or directory (os error 2)');
+  }
+
+  /** Emptied whenever the devices are made, also when the guest resets itself. */
+  #createConsole(config: FakeConfig, what: string): void {
+    const { serial } = config;
+    if (serial?.mode !== 'File') return;
+    try {
+      if (this.#consoleFd !== undefined) closeSync(this.#consoleFd);
+      this.#consoleFd = openSync(serial.file ?? '', 'w', 0o600);
+    } catch (error) {
+      this.#consoleFd = undefined;
+      throw apiError(what, 'Error creating console devices', osError(error));
+    }
+  }
+
+  #print(text: string): void {
+    if (this.#consoleFd !== undefined) printConsole(`/proc/self/fd/${this.#consoleFd}`, text);
+  }
+}

@@ -1,0 +1,167 @@
+// The three files of a snapshot, as the real VMM writes and reads them.
+import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import type { GuestMemory } from './guest.ts';
+import { type Fault, readKnobs } from './knobs.ts';
+import { apiError, osError, Refusal } from './refusal.ts';
+
+/** The memory's beginning holds what the guest knows; a dense file has the rest as zeros that are written. */
+const PIECE = Buffer.alloc(1 << 20);
+
+export type FakeConfig = Record<string, unknown> & {
+  readonly memory: {
+    readonly size: number;
+    readonly zones?: readonly { readonly id: string; readonly size: number; readonly file?: string }[];
+  };
+  readonly disks?: readonly {
+    readonly id?: string;
+    readonly path: string;
+    readonly readonly?: boolean;
+    readonly num_queues?: number;
+    readonly image_type?: string;
+  }[];
+  readonly vsock?: { readonly id?: string; readonly cid: number; readonly socket: string };
+  readonly serial?: { readonly mode: string; readonly file?: string };
+  readonly payload?: { readonly kernel?: string; readonly initramfs?: string; readonly cmdline?: string };
+};
+
+type State = {
+  readonly version: string;
+  readonly cpu: string;
+  readonly deviceIds: readonly string[];
+};
+
+export function directoryOf(url: string): string {
+  const path = /^file:\/\/(\/.*)$/.exec(url)?.[1];
+  if (path === undefined) throw apiError('The VM could not be snapshotted', 'Invalid URL', url);
+  return path;
+}
+
+export function deviceIds(config: FakeConfig): string[] {
+  return [...(config.disks ?? []), ...(config.vsock ? [config.vsock] : [])].map(({ id }) => id ?? '?').sort();
+}
+
+export function writeSnapshot(dir: string, config: FakeConfig, guest: GuestMemory, fault?: Fault): void {
+  const { version, cpu } = readKnobs();
+  const size = memoryBytes(config);
+  writeNew(join(dir, 'config.json'), JSON.stringify(withDefaults(config)));
+  const state: State = { version, cpu, deviceIds: deviceIds(config) };
+  const text = JSON.stringify({
+    snapshots: {
+      'memory-manager': {
+        snapshots: {},
+        snapshot_data: {
+          // Numbers in here may have more digits than a double.
+          state: `{"memory_ranges":{"data":[{"gpa":0,"length":${size}}]},"guest_ram_mappings":[{"slot":0,"gpa":0,"size":${size},"zone_id":"mem0","virtio_mem":false,"file_offset":0}],"start_of_device_area":18446744073709551615}`,
+        },
+      },
+      'device-manager': { snapshots: {}, snapshot_data: { state: JSON.stringify(state) } },
+    },
+    snapshot_data: { state: '{"clock":null}' },
+  });
+  if (fault?.kind === 'half') {
+    writeNew(join(dir, 'state.json'), text.slice(0, 40));
+    throw apiError(
+      'The VM could not be snapshotted',
+      'Failed to send migratable component snapshot',
+      'No space left on device (os error 28)',
+    );
+  }
+  writeNew(join(dir, 'state.json'), text);
+  const fd = openNew(join(dir, 'memory-ranges'));
+  ftruncateSync(fd, size);
+  for (let at = 0; at < size; at += PIECE.length)
+    writeSync(fd, PIECE, 0, Math.min(PIECE.length, size - at), at);
+  writeSync(fd, Buffer.from(`${JSON.stringify(guest)}\n`), 0, undefined, 0);
+  closeSync(fd);
+}
+
+export function readSnapshot(dir: string): { config: FakeConfig; guest: () => GuestMemory } {
+  const config = JSON.parse(readText(join(dir, 'config.json'))) as FakeConfig;
+  const stateText = readText(join(dir, 'state.json'));
+  const { version, cpu } = readKnobs();
+  const outer = JSON.parse(stateText) as {
+    snapshots: Record<string, { snapshot_data: { state: string } }>;
+  };
+  const state = JSON.parse(outer.snapshots['device-manager']?.snapshot_data.state ?? '') as State;
+  if (!stateText.includes('18446744073709551615'))
+    throw apiError('The VM could not be restored', 'state.json was changed: a number lost digits');
+  if (state.version !== version)
+    throw apiError(
+      'The VM could not be restored',
+      'Failed to deserialize',
+      'invalid type: map, expected a sequence',
+    );
+  if (state.cpu !== cpu)
+    throw apiError('The VM could not be restored', 'Error checking cpu feature compatibility');
+  if (JSON.stringify(state.deviceIds) !== JSON.stringify(deviceIds(config)))
+    throw apiError(
+      'The VM could not be restored',
+      'Error from device manager',
+      'Missing PCI device in snapshot',
+    );
+  const hasZones = config.memory.zones !== undefined;
+  if (hasZones !== (config.memory.size === 0))
+    throw apiError(
+      'The VM could not be restored',
+      'User defined memory regions can’t be provided if the memory size is not 0',
+    );
+  const memory = outer.snapshots['memory-manager']?.snapshot_data.state ?? '';
+  const isRead = !memory.includes('"memory_ranges":{"data":[]}');
+  // Nothing is read into memory that is a mapping; a plain one would be empty.
+  if (!isRead && !hasZones)
+    throw apiError('The VM could not be restored', 'the fake: its memory would be empty');
+  return {
+    config,
+    guest: () => {
+      const text = readText(isRead ? join(dir, 'memory-ranges') : (config.memory.zones?.[0]?.file ?? ''));
+      return JSON.parse(text.slice(0, text.indexOf('\n'))) as GuestMemory;
+    },
+  };
+}
+
+export function memoryBytes({ memory }: FakeConfig): number {
+  return (memory.zones ?? []).reduce((sum, zone) => sum + zone.size, memory.size);
+}
+
+/** The real VMM writes every key that it knows, and one that only some builds have. */
+function withDefaults(config: FakeConfig): FakeConfig {
+  return {
+    rng: { id: null, iommu: false, pci_segment: 0, src: '/dev/urandom' },
+    pvpanic: false,
+    watchdog: false,
+    iommu: false,
+    rtc: null,
+    ...config,
+    disks: config.disks?.map((disk) => ({
+      direct: false,
+      serial: null,
+      sparse: true,
+      pci_segment: 0,
+      ...disk,
+    })),
+  } as FakeConfig;
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch (error) {
+    throw apiError('The VM could not be restored', `Error opening ${path}`, osError(error));
+  }
+}
+
+function openNew(path: string): number {
+  try {
+    return openSync(path, 'wx', 0o600);
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    throw apiError('The VM could not be snapshotted', `Error creating ${path}`, osError(error));
+  }
+}
+
+function writeNew(path: string, text: string): void {
+  const fd = openNew(path);
+  writeSync(fd, text);
+  closeSync(fd);
+}
