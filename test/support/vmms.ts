@@ -21,3 +21,14 @@ export async function listVmms(): Promise<VmmProcess[]> {
 export async function vmmPids(id: string): Promise<number[]> {
   return (await listVmms()).filter(({ socketPath }) => socketPath.includes(`/${id}/`)).map(({ pid }) => pid);
 }
+
+/** Processes with this text in their arguments: let it be a path that only its test knows. */
+export async function pidsNaming(text: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
+    const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    if (args.includes(text)) found.push(Number(pid));
+  }
+  return found;
+}

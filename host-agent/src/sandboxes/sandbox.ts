@@ -153,9 +153,9 @@ export class Sandbox {
     if (reason !== undefined) {
       throw new AppError('internal', `sandbox ${this.id} is dead: ${reason}; delete it and create another`);
     }
-    if (this.hang !== undefined) {
-      throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${this.hang}; wait, or delete it`);
-    }
+    const why = this.vm.standstill ?? this.hang;
+    if (why !== undefined)
+      throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${why}; wait, or delete it`);
   }
 
   /**
