@@ -1,7 +1,6 @@
 // Reading and writing of non-blocking descriptors, and pipes. "Not now" is a number (-EAGAIN), not an exception.
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -351,21 +350,6 @@ METHOD(available) {
   return to_number(env, bytes);
 }
 
-// yieldTo(fd, enough): lets other processes run first unless `enough` bytes can be read now; how many can then
-METHOD(yield_to) {
-  ARGUMENTS(2);
-  int32_t fd, enough;
-  int bytes = 0;
-  CHECK(read_int(env, arguments[0], &fd));
-  CHECK(read_int(env, arguments[1], &enough));
-  if (ioctl(fd, FIONREAD, &bytes) < 0) return throw_errno(env, "ioctl FIONREAD", errno);
-  if (bytes < enough) {
-    sched_yield();
-    if (ioctl(fd, FIONREAD, &bytes) < 0) return throw_errno(env, "ioctl FIONREAD", errno);
-  }
-  return to_number(env, bytes);
-}
-
 // socketPair(): two connected stream sockets, both non-blocking
 METHOD(socket_pair) {
   (void)info;
@@ -401,7 +385,7 @@ METHOD(close_file) {
 bool add_io(napi_env env, napi_value exports) {
   const Method methods[] = {
       {"read", read_available},  {"write", write_some},       {"writeGathered", write_gathered},
-      {"pipe", make_pipe},       {"available", available},    {"yieldTo", yield_to}, {"socketPair", socket_pair},
+      {"pipe", make_pipe},       {"available", available},    {"socketPair", socket_pair},
       {"open", open_file},       {"close", close_file},
       {"stagePiped", stage_piped}, {"flushStaged", flush_staged},
       {"writeFramed", write_framed}, {"takeUnwritten", take_unwritten},

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { GuestMemory, VmSpec } from '../../host-agent/src/engines/engine.ts';
-import { type Accelerator, buildQemuArgs } from '../../host-agent/src/engines/qemu/args.ts';
+import { type Accelerator, buildQemuArgs, TCG_CPU } from '../../host-agent/src/engines/qemu/args.ts';
 import { QmpClient } from '../../host-agent/src/engines/qemu/qmp.ts';
 import { type BareEngine, type BareVm, connectWhenReady } from './bare.ts';
 
@@ -22,8 +22,9 @@ export class BareQemu implements BareEngine {
     this.#accelerator = accelerator;
   }
 
-  async boot(spec: VmSpec, dir: string): Promise<BareVm> {
-    return this.#start(spec, dir, { kind: 'anonymous' });
+  async boot(spec: VmSpec, dir: string, isStock = false): Promise<BareVm> {
+    const toStock = (arg: string): string => (isStock && arg === TCG_CPU ? 'max' : arg);
+    return this.#start(spec, dir, { kind: 'anonymous' }, undefined, toStock);
   }
 
   async restore(spec: VmSpec, savedDir: string, dir: string): Promise<BareVm> {
@@ -31,7 +32,13 @@ export class BareQemu implements BareEngine {
     return this.#start(spec, dir, { kind: 'copy-on-write', path: join(savedDir, 'memory') }, state.fd);
   }
 
-  #start(spec: VmSpec, dir: string, memory: GuestMemory, stateFd?: number): BareVm {
+  #start(
+    spec: VmSpec,
+    dir: string,
+    memory: GuestMemory,
+    stateFd?: number,
+    mapArg = (arg: string): string => arg,
+  ): BareVm {
     const [qmpSocketPath, agentSocketPath] = [join(dir, 'qmp.sock'), join(dir, 'agent.sock')];
     const args = buildQemuArgs({
       spec,
@@ -45,7 +52,7 @@ export class BareQemu implements BareEngine {
     // Restoring, it finds fault with a stream that ends behind the device state.
     const output = stateFd === undefined ? 'inherit' : 'ignore';
     const inherited = stateFd === undefined ? [] : [stateFd];
-    const child = spawn(PROGRAM, args, { stdio: ['ignore', 'ignore', output, ...inherited] });
+    const child = spawn(PROGRAM, args.map(mapArg), { stdio: ['ignore', 'ignore', output, ...inherited] });
     const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
     return {
       pid: child.pid ?? 0,

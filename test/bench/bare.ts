@@ -22,8 +22,8 @@ export type BareVm = {
 export interface BareEngine {
   /** What the program says of itself. */
   readonly version: string;
-  /** `dir` exists and is the VM's own. */
-  boot(spec: VmSpec, dir: string): Promise<BareVm>;
+  /** `dir` exists and is the VM's own. `isStock`: with the processor that the program itself would emulate. */
+  boot(spec: VmSpec, dir: string, isStock?: boolean): Promise<BareVm>;
   /** From the files `memory` and `state` of `savedDir`. */
   restore(spec: VmSpec, savedDir: string, dir: string): Promise<BareVm>;
 }
@@ -35,6 +35,7 @@ export type BareOptions = {
   readonly initramfsPath?: string;
   readonly bootArgs?: string;
   readonly memoryMib?: number;
+  readonly isStock?: boolean;
 };
 
 let chosen: BareEngine | undefined;
@@ -79,7 +80,7 @@ export async function startBareGuest(options: BareOptions = {}): Promise<BareGue
     ],
   };
   const startedAt = performance.now();
-  return toGuest(await bareEngine().boot(spec, dir), dir, startedAt);
+  return toGuest(await bareEngine().boot(spec, dir, options.isStock), dir, startedAt);
 }
 
 export async function readSaved(savedDir: string): Promise<SavedManifest> {

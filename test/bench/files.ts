@@ -2,7 +2,8 @@
 import { connect } from 'node:net';
 import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
 import type { Daemon } from '../support/daemon.ts';
-import { makeTar, pull, push, type TarMember } from '../support/files.ts';
+import { makeTar, type TarMember } from '../support/files.ts';
+import { PlainClient } from './plain-client.ts';
 import type { RawChannel } from './raw-channel.ts';
 import { median, type Section, spread } from './stats.ts';
 
@@ -43,12 +44,6 @@ async function tarThroughExec(daemon: Daemon, id: string, archive: Buffer, to: s
   if (!exit?.includes('"exit_code":0')) throw new Error(`tar x: ${exit}`);
 }
 
-async function drain(response: Response): Promise<number> {
-  let bytes = 0;
-  for await (const chunk of response.body as ReadableStream<Uint8Array>) bytes += chunk.length;
-  return bytes;
-}
-
 export async function benchFiles(
   daemon: Daemon,
   id: string,
@@ -64,9 +59,15 @@ export async function benchFiles(
       (_, n): TarMember => ({ name: `d${n % 40}/f${n}`, content: 'x'.repeat((n * 37) % 6000) }),
     ),
   );
+  using client = new PlainClient(daemon.url);
   const mustPush = async (path: string, archive: Buffer): Promise<void> => {
-    const { status, error } = await push(api, id, path, archive);
-    if (status !== 200) throw new Error(`push: ${status} ${error}`);
+    const { status, tail } = await client.request('POST', `/sandboxes/${id}/files?path=${path}`, archive);
+    if (status !== 200) throw new Error(`push: ${status} ${tail}`);
+  };
+  const mustPull = async (path: string, query: string): Promise<void> => {
+    const target = `/sandboxes/${id}/files?path=${path}${query}`;
+    const { status, tail } = await client.request('GET', target, Buffer.alloc(0));
+    if (status !== 200) throw new Error(`pull: ${status} ${tail}`);
   };
   const rates: Record<'rawIn' | 'rawOut' | 'push' | 'ram' | 'tarLarge' | 'dd' | 'pull', number[]> = {
     rawIn: [],
@@ -93,11 +94,11 @@ export async function benchFiles(
     );
     rates.rawOut.push(await raw.receive(sizeMib));
     const query = `&max_bytes=${2 ** 40}`;
-    rates.pull.push(rate(await timed(async () => drain(await pull(api, id, `${DIR}/ram/large`, query)))));
+    rates.pull.push(rate(await timed(() => mustPull(`${DIR}/ram/large`, query))));
     await api.sh(id, `rm -rf ${DIR}/a ${DIR}/b ${DIR}/c ${DIR}/ram/*`);
     times.push.push(await timed(() => mustPush(`${DIR}/s`, small)));
     times.tar.push(await timed(() => tarThroughExec(daemon, id, small, `${DIR}/t`)));
-    times.pull.push(await timed(async () => drain(await pull(api, id, `${DIR}/s`, '&format=tar'))));
+    times.pull.push(await timed(() => mustPull(`${DIR}/s`, '&format=tar')));
     await api.sh(id, `rm -rf ${DIR}/s ${DIR}/t`);
   }
   await api.sh(id, `umount ${DIR}/ram; rm -rf ${DIR}`);

@@ -16,10 +16,8 @@ export type GuestProgram = {
   readonly bootArgs: string;
 };
 
-/** Builds test/guest/<name>.c. The file is removed by `dispose`. */
-export async function buildGuestProgram(name: string): Promise<GuestProgram & AsyncDisposable> {
-  const dir = join(BAKED_DATA_DIR, 'test', `program-${name}-${process.pid}`);
-  await mkdir(dir, { recursive: true });
+/** The static program of test/guest/<name>.c, built into `dir`. */
+export async function compileGuestProgram(name: string, dir: string): Promise<Buffer> {
   const program = join(dir, name);
   await promisify(execFile)('gcc', [
     '-static',
@@ -30,8 +28,15 @@ export async function buildGuestProgram(name: string): Promise<GuestProgram & As
     program,
     join(SOURCES, `${name}.c`),
   ]);
+  return await readFile(program);
+}
+
+/** Builds test/guest/<name>.c. The file is removed by `dispose`. */
+export async function buildGuestProgram(name: string): Promise<GuestProgram & AsyncDisposable> {
+  const dir = join(BAKED_DATA_DIR, 'test', `program-${name}-${process.pid}`);
+  await mkdir(dir, { recursive: true });
+  const content = await compileGuestProgram(name, dir);
   const { initramfsPath } = await resolveKernel(BAKED_DATA_DIR, {});
-  const content = await readFile(program);
   const archive = writeCpio([{ path: `test-${name}`, mode: FILE_TYPE.file | 0o755, content }]);
   const combined = join(dir, 'initramfs');
   await writeFile(combined, Buffer.concat([await readFile(initramfsPath), archive]));

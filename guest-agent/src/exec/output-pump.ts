@@ -10,8 +10,6 @@ const READ_BYTES = 4 * MAX_DATA_BYTES;
 
 /** From so many waiting bytes on they are moved in the kernel instead of being read. */
 const BULK_BYTES = 32 * 1024;
-/** With fewer the command may write on first: a turn costs an emulated agent some 300 µs, however much it moves. */
-const ENOUGH_BYTES = 512 * 1024;
 
 /** One for all: the link has copied the bytes when the stream asks for the next. */
 const scratch = Buffer.allocUnsafeSlow(READ_BYTES);
@@ -109,7 +107,7 @@ export class OutputPump {
     const wasEmptied = this.#isEmptied;
     this.#isEmptied = false;
     if (wasEmptied && !this.#isHungUp) return null;
-    const waiting = addon.yieldTo(this.#fd, ENOUGH_BYTES);
+    const waiting = addon.available(this.#fd);
     const length = Math.min(waiting, maxBytes, this.#remaining);
     if (length < BULK_BYTES) return undefined;
     this.#remaining -= length;

@@ -61,7 +61,6 @@ export interface Addon {
   takeUnwritten(): Buffer;
   pipe(ours: 0 | 1, sizeBytes: number): [number, number];
   available(fd: number): number;
-  yieldTo(fd: number, enough: number): number;
   socketPair(): [number, number];
   open(path: string, flags: number): number;
   close(fd: number): void;

@@ -11,7 +11,7 @@ import type { PipedBytes } from './link.ts';
  * Share of the window that is worth a frame of credit: each wakes the other end. What is held back keeps the other end
  * sending until the frame is there.
  */
-const RETURN_SHARE = 3 / 4;
+const RETURN_SHARE = 1 / 2;
 
 /**
  * Gives 1 to `maxBytes` (at most 65,536; in the guest 262,144) bytes of a flow, or null when there are none now (then

@@ -141,7 +141,7 @@ t.test('all of the credit may be used, and every given byte of it once', async (
   for (let sent = 0; sent < DEFAULT_WINDOW_BYTES; sent += MAX_DATA_BYTES) guest.send(frame);
   t.equal(guest.closeCause, undefined);
   // What is worth a frame of credit.
-  const due = (DEFAULT_WINDOW_BYTES * 3) / 4 / MAX_DATA_BYTES;
+  const due = DEFAULT_WINDOW_BYTES / 2 / MAX_DATA_BYTES;
   for (let frames = 0; frames < due; frames++) stream.consumed(MAX_DATA_BYTES - 64);
   guest.links.host.deliver(1 << 20);
   t.equal(guest.frames.at(-1)?.credit, due * MAX_DATA_BYTES);
