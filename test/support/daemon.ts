@@ -7,9 +7,12 @@ import type { Test } from 'tap';
 import { Api } from './api.ts';
 import { DAEMON_PROGRAM, type Directories, leftovers } from './leftovers.ts';
 
+import { makeFetchPatient } from './patient-fetch.ts';
+import { scaled, TIME_SCALE } from './time-scale.ts';
+
 export { type Directories, leftovers } from './leftovers.ts';
 
-import { scaled, TIME_SCALE } from './time-scale.ts';
+await makeFetchPatient();
 
 const ROOT = resolve(import.meta.dirname, '../..');
 /** Where `make setup` puts kernels and baked profiles. */

@@ -6,8 +6,9 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(scaled(300_000));
 const run = promisify(execFile);
 
 /** Indented lines of the page that are commands; a line behind one that is none is what the page says it answers. */

@@ -3,6 +3,7 @@
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { bigTar, pull, push } from '../support/files.ts';
+import { scaled } from '../support/time-scale.ts';
 
 const MIB = 2 ** 20;
 const COMMANDS = 12;
@@ -11,7 +12,7 @@ const ENDLESS_BYTES = 12 * 2 ** 30;
 /** A command costs a few turns of the channel, each behind at most a stream's window of the transfer, and the guest's CPU. */
 const MAX_BYTES_BESIDE_ONE = 64 * MIB;
 
-t.setTimeout(600_000);
+t.setTimeout(scaled(600_000));
 const daemon = await startDaemon(t);
 const { api } = daemon;
 const { id } = await api.create({ disk_bytes: 16 * 2 ** 30 });

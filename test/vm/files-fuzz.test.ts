@@ -5,6 +5,7 @@ import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { push } from '../support/files.ts';
 import { fuzzArchive, makeDice } from '../support/tar-fuzz.ts';
+import { scaled } from '../support/time-scale.ts';
 
 const ARCHIVES = process.env.SOAK === '1' ? 4000 : 400;
 /** Destinations that are pushed to at the same time. */
@@ -38,7 +39,7 @@ const REASONS: readonly RegExp[] = [
 ];
 const ENDING = /; \d+ (file was|files were) written before$/;
 
-t.setTimeout(ARCHIVES * 200 + 300_000);
+t.setTimeout(scaled(ARCHIVES * 200 + 300_000));
 
 t.test(`${ARCHIVES} archives of the seed ${seed}`, async (t) => {
   const daemon = await startDaemon(t);

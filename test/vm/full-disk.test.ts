@@ -17,9 +17,10 @@ import {
   removeDirectories,
   spawnDaemon,
 } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 import { pidsNaming } from '../support/vmms.ts';
 
-t.setTimeout(400_000);
+t.setTimeout(scaled(400_000));
 const run = promisify(execFile);
 const MIB = 2 ** 20;
 /** Without templates: what fills the disk is only what the test writes. */

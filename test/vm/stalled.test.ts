@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { RawExec } from '../support/interactive.ts';
+import { scaled } from '../support/time-scale.ts';
 
 const STREAMS = 32;
 const MAX_MIB_EACH = 1;
@@ -12,7 +13,7 @@ const MAX_MIB_EACH = 1;
 const QUIET_MS = 4000;
 const LOOKS = 10;
 
-t.setTimeout(600_000);
+t.setTimeout(scaled(600_000));
 const daemon = await startDaemon(t);
 const { api, url } = daemon;
 const { id } = await api.create({ memory_mib: 1024 });

@@ -2,8 +2,9 @@
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { installInGuest } from '../support/guest-node.ts';
+import { scaled } from '../support/time-scale.ts';
 
-t.setTimeout(600_000);
+t.setTimeout(scaled(600_000));
 const daemon = await startDaemon(t);
 const { api } = daemon;
 const sandbox = await api.create({ memory_mib: 1024, boot_args: 'sandbox.modules=vsock_loopback' });
