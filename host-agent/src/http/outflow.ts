@@ -33,6 +33,7 @@ export function outflowOf(stream: ReadableStream | null): Outflow | undefined {
 
 /** Writes everything; resolves when the last byte was handed on, or the connection is gone (then it is cancelled). */
 export async function writeOutflow(target: Writable, outflow: Outflow): Promise<void> {
+  if (target.destroyed) return outflow.cancel();
   const onClose = () => outflow.cancel();
   target.once('close', onClose);
   try {

@@ -1,0 +1,77 @@
+// Bytes come out as they went in, and memory is used again only when nobody looks at it any more.
+import fc from 'fast-check';
+import t from 'tap';
+import { ByteQueue, type Piece } from '../../../host-agent/src/lib/byte-queue.ts';
+
+type Held = { readonly piece: Piece; readonly copy: Buffer };
+
+const step = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ push: fc.integer({ min: 0, max: 300_000 }) }) },
+  { weight: 4, arbitrary: fc.record({ take: fc.integer({ min: 1, max: 400_000 }) }) },
+  { weight: 3, arbitrary: fc.record({ release: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ clear: fc.constant(true) }) },
+);
+
+t.test('two queues share memory and nothing else', async (t) => {
+  let seed = 0;
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.nat({ max: 1 }), step), { maxLength: 60 }), (steps) => {
+      const queues = [new ByteQueue(), new ByteQueue()];
+      const expected = [Buffer.alloc(0), Buffer.alloc(0)];
+      const held: Held[] = [];
+      for (const [which, what] of steps) {
+        const queue = queues[which] as ByteQueue;
+        const before = expected[which] as Buffer;
+        if ('push' in what) {
+          seed += 1;
+          const bytes = Buffer.alloc(what.push, `${seed} `);
+          queue.push(bytes);
+          expected[which] = Buffer.concat([before, bytes]);
+          // The caller's memory is the caller's again.
+          bytes.fill(0);
+        } else if ('take' in what) {
+          const piece = queue.take(what.take);
+          if (piece === undefined) {
+            if (before.length > 0) return false;
+            continue;
+          }
+          if (piece.bytes.length > what.take || piece.bytes.length === 0) return false;
+          if (!piece.bytes.equals(before.subarray(0, piece.bytes.length))) return false;
+          expected[which] = before.subarray(piece.bytes.length);
+          held.push({ piece, copy: Buffer.from(piece.bytes) });
+        } else if ('release' in what) {
+          const [done] = held.splice(what.release % Math.max(1, held.length), 1);
+          done?.piece.release();
+          // Once more does nothing.
+          done?.piece.release();
+        } else {
+          queue.clear();
+          expected[which] = Buffer.alloc(0);
+        }
+        if (queue.sizeBytes !== expected[which]?.length) return false;
+      }
+      const isIntact = held.every(({ piece, copy }) => piece.bytes.equals(copy));
+      for (const { piece } of held) piece.release();
+      return isIntact;
+    }),
+    { numRuns: 300 },
+  );
+  t.pass('in every order');
+});
+
+t.test('a queue that was emptied holds no memory, and the next one gets it', async (t) => {
+  const first = new ByteQueue();
+  first.push(Buffer.alloc(1000, 'a'));
+  const piece = first.take();
+  const memory = piece?.bytes.buffer;
+  t.equal(first.take(), undefined);
+  const second = new ByteQueue();
+  second.push(Buffer.alloc(10, 'b'));
+  const other = second.take();
+  t.not(other?.bytes.buffer, memory, 'not while it is looked at');
+  piece?.release();
+  const third = new ByteQueue();
+  third.push(Buffer.alloc(10, 'c'));
+  t.equal(third.take()?.bytes.buffer, memory);
+  t.equal(other?.bytes.toString(), 'bbbbbbbbbb');
+});
