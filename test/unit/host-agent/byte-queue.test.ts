@@ -17,7 +17,7 @@ t.test('two queues share memory and nothing else', async (t) => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.nat({ max: 1 }), step), { maxLength: 60 }), (steps) => {
       const queues = [new ByteQueue(), new ByteQueue()];
-      const expected = [Buffer.alloc(0), Buffer.alloc(0)];
+      const expected: Buffer[] = [Buffer.alloc(0), Buffer.alloc(0)];
       const held: Held[] = [];
       for (const [which, what] of steps) {
         const queue = queues[which] as ByteQueue;
