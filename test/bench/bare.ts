@@ -1,8 +1,7 @@
 // The engine driven bare: the same kernel, disks and devices as a sandbox, without the daemon. One file per engine does
 // it; the one is used that the daemon under measurement chose.
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { copySparse, createWritableLayer, resolveKernel, resolveProfile } from '@sandboxd/rootfs-builder';
@@ -63,7 +62,7 @@ function bareEngine(): BareEngine {
 
 /** Boots what a sandbox without options boots, or another program in its place. */
 export async function startBareGuest(options: BareOptions = {}): Promise<BareGuest> {
-  const dir = await mkdtemp(join(tmpdir(), 'bare-'));
+  const dir = await makeDirectory();
   const kernel = await resolveKernel(BAKED_DATA_DIR);
   const { rootfsPath } = await resolveProfile(BAKED_DATA_DIR, 'base');
   const layer = join(dir, 'layer.ext4');
@@ -83,13 +82,20 @@ export async function startBareGuest(options: BareOptions = {}): Promise<BareGue
   return toGuest(await bareEngine().boot(spec, dir, options.isStock), dir, startedAt);
 }
 
+/** On the file system of what the daemon saves: memory and layers are linked and cloned from there. */
+async function makeDirectory(): Promise<string> {
+  const parent = join(BAKED_DATA_DIR, 'test');
+  await mkdir(parent, { recursive: true });
+  return mkdtemp(join(parent, 'bare-'));
+}
+
 export async function readSaved(savedDir: string): Promise<SavedManifest> {
   return JSON.parse(await readFile(join(savedDir, 'manifest.json'), 'utf8')) as SavedManifest;
 }
 
 /** Copies the layer and restores what the daemon saved. */
 export async function restoreBareGuest(savedDir: string, manifest: SavedManifest): Promise<BareGuest> {
-  const dir = await mkdtemp(join(tmpdir(), 'bare-'));
+  const dir = await makeDirectory();
   const { initramfsPath } = await resolveKernel(BAKED_DATA_DIR);
   const startedAt = performance.now();
   const layer = join(dir, 'layer');
