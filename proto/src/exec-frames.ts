@@ -12,6 +12,12 @@ export const EXEC_FRAME = {
 } as const;
 export const EXEC_FRAME_HEADER_BYTES = 8;
 
+/** Payloads below this are cheaper to copy than to keep. */
+const SHORT_BYTES = 4096;
+
+/** One for all decoders: nothing is left in it when `push` returns. */
+const joint = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
+
 export type ExecFrame = { readonly type: number; readonly payload: Buffer };
 
 /** A frame that says it is longer than 65,536 bytes. */
@@ -36,10 +42,21 @@ export function encodeExecFrame(type: number, payload: Uint8Array): Buffer {
 
 /** Decodes a stream of exec frames that is split or packed anyhow. Holds at most one frame. */
 export class ExecFrameDecoder {
+  readonly #joinedType: number | undefined;
+  /** Short payloads of the joined type that are in `joint`. */
+  #jointBytes = 0;
   readonly #header = Buffer.alloc(EXEC_FRAME_HEADER_BYTES);
   #headerFilled = 0;
   #payload: Buffer | undefined;
   #payloadFilled = 0;
+
+  /**
+   * Short frames of type `joined` that come next to each other are returned as one, of no more bytes than a frame has: a
+   * client that packs thousands of single bytes would otherwise make an object of each.
+   */
+  constructor(joined?: number) {
+    this.#joinedType = joined;
+  }
 
   /** Whether the bytes so far end between two frames; an end of input elsewhere is a truncation. */
   get isAtBoundary(): boolean {
@@ -53,6 +70,7 @@ export class ExecFrameDecoder {
   push(chunk: Uint8Array): ExecFrame[] {
     const bytes = toBuffer(chunk);
     const frames: ExecFrame[] = [];
+    this.#jointBytes = 0;
     let at = 0;
     for (;;) {
       const need = EXEC_FRAME_HEADER_BYTES - this.#headerFilled;
@@ -60,12 +78,17 @@ export class ExecFrameDecoder {
         const took = bytes.copy(this.#header, this.#headerFilled, at, at + need);
         this.#headerFilled += took;
         at += took;
-        if (took < need) return frames;
+        if (took < need) break;
       }
       const sizeBytes = this.#header.readUInt32BE(4);
       if (sizeBytes > MAX_DATA_BYTES) throw new ExecFrameError(`a frame of ${sizeBytes} bytes is over 65536`);
       if (this.#payload === undefined && bytes.length - at >= sizeBytes) {
         at += sizeBytes;
+        if (this.#isJoined(sizeBytes)) {
+          this.#join(frames, bytes, at - sizeBytes, at);
+          continue;
+        }
+        this.#endJoint(frames);
         frames.push(this.#finish(bytes.subarray(at - sizeBytes, at)));
         continue;
       }
@@ -73,9 +96,30 @@ export class ExecFrameDecoder {
       const took = bytes.copy(this.#payload, this.#payloadFilled, at);
       this.#payloadFilled += took;
       at += took;
-      if (this.#payloadFilled < sizeBytes) return frames;
+      if (this.#payloadFilled < sizeBytes) break;
+      this.#endJoint(frames);
       frames.push(this.#finish(this.#payload));
     }
+    this.#endJoint(frames);
+    return frames;
+  }
+
+  #isJoined(sizeBytes: number): boolean {
+    return this.#header[0] === this.#joinedType && sizeBytes > 0 && sizeBytes < SHORT_BYTES;
+  }
+
+  #join(frames: ExecFrame[], bytes: Buffer, start: number, end: number): void {
+    if (this.#jointBytes + end - start > MAX_DATA_BYTES) this.#endJoint(frames);
+    this.#jointBytes += bytes.copy(joint, this.#jointBytes, start, end);
+    this.#headerFilled = 0;
+  }
+
+  #endJoint(frames: ExecFrame[]): void {
+    if (this.#jointBytes === 0 || this.#joinedType === undefined) return;
+    const payload = Buffer.allocUnsafeSlow(this.#jointBytes);
+    joint.copy(payload, 0, 0, this.#jointBytes);
+    frames.push({ type: this.#joinedType, payload });
+    this.#jointBytes = 0;
   }
 
   #finish(payload: Buffer): ExecFrame {

@@ -35,6 +35,57 @@ t.test('the bytes on the wire are frozen', (t) => {
   t.end();
 });
 
+t.test('short frames of one type are joined, and everything stays in its order', async (t) => {
+  const short = fc.record({ type: fc.constantFrom(4, 4, 4, 7), payload: fc.uint8Array({ maxLength: 6 }) });
+  const long = fc.record({
+    type: fc.constantFrom(4, 7),
+    payload: fc.integer({ min: 4000, max: MAX_DATA_BYTES }).map((length) => new Uint8Array(length).fill(6)),
+  });
+  /** Type and bytes, with neighbours of the joined type as one. */
+  const flatten = (list: readonly { readonly type: number; readonly payload: Uint8Array }[]): string[] => {
+    const flat: string[] = [];
+    let run = '';
+    for (const { type, payload } of list) {
+      const hex = Buffer.from(payload).toString('hex');
+      if (type === 4) run += hex;
+      else {
+        flat.push(run, `${type} ${hex}`);
+        run = '';
+      }
+    }
+    return [...flat, run];
+  };
+  fc.assert(
+    fc.property(
+      fc.array(fc.oneof({ weight: 8, arbitrary: short }, { weight: 1, arbitrary: long }), { maxLength: 60 }),
+      fc.infiniteStream(fc.nat(300)),
+      (sent, sizes) => {
+        const text = Buffer.concat(sent.map(({ type, payload }) => encodeExecFrame(type, payload)));
+        const decoder = new ExecFrameDecoder(4);
+        const got: ExecFrame[] = [];
+        for (const chunk of cut(text, sizes)) {
+          const lent = Buffer.from(chunk);
+          got.push(
+            ...decoder.push(lent).map(({ type, payload }) => ({ type, payload: Buffer.from(payload) })),
+          );
+        }
+        return (
+          decoder.isAtBoundary &&
+          got.every(({ payload }) => payload.length <= MAX_DATA_BYTES) &&
+          flatten(got).join() === flatten(sent).join()
+        );
+      },
+    ),
+  );
+  const one = encodeExecFrame(4, Buffer.of(1));
+  const many = Buffer.concat(Array.from({ length: 200_000 }, () => one));
+  const joined = new ExecFrameDecoder(4).push(many);
+  t.strictSame(
+    joined.map(({ payload }) => payload.length),
+    [MAX_DATA_BYTES, MAX_DATA_BYTES, MAX_DATA_BYTES, 200_000 - 3 * MAX_DATA_BYTES],
+  );
+});
+
 t.test('any split and any packing give the same frames; unknown types and reserved bytes pass', async (t) => {
   fc.assert(
     fc.property(frames, fc.infiniteStream(fc.nat(70_000)), (sent, sizes) => {

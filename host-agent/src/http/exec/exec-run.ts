@@ -32,7 +32,7 @@ export class ExecRun implements Outflow {
   #refuse: (error: AppError) => void = () => {};
   #wake: () => void = () => {};
   readonly #session: ExecSession;
-  readonly #decoder = new ExecFrameDecoder();
+  readonly #decoder = new ExecFrameDecoder(EXEC_FRAME.stdin);
   /** Encoded frames; the channel's window bounds it. */
   readonly #output = new ByteQueue();
   /** Payload bytes that the session has not been given credit for. */
