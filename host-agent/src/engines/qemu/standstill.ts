@@ -24,8 +24,6 @@ export type StandstillOptions = {
 export class Standstill {
   readonly #options: StandstillOptions;
   #reason: string | undefined;
-  /** Whether it is being let go on, again and again; not every failure on the way is news. */
-  #isWatched = false;
   #saves = 0;
 
   constructor(options: StandstillOptions) {
@@ -49,9 +47,8 @@ export class Standstill {
 
   /** The VMM stopped the guest; `cause` is the host's word for it. */
   begin(cause: string): void {
+    if (this.#reason !== undefined) return;
     this.#reason = `the host's disk does not take the guest's writes (${cause.toLowerCase()}); it stands still until it does`;
-    if (this.#isWatched) return;
-    this.#isWatched = true;
     this.#options.log.warn({ reason: this.#reason }, 'a guest stands still');
     void this.#end();
   }
@@ -67,15 +64,12 @@ export class Standstill {
         if ((await readStatus()) === IO_ERROR) {
           await resume();
           hasResumed = true;
-          // It runs; the next write that fails says so at once.
-          this.#reason = undefined;
         } else break;
       } catch (error) {
         log.debug({ err: toError(error) }, 'a guest that stands still cannot be asked');
       }
     }
     this.#reason = undefined;
-    this.#isWatched = false;
     log.info(hasResumed ? 'a guest that stood still goes on' : 'a guest that stood still was let go on');
     onResumed();
   }
