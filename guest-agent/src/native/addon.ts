@@ -39,6 +39,12 @@ export interface Addon {
   read(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   write(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   writeGathered(fd: number, chunks: readonly Uint8Array[]): number;
+  pipe(ours: 0 | 1, sizeBytes: number): [number, number];
+  available(fd: number): number;
+  socketPair(): [number, number];
+  open(path: string, flags: number): number;
+  close(fd: number): void;
+  // frames.cc
   stagePiped(
     staging: number,
     pipe: number,
@@ -59,11 +65,6 @@ export interface Addon {
     trailer: Uint8Array,
   ): number;
   takeUnwritten(): Buffer;
-  pipe(ours: 0 | 1, sizeBytes: number): [number, number];
-  available(fd: number): number;
-  socketPair(): [number, number];
-  open(path: string, flags: number): number;
-  close(fd: number): void;
   // files.cc
   openDirectory(directory: number, name: string): number;
   makeDirectory(directory: number, name: string, mode: number): void;

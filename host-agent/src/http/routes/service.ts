@@ -1,10 +1,10 @@
 // The supervised service: configure, start, stop, restart, look at it, read its output.
-import { breakableBody } from '../breakable-body.ts';
 import { clientSignal } from '../client-signal.ts';
 import { type HttpApp, type HttpContext, readSandboxId } from '../context.ts';
 import { readCount } from '../input/query.ts';
 import { readFields } from '../input/read-fields.ts';
 import { serviceSchema, stopSchema, toServiceSpec } from '../input/service-request.ts';
+import { toWebStream } from '../outflow.ts';
 import { OutputFrames } from '../service/output-frames.ts';
 import { readOutputPage } from '../service/output-page.ts';
 import { toStatusBody } from '../service/status-body.ts';
@@ -60,7 +60,7 @@ export function addServiceRoutes(app: HttpApp, services: HttpServices): void {
     const frames = new OutputFrames(service, { isFollowing, isWaiting: false }, signals);
     await frames.opened;
     const headers = { 'Content-Type': 'application/octet-stream' };
-    if (!isHead) return c.body(breakableBody(c, frames.toStream()), 200, headers);
+    if (!isHead) return c.body(toWebStream(frames), 200, headers);
     frames.cancel();
     return c.body(null, 200, headers);
   });

@@ -4,7 +4,7 @@ import type { Http2Bindings, HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Logger } from 'pino';
 import type { Outflow } from '../../lib/byte-queue.ts';
-import { toError } from '../../lib/errors.ts';
+import { AppError } from '../../lib/errors.ts';
 import type { HttpApp } from '../context.ts';
 import { REQUEST_ID_HEADER } from '../middleware/request-id.ts';
 import { outflowOf, writeOutflow } from '../outflow.ts';
@@ -31,7 +31,8 @@ async function send(outgoing: ServerResponse, outflow: Outflow, log: Logger): Pr
     await writeOutflow(outgoing, outflow);
     outgoing.end();
   } catch (error) {
-    log.warn({ reason: toError(error).message }, 'an answer broke off');
+    if (error instanceof AppError) log.warn({ reason: error.message }, 'an answer broke off');
+    else log.error({ err: error }, 'an answer broke off');
     outgoing.destroy();
   } finally {
     clearTimeout(timer);

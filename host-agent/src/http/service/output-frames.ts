@@ -1,12 +1,12 @@
 // The service's output as a stream of exec frames, at the pace of whoever reads it.
 import { EXEC_FRAME, execFrameHeader, type ServiceRecord } from '@sandboxd/proto';
 import type { ServiceOutputRequest } from '../../guest/service-types.ts';
-import { toError } from '../../lib/errors.ts';
+import type { Outflow, Piece } from '../../lib/byte-queue.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 
 type Batch = { readonly frames: readonly Buffer[]; readonly bytes: number };
 
-export class OutputFrames {
+export class OutputFrames implements Outflow {
   /** Resolves once the guest has begun to answer, rejects when it refused. */
   readonly opened: Promise<void>;
   readonly #subscription: ReturnType<SandboxService['output']>;
@@ -49,22 +49,6 @@ export class OutputFrames {
     if (signals.some((signal) => signal.aborted)) this.cancel();
   }
 
-  /** Ends with an error when the guest is lost. */
-  toStream(): ReadableStream<Uint8Array> {
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          const bytes = await this.#next();
-          if (bytes !== undefined) controller.enqueue(bytes);
-          else if (this.#ending?.error) controller.error(toError(this.#ending.error));
-          else controller.close();
-        },
-        cancel: () => this.cancel(),
-      },
-      { highWaterMark: 0 },
-    );
-  }
-
   /** The reader left, or must. */
   cancel(): void {
     this.#subscription.cancel();
@@ -72,13 +56,15 @@ export class OutputFrames {
     this.#end({});
   }
 
-  async #next(): Promise<Buffer | undefined> {
+  /** Rejects when the guest is lost. */
+  async next(): Promise<Piece | undefined> {
     for (;;) {
       const batches = this.#queue.splice(0);
       const frames = batches.flatMap((batch) => batch.frames);
       // Only now: in the guest the ring goes on without this reader meanwhile.
       this.#subscription.consumed(batches.reduce((sum, { bytes }) => sum + bytes, 0));
-      if (frames.length > 0) return Buffer.concat(frames);
+      if (frames.length > 0) return { bytes: Buffer.concat(frames), release: () => {} };
+      if (this.#ending?.error !== undefined) throw this.#ending.error;
       if (this.#ending !== undefined) return undefined;
       if (batches.length === 0) {
         await new Promise<void>((resolve) => {

@@ -1,0 +1,14 @@
+// What reading and writing in more than one file needs.
+#pragma once
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+inline ssize_t read_again(int fd, uint8_t* data, size_t size) {
+  ssize_t got;
+  do got = read(fd, data, size);
+  while (got < 0 && errno == EINTR);
+  return got;
+}
