@@ -6,7 +6,6 @@ export type LinkSide = 'host' | 'guest';
 
 class MemoryLink implements ByteLink {
   readonly isCopying = true;
-  readonly isLending = true;
   readonly #capacityBytes: number;
   #peer: MemoryLink | undefined;
   #events: LinkEvents | undefined;

@@ -25,7 +25,6 @@ export type FdLinkOptions = {
 
 export class FdLink implements ByteLink {
   readonly isCopying = true;
-  readonly isLending = true;
   readonly #fd: number;
   readonly #options: FdLinkOptions;
   #events: LinkEvents | undefined;

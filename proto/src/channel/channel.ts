@@ -111,7 +111,7 @@ export class Channel implements StreamOwner {
     const credit = readCreditFrame(encoded);
     if (credit !== undefined && this.#receiveCredit(credit)) return;
     // What messages hold is kept for as long as anyone likes.
-    this.#dispatch(FrameCodec.decode(this.#options.link.isLending ? Buffer.from(encoded) : encoded));
+    this.#dispatch(FrameCodec.decode(Buffer.from(encoded)));
   }
 
   /** The link takes bytes again. */

@@ -47,7 +47,7 @@ export class GuestConnection {
    * next host writes has been read by then.
    */
   attach(link: ByteLink, onClose?: (cause?: Error) => void): { readonly hostLeft: () => void } {
-    const decoder = new FrameDecoder('skip', (encoded) => this.#receive(link, encoded), link.isLending);
+    const decoder = new FrameDecoder('skip', (encoded) => this.#receive(link, encoded), true);
     link.start({
       data: (chunk) => {
         try {

@@ -87,7 +87,7 @@ export function connectHost(link: ByteLink, options: HostConnectionOptions): Pro
         options.signal?.removeEventListener('abort', onAbort);
         resolve({ channel, hello });
       },
-      link.isLending,
+      true,
     );
 
     link.start({

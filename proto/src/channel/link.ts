@@ -1,7 +1,10 @@
 // A byte link: what a channel runs over. The host makes one of a Unix socket, the guest of a device or vsock descriptor.
 
 export interface LinkEvents {
-  /** Bytes that arrived. The chunk belongs to the receiver, unless the link is lending. */
+  /**
+   * Bytes that arrived. The chunk, and every frame and payload in it, is only valid until this returns: each new buffer
+   * would cost page faults, and live until a collection that may be far away.
+   */
   data(chunk: Buffer): void;
   /** The link takes bytes again after `write` returned false. */
   drain(): void;
@@ -25,11 +28,6 @@ export interface ByteLink {
    * Whether `write` has copied or sent every byte when it returns, so that the caller may reuse its buffers.
    */
   readonly isCopying: boolean;
-  /**
-   * Whether a chunk given to `data`, and every frame and payload in it, is only valid until `data` returns. Each new
-   * buffer would cost page faults, and live until a collection that may be far away.
-   */
-  readonly isLending?: boolean;
   /** Starts delivery; called once, before anything is written. */
   start(events: LinkEvents): void;
   /** Takes all chunks, in order. False: please wait for `drain` (control frames need not). */

@@ -1,12 +1,8 @@
 // Finds out whether guests run here by running one: KVM counts when the kernel prints its first line.
-import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { access, mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { toError } from '../../lib/errors.ts';
-import { tailFile } from '../../lib/tail.ts';
-import { deadline, poll } from '../../lib/wait.ts';
+import { access } from 'node:fs/promises';
 import type { EngineContext, EngineProbe, VmPaths } from '../engine.ts';
+import { tryFirstLine } from '../first-line.ts';
 import { VmmApi } from './api.ts';
 import { bootVm } from './boot.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
@@ -18,7 +14,6 @@ import { findProgram, readVersion } from './version.ts';
 
 /** Well under a second where KVM works; where it only seems to, the VMM fails or hangs at once. */
 const FIRST_LINE_TIMEOUT_MS = 10_000;
-const PROBE_MEMORY_MIB = 256;
 const CALL_TIMEOUT_MS = 10_000;
 
 export type Probed = { readonly setup: VmmSetup; readonly version: string };
@@ -36,11 +31,20 @@ export async function probeHost(
   let noLandlock = landlockObstacle();
   const { prefix: launcher, obstacle: privileged } = await findLauncher();
   let setup: VmmSetup = { program, launcher, hasLandlock: noLandlock === undefined };
-  let failure = await tryGuest(context, setup, learn, signal);
+  const tryGuest = () =>
+    tryFirstLine({
+      context,
+      timeoutMs: FIRST_LINE_TIMEOUT_MS,
+      boot: (options) => bootVm(options, setup),
+      consolePath: (paths) => vmmFiles(paths).consolePath,
+      learn,
+      signal,
+    });
+  let failure = await tryGuest();
   if (setup.hasLandlock && failure !== undefined && /landlock/i.test(failure)) {
     noLandlock = failure.split('\n', 1)[0];
     setup = { ...setup, hasLandlock: false };
-    failure = await tryGuest(context, setup, learn, signal);
+    failure = await tryGuest();
   }
   if (failure !== undefined) {
     const hasKvm = await access('/dev/kvm', constants.R_OK | constants.W_OK).then(
@@ -61,51 +65,6 @@ export async function probeHost(
     result: { isUsable: true, version: found.version, detail, isIsolating: true },
     probed: { setup, version: found.version },
   };
-}
-
-/** Undefined when a guest printed its first line, else why not. */
-async function tryGuest(
-  context: EngineContext,
-  setup: VmmSetup,
-  learn: (paths: VmPaths, limit: AbortSignal) => Promise<void>,
-  outer?: AbortSignal,
-): Promise<string | undefined> {
-  const dir = join(context.scratchDir, `probe-${randomBytes(4).toString('hex')}`);
-  await mkdir(dir, { mode: 0o700 });
-  const paths = { dir, socketDir: dir };
-  const spec = {
-    vcpus: 1,
-    memoryMib: PROBE_MEMORY_MIB,
-    kernelPath: context.kernelPath,
-    initramfsPath: context.initramfsPath,
-    bootArgs: 'earlyprintk=ttyS0,115200 loglevel=7',
-    disks: [],
-  };
-  const timeoutMs = context.probeTimeoutMs ?? FIRST_LINE_TIMEOUT_MS;
-  using limit = deadline(timeoutMs, () => new Error(`no console line within ${timeoutMs} ms`), outer);
-  try {
-    const vm = await bootVm({ spec, paths, log: context.log, signal: limit.signal }, setup);
-    try {
-      await poll(
-        async () => {
-          if ((await tailFile(vmmFiles(paths).consolePath, 1)) !== '') return true;
-          if (vm.exit !== undefined) throw new Error(`${vm.exit.reason}\n${await vm.diagnose()}`);
-          return undefined;
-        },
-        10,
-        limit.signal,
-      );
-      await learn(paths, limit.signal);
-      return undefined;
-    } finally {
-      await vm.kill();
-    }
-  } catch (error) {
-    outer?.throwIfAborted();
-    return toError(error).message;
-  } finally {
-    await rm(dir, { recursive: true, force: true });
-  }
 }
 
 /** A VMM that has a VM refuses to restore another, but reads the request first. */
