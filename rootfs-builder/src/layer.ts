@@ -56,7 +56,7 @@ export async function copySparse(from: string, to: string): Promise<void> {
 /**
  * A small journal, though the layer lives only as long as its guest's memory: without one ext4 gives no inode out again
  * that was deleted within the last minutes, and looks at each of them for every new file (creating 4,000 files after
- * deleting as many took 12 s instead of 2). No checksums: emulated guests pay for each.
+ * deleting as many took some 10 s instead of 2). No checksums: emulated guests pay for each.
  * The empty file counts as zeroed, so neither mke2fs nor the guest's kernel fills the inode tables.
  */
 export function layerArguments(path: string): string[] {

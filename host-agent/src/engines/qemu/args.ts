@@ -28,7 +28,7 @@ export type QemuArgsOptions = {
 /**
  * Emulated code is translated again wherever else it is found: with random addresses, all of libc for every command (a
  * run of `true` took twice as long). What is lost protects programs of a guest from each other. And the kernel's own
- * memory (pipes, page tables) is not charged to the control groups of commands, which costs a sixth of what pipes do.
+ * memory (pipes, page tables) is not charged to the control groups of commands, which every page of a pipe would pay for.
  */
 const EMULATION_ARGS = ['norandmaps', 'cgroup.memory=nokmem,nosocket'];
 
