@@ -28,10 +28,14 @@ function both(title: string, body: (t: Test, open: Opener) => Promise<void>): vo
 const sha = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 const sleepers = (): Promise<string> => api.sh(id, 'pgrep -c -x sleep || true');
 
-async function untilNoSleepers(): Promise<void> {
-  for (let attempt = 0; attempt < 100 && (await sleepers()) !== '0'; attempt++) {
+/** A program started in the background may not have become `sleep` yet, and a killed one not have gone. */
+async function untilSleepers(count: string): Promise<string> {
+  let last = await sleepers();
+  for (let attempt = 0; attempt < 100 && last !== count; attempt++) {
     await new Promise((resolve) => setTimeout(resolve, 100));
+    last = await sleepers();
   }
+  return last;
 }
 
 t.test('the reply is exact, and bytes in the packet of the request arrive', async (t) => {
@@ -114,20 +118,18 @@ both('signals and time limits end the whole tree', async (t, open) => {
   await signalled.signal('SIGINT');
   t.match(await signalled.ended(), { exit_code: 5 });
   t.match(signalled.text, /caught/);
-  t.equal(await sleepers(), '1', 'what was left on purpose lives');
+  t.equal(await untilSleepers('1'), '1', 'what was left on purpose lives');
   await api.sh(id, 'pkill -x sleep');
   const limited = open({ cmd: ['sh', '-c', '(setsid sleep 500 &); exec sleep 501'], timeout_s: 1 });
   t.match(await limited.ended(), { exit_code: -1, signal: 'SIGKILL', timed_out: true });
-  await untilNoSleepers();
-  t.equal(await sleepers(), '0');
+  t.equal(await untilSleepers('0'), '0');
 });
 
 both('a client that vanishes takes its command along', async (t, open) => {
   const exec = open({ cmd: ['sh', '-c', '(setsid sleep 600 &); echo ready; exec sleep 601'] });
   await exec.until(() => exec.text === 'ready\n', 'ready');
   exec.destroy();
-  await untilNoSleepers();
-  t.equal(await sleepers(), '0');
+  t.equal(await untilSleepers('0'), '0');
 });
 
 t.test('a half-closed raw connection is a client that left', async (t) => {
