@@ -50,9 +50,15 @@ async function smallDisk(t: Test, sizeMib: number): Promise<Directories> {
 /** Leaves so much of it free; the function gives the rest back. */
 async function fill({ dataDir }: Directories, leftBytes: number): Promise<() => Promise<void>> {
   const path = join(dataDir, 'faults');
-  const { bavail, bsize } = await statfs(dataDir);
-  await run('fallocate', ['-l', String(bavail * bsize - leftBytes), path]);
-  return () => rm(path);
+  // What runs there may take some of it in between.
+  for (let tries = 1; ; tries++) {
+    const { bavail, bsize } = await statfs(dataDir);
+    const refusal = await run('fallocate', ['-l', String(bavail * bsize - leftBytes), path]).catch(
+      (error: Error) => error,
+    );
+    if (!(refusal instanceof Error)) return () => rm(path);
+    if (tries === 10) throw refusal;
+  }
 }
 
 async function endDestroying(t: Test, daemon: Daemon): Promise<void> {
