@@ -176,6 +176,8 @@ async function isTold(t: Test, directories: Directories, first: Daemon): Promise
   await areWell('the next daemon adopts both');
   await giveBack();
   await areWell('and when there is room again');
+  const touched = 'touch /root/later && echo writable || echo read-only';
+  t.comment(`the writer's file system is ${await daemon.api.sh(writer.id, touched)} then`);
   const next = await daemon.api.create({ memory_mib: 128 });
   t.equal(await daemon.api.sh(next.id, 'echo new > /root/file && sync /root/file && echo ok'), 'ok');
   await endDestroying(t, daemon);
