@@ -173,7 +173,8 @@ both('the end of input is the terminal’s own', async (t, open) => {
   await exec.stdin('line\n');
   await exec.until(() => exec.text === 'line\r\nline\r\n', 'the echo and the output');
   await exec.closeStdin();
-  t.match(await exec.ended(), { exit_code: 0 });
+  const result = await exec.ended();
+  t.match(result, { exit_code: 0 }, JSON.stringify(result));
 });
 
 t.test('vi edits a file', async (t) => {
