@@ -1,8 +1,12 @@
 // `make bench`: measures, prints the tables and writes docs/benchmarks.md.
+// usage: node test/bench/run.ts [--quick] [--output file]: the page of another engine, or of a short run, is written only
+// where it is asked for.
 import { writeFile } from 'node:fs/promises';
 import { cpus, release, totalmem } from 'node:os';
 import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
+import { TIME_SCALE } from '../support/time-scale.ts';
 import { chooseBareEngine } from './bare.ts';
 import { benchBoot } from './boot.ts';
 import { benchExec } from './exec.ts';
@@ -17,7 +21,13 @@ import { benchThroughput } from './throughput.ts';
 import { benchTransports } from './transports.ts';
 
 const OUTPUT = resolve(import.meta.dirname, '../../docs/benchmarks.md');
-const isQuick = process.argv.includes('--quick');
+const { values } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, output: { type: 'string' } },
+});
+const isQuick = values.quick;
+// The page is of the engine that a machine has anyway.
+const output =
+  values.output ?? (isQuick || process.env.SANDBOXD_TEST_ENGINE !== undefined ? undefined : OUTPUT);
 
 const sections: Section[] = [];
 async function measure(name: string, work: () => Promise<Section | Section[]>): Promise<void> {
@@ -43,7 +53,7 @@ try {
   {
     await using raw = await RawChannel.open();
     await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 3));
-    await measure('files', () => benchFiles(daemon, id, raw, isQuick ? 1 : 3));
+    await measure('files', () => benchFiles(daemon, id, raw, isQuick ? 1 : 3, Math.ceil(128 / TIME_SCALE)));
   }
   await measure('logs', () => benchLogs(daemon, id, isQuick ? 3 : 5));
   await measure('memory', () => benchMemory(daemon, id));
@@ -63,9 +73,9 @@ await measure('restart', () =>
 const engine = String(daemon.log.find(({ msg }) => msg === 'engine chosen')?.reason ?? '').split('\n')[0];
 const text = `# How fast is it, and compared with what?
 
-Measured by \`make bench\`, which writes this page. Everything is compared with a baseline of the same run: the VMM
-started bare with the same kernel, disks and devices, and a bare program at the guest's end of the same channel.
-The machine is shared and noisy: medians and ratios count, single times do not.
+Measured by \`make bench\`${isQuick ? ' in its short form (--quick)' : ''}, which writes this page. Everything is compared with
+a baseline of the same run: the VMM started bare with the same kernel, disks and devices, and a bare program at the guest's end
+of the same channel. The machine is shared and noisy: medians and ratios count, single times do not.
 
 - Date: ${new Date().toISOString().slice(0, 10)}
 - Machine: ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, kernel ${release().split('-')[0]}
@@ -74,9 +84,8 @@ The machine is shared and noisy: medians and ratios count, single times do not.
 
 ${sections.map(({ title, note, head, rows }) => `## ${title}\n\n${note}\n\n${markdownTable(head, rows)}`).join('\n\n')}
 `;
-// The page is of the engine that a machine has anyway.
-if (!isQuick && process.env.SANDBOXD_TEST_ENGINE === undefined) {
-  await writeFile(OUTPUT, text);
-  console.log(`\nwritten: ${OUTPUT}`);
+if (output !== undefined) {
+  await writeFile(output, text);
+  console.log(`\nwritten: ${output}`);
 }
 process.exit(0);

@@ -7,13 +7,15 @@ import type { Daemon } from '../support/daemon.ts';
 import { makeTar, push } from '../support/files.ts';
 import { compileGuestProgram } from '../support/guest-program.ts';
 import { RawExec } from '../support/interactive.ts';
+import { TIME_SCALE } from '../support/time-scale.ts';
 import { PlainClient } from './plain-client.ts';
 import { RawChannel } from './raw-channel.ts';
 import { median, type Section, spread } from './stats.ts';
 
 const MIB = 2 ** 20;
-const OUT_MIB = 256;
-const IN_MIB = 128;
+const OUT_MIB = Math.ceil(256 / TIME_SCALE);
+const IN_MIB = Math.ceil(128 / TIME_SCALE);
+const WARM_UP_MIB = Math.ceil(64 / TIME_SCALE);
 
 const STDIO = '/bench-stdio';
 
@@ -81,10 +83,10 @@ export async function benchThroughput(
   const stdin: number[] = [];
   await installStdio(daemon, id);
   for (let warmUp = 0; warmUp < 6; warmUp++) {
-    await raw.receive(64);
-    await raw.send(64);
-    await stdoutRate(daemon, id, 256, writer(256));
-    await stdinRate(daemon, id, 64);
+    await raw.receive(WARM_UP_MIB);
+    await raw.send(WARM_UP_MIB);
+    await stdoutRate(daemon, id, OUT_MIB, writer(OUT_MIB));
+    await stdinRate(daemon, id, WARM_UP_MIB);
   }
   const stockOut: number[] = [];
   const stockIn: number[] = [];
@@ -99,8 +101,8 @@ export async function benchThroughput(
   {
     await using stock = await RawChannel.open({ isStock: true });
     for (let round = 0; round < rounds; round++) {
-      stockOut.push(await stock.receive(OUT_MIB / 8));
-      stockIn.push(await stock.send(IN_MIB / 8));
+      stockOut.push(await stock.receive(Math.ceil(OUT_MIB / 8)));
+      stockIn.push(await stock.send(Math.ceil(IN_MIB / 8)));
     }
   }
   return {

@@ -66,6 +66,7 @@ function machineArgs(options: MachineOptions, outputSocket: string, statusPath: 
     ...['-smp', String(options.cpus), '-m', `${options.memoryMib}M`],
     ...['-kernel', options.kernelPath, '-initrd', options.initramfsPath, '-append', commandLine],
     ...['-serial', `file:${join(options.dir, 'console.log')}`, '-device', 'virtio-rng-pci'],
+    ...['-qmp', `unix:${join(options.dir, 'qmp.sock')},server=on,wait=off`],
     ...['-device', 'virtio-serial-pci'],
     ...['-chardev', `socket,id=output,path=${outputSocket}`],
     ...['-device', 'virtserialport,chardev=output,name=lab.output'],

@@ -11,7 +11,7 @@ import { scaled } from '../support/time-scale.ts';
 const KILLS = process.env.SOAK === '1' ? 50 : 8;
 const WORKERS = 4;
 const MIN_LIFE_MS = 300;
-const MAX_LIFE_MS = 4000;
+const MAX_LIFE_MS = scaled(4000);
 
 t.setTimeout(scaled(KILLS * 60_000 + 120_000));
 

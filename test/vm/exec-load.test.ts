@@ -76,7 +76,7 @@ t.test('a client that stops reading stalls its command, at little cost', async (
   first?.resume();
   await first?.until(() => first.outputBytes > seen + 8 * MIB, 'more output');
   for (const exec of execs) exec.destroy();
-  for (let tries = 0; tries < 100 && (await usedMs()) !== ''; tries++) await sleep(100);
+  for (let tries = 0; tries < scaled(100) && (await usedMs()) !== ''; tries++) await sleep(100);
   t.equal(await usedMs(), '', 'and end with their clients');
 });
 

@@ -31,7 +31,7 @@ async function runBeside(passed: () => number): Promise<number[]> {
 
 async function until(condition: () => boolean): Promise<void> {
   for (let tries = 0; !condition(); tries++) {
-    if (tries > 3000) throw new Error('the transfer does not begin');
+    if (tries > scaled(3000)) throw new Error('the transfer does not begin');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -172,11 +172,11 @@ t.test('an expired sandbox whose delete fails is deleted a little later', async 
   const { id } = await daemon.api.create({ memory_mib: 128, timeout_s: 1 });
   const isFailed = () =>
     daemon.log.some(({ msg, sandbox }) => sandbox === id && /cannot delete an expired/.test(msg ?? ''));
-  for (let tries = 0; tries < 300 && !isFailed(); tries++) await sleep(100);
+  for (let tries = 0; tries < scaled(300) && !isFailed(); tries++) await sleep(100);
   t.ok(isFailed(), 'it was tried');
   writeFileSync(faultsPath, '');
   const isListed = async () => (await daemon.api.list()).some((sandbox) => sandbox.id === id);
-  for (let tries = 0; tries < 300 && (await isListed()); tries++) await sleep(100);
+  for (let tries = 0; tries < scaled(300) && (await isListed()); tries++) await sleep(100);
   t.notOk(await isListed());
   t.same(await findViolations(daemon), []);
 });

@@ -237,7 +237,7 @@ t.test('a client that leaves costs nothing', async (t) => {
     })(),
   );
   const pushing = push(api, id, '/gone', endless, left.signal).catch((error: Error) => error.name);
-  for (let n = 0; n < 100 && (await pull(api, id, '/gone/part')).status === 404; n++) await sleep(50);
+  for (let n = 0; n < scaled(100) && (await pull(api, id, '/gone/part')).status === 404; n++) await sleep(50);
   left.abort();
   t.equal(await pushing, 'AbortError');
   const reading = new AbortController();
@@ -245,7 +245,7 @@ t.test('a client that leaves costs nothing', async (t) => {
   await response.body?.getReader().read();
   reading.abort();
   let now = '';
-  for (let n = 0; n < 100 && now !== fds; n++) {
+  for (let n = 0; n < scaled(100) && now !== fds; n++) {
     await sleep(100);
     now = await api.sh(id, 'ls /proc/1/fd | wc -l');
   }

@@ -55,7 +55,8 @@ t.test('a console without end does not fill the disk', async (t) => {
   const sandbox = await api.create();
   await api.exec(sandbox.id, ['sh', '-c', 'timeout 6 yes "a line that nobody wants to read" > /dev/ttyS0']);
   await new Promise((resolve) => setTimeout(resolve, 2500));
-  const { size } = await stat(join(sandbox.workdir, 'console.log'));
-  t.ok(size <= 1024 * 1024, `${size} bytes`);
+  // A VMM that writes on where it was leaves a hole before that: what counts is what the disk has of it.
+  const { blocks } = await stat(join(sandbox.workdir, 'console.log'));
+  t.ok(blocks * 512 <= 1024 * 1024, `${blocks * 512} bytes`);
   await api.delete(sandbox.id);
 });

@@ -31,7 +31,7 @@ const sleepers = (): Promise<string> => api.sh(id, 'pgrep -c -x sleep || true');
 /** A program started in the background may not have become `sleep` yet, and a killed one not have gone. */
 async function untilSleepers(count: string): Promise<string> {
   let last = await sleepers();
-  for (let attempt = 0; attempt < 100 && last !== count; attempt++) {
+  for (let attempt = 0; attempt < scaled(100) && last !== count; attempt++) {
     await new Promise((resolve) => setTimeout(resolve, 100));
     last = await sleepers();
   }
@@ -151,7 +151,7 @@ both('a terminal has a size, changes it, and takes control characters', async (t
   t.match(exec.text, /50 120\r\n/);
   // Job control: stop, list, continue in the background, interrupt in the foreground.
   await exec.stdin('sleep 801\n');
-  for (let tries = 0; tries < 50 && (await sleepers()) === '0'; tries++) {
+  for (let tries = 0; tries < scaled(50) && (await sleepers()) === '0'; tries++) {
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   await exec.stdin('\x1a');
@@ -173,7 +173,8 @@ both('the end of input is the terminal’s own', async (t, open) => {
   await exec.stdin('line\n');
   await exec.until(() => exec.text === 'line\r\nline\r\n', 'the echo and the output');
   await exec.closeStdin();
-  t.match(await exec.ended(), { exit_code: 0 });
+  const result = await exec.ended();
+  t.match(result, { exit_code: 0 }, JSON.stringify(result));
 });
 
 t.test('vi edits a file', async (t) => {

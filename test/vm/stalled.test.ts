@@ -44,7 +44,7 @@ async function stall(count: number): Promise<RawExec[]> {
 
 async function leave(execs: readonly RawExec[]): Promise<void> {
   for (const exec of execs) exec.destroy();
-  for (let tries = 0; tries < 300; tries++) {
+  for (let tries = 0; tries < scaled(300); tries++) {
     if ((await api.sh(id, 'pgrep -xc yes || true')) === '0') return;
     await sleep(100);
   }

@@ -1,6 +1,6 @@
 // Templates: transparent, kept over restarts, within their budget, and never in the way when they are damaged.
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, symlink, truncate } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, symlink, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,6 +16,7 @@ import {
   startDaemon,
 } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
+import { listVmms } from '../support/vmms.ts';
 
 t.setTimeout(scaled(400_000));
 
@@ -91,15 +92,11 @@ t.test('one child that dies takes all of its fork with it', async (t) => {
   // The seventh VMM to appear is killed while it starts.
   const seen = new Set<number>();
   while (seen.size < 7) {
-    for (const pid of await readdir('/proc')) {
-      if (!/^\d+$/.test(pid)) continue;
-      const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-      const isVmm =
-        args.includes('-incoming') && args.includes(directories.runDir) && !args.includes(source.id);
-      if (isVmm && !seen.has(Number(pid))) {
-        seen.add(Number(pid));
-        if (seen.size === 7) process.kill(Number(pid), 'SIGKILL');
-      }
+    for (const { pid, socketPath } of await listVmms()) {
+      const isChild = socketPath.startsWith(`${directories.runDir}/`) && !socketPath.includes(source.id);
+      if (!isChild || seen.has(pid)) continue;
+      seen.add(pid);
+      if (seen.size === 7) process.kill(pid, 'SIGKILL');
     }
     await sleep(2);
   }

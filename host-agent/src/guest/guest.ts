@@ -90,21 +90,24 @@ export class Guest {
   /** Connects; resolves with what the agent says about itself. Rejects with the signal's reason or the link's error. */
   async connect(signal?: AbortSignal, options: ConnectOptions = {}): Promise<HelloReply> {
     const { link, needsResync } = await this.#options.source.openChannel(signal);
-    const connection = await connectHost(link, {
+    let brokenBy: Error | undefined;
+    const { channel, hello } = await connectHost(link, {
       incarnation: options.incarnation ?? this.#options.incarnation,
       needsResync: needsResync || options.needsResync === true,
       ...(signal && { signal }),
-      // One that was replaced is not missed.
       onClose: (cause) => {
-        if (this.#channel === connection.channel) this.#lost(cause);
+        brokenBy = cause;
+        // One that was replaced is not missed.
+        if (this.#channel?.isClosed === true) this.#lost(cause);
       },
     });
-    const { hello } = connection;
+    // What came in one piece with the hello may have broken the protocol before we were told of the hello.
+    if (brokenBy !== undefined) throw brokenBy;
     if (this.#isClosed) {
-      connection.channel.close(this.#lastCause);
+      channel.close(this.#lastCause);
       throw this.#lastCause;
     }
-    this.#channel = connection.channel;
+    this.#channel = channel;
     for (const listener of this.#onConnect) listener();
     void this.#correctClock();
     return hello;

@@ -19,8 +19,10 @@ import { Sandbox } from './sandbox.ts';
 import { explainExit } from './start.ts';
 
 const KILL_TIMEOUT_MS = 10_000;
-/** A guest that has not answered by then is adopted all the same; its connection is tried on. */
-const HELLO_WAIT_MS = 5000;
+/** The start waits at least so long for guests to answer, and on a host whose guests may take longer, longer. */
+const LEAST_HELLO_WAIT_MS = 5000;
+/** Of the time after which a guest hangs: one that does must not hold up all the others for all of it. */
+const HELLO_WAIT_SHARE = 1 / 3;
 
 export type ReconcileContext = {
   /** Every engine there is: a sandbox stays with its own, whichever is chosen for new ones. */
@@ -30,6 +32,8 @@ export type ReconcileContext = {
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
   readonly faults: Faults;
+  /** A guest agent that does not answer for this long hangs; 0 never. */
+  readonly watchdogTimeoutMs: number;
   readonly log: Logger;
 };
 
@@ -123,7 +127,9 @@ async function takeOver(
     ...parts,
     record: vm.exit === undefined ? record : { ...record, exit: vm.exit },
   });
-  if (vm.exit === undefined && !(await guest.adopt(HELLO_WAIT_MS)))
+  const waitMs = Math.max(LEAST_HELLO_WAIT_MS, context.watchdogTimeoutMs * HELLO_WAIT_SHARE);
+  // One that has not answered by then is adopted all the same; its connection is tried on.
+  if (vm.exit === undefined && !(await guest.adopt(waitMs)))
     log.warn('a guest agent does not answer after the restart; trying on');
   return sandbox;
 }
