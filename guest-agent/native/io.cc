@@ -172,12 +172,15 @@ METHOD(available) {
   return to_number(env, static_cast<double>(bytes));
 }
 
-// socketPair(): two connected stream sockets, both non-blocking
+// socketPair(): two connected stream sockets, both non-blocking, with room for more than a stream's window where that is
+// allowed: as a virtio-serial port has
 METHOD(socket_pair) {
   (void)info;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
     return throw_errno(env, "socketpair", errno);
+  int room = 4 << 20;
+  for (int end : ends) setsockopt(end, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
   return to_pair(env, ends[0], ends[1]);
 }
 

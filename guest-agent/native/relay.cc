@@ -219,8 +219,8 @@ bool put_buffer(napi_env env, napi_value object, const char* name, Bytes bytes) 
          napi_set_named_property(env, object, name, buffer) == napi_ok;
 }
 
-// stopRelay(numbers: Float64Array of 4): credit, bytes moved, whether frames are left in the staging pipe, whether the
-// host left. Returns {unwritten?, unread?}: frames that the link did not take, to go behind what is staged, and bytes
+// stopRelay(numbers: Float64Array of 5): credit, bytes moved, whether frames are left in the staging pipe, whether the
+// host left, whether the source's last writer did. Returns {unwritten?, unread?}: frames that the link did not take, to go behind what is staged, and bytes
 // that came over it.
 METHOD(stop_relay) {
   ARGUMENTS(1);
@@ -228,12 +228,13 @@ METHOD(stop_relay) {
   size_t length;
   void* data;
   TRY(napi_get_typedarray_info(env, arguments[0], &type, &length, &data, nullptr, nullptr));
-  if (type != napi_float64_array || length < 4 || relay.link_id == 0) return throw_errno(env, "relay", EINVAL);
+  if (type != napi_float64_array || length < 5 || relay.link_id == 0) return throw_errno(env, "relay", EINVAL);
   double* numbers = static_cast<double*>(data);
   numbers[0] = relay.credit;
   numbers[1] = relay.moved;
   numbers[2] = relay.is_staged;
   numbers[3] = relay.has_host_left;
+  numbers[4] = relay.has_hung_up;
   std::vector<uint8_t>* unwritten = relay.unwritten;
   relay.link_id = 0;
   relay.unwritten = nullptr;

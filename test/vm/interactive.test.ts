@@ -111,7 +111,7 @@ t.test('output of every shape arrives whole', async (t) => {
 
 both('signals and time limits end the whole tree', async (t, open) => {
   const script =
-    'trap "echo caught; exit 5" INT; (setsid sleep 500 &); echo ready; while :; do sleep 0.1; done';
+    'trap "echo caught; exit 5" INT; (setsid sleep 500 &); until pgrep -x sleep >/dev/null; do :; done; echo ready; while :; do sleep 0.1; done';
   const signalled = open({ cmd: ['sh', '-c', script] });
   await signalled.until(() => signalled.text.includes('ready'), 'ready');
   await signalled.signal('SIGNONSENSE');

@@ -16,7 +16,7 @@ const TURN_BYTES = 1024 * 1024;
 
 /** The link whose flow the addon sends; it sends one at a time. */
 let addonRelay: FdLink | undefined;
-const relayNumbers = new Float64Array(4);
+const relayNumbers = new Float64Array(5);
 
 export type FdLinkOptions = {
   readonly poller: Poller;
@@ -108,13 +108,13 @@ export class FdLink implements ByteLink {
     this.#relayed = undefined;
     addonRelay = undefined;
     const { unwritten, unread } = addon.stopRelay(relayNumbers);
-    const [credit = 0, moved = 0, isStaged = 0, hasHostLeft = 0] = relayNumbers;
+    const [credit = 0, moved = 0, isStaged = 0, hasHostLeft = 0, hasHungUp = 0] = relayNumbers;
     if (isStaged !== 0) this.#staging?.fill();
     if (unwritten !== undefined) this.#unwritten.push(unwritten);
     if (hasHostLeft !== 0) this.#onEnd();
     else if (this.#isBlocked()) this.#watch?.update(POLL.in | POLL.out | POLL.edge);
     this.#isReturning = unread !== undefined;
-    relayed.returned(credit, moved);
+    relayed.returned(credit, moved, hasHungUp !== 0);
     this.#isReturning = false;
     if (unread !== undefined && !this.#isHostAway) this.#events?.data(unread);
   }

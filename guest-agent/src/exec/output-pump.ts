@@ -42,8 +42,9 @@ export class OutputPump {
   /** The link took the events of the pipe meanwhile. */
   readonly #rest: PipedRest = {
     length: Number.MAX_SAFE_INTEGER,
-    returned: () => {
+    returned: (_movedBytes, hasHungUp) => {
       this.#isEmptied = false;
+      this.#isHungUp ||= hasHungUp;
     },
   };
 

@@ -26,8 +26,8 @@ export type PipedBytes = {
 export type PipedRest = {
   /** Most bytes that may be moved. */
   readonly length: number;
-  /** The link moves no more; it has moved so many. */
-  readonly returned: (movedBytes: number) => void;
+  /** The link moves no more; it has moved so many, and maybe seen that nobody writes any more. */
+  readonly returned: (movedBytes: number, hasHungUp: boolean) => void;
 };
 
 /** A flow that a link sends by itself, credit included, until it gives it back. */
@@ -41,7 +41,7 @@ export type Relayed = {
   readonly credit: number;
   readonly window: number;
   /** Called once; the flow is its stream's again. */
-  readonly returned: (credit: number, movedBytes: number) => void;
+  readonly returned: (credit: number, movedBytes: number, hasHungUp: boolean) => void;
 };
 
 /** Piped bytes with what makes data frames of them: a header before each `frameBytes`, another before the last. */

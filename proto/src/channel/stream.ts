@@ -89,8 +89,9 @@ export class Stream {
   #hasStarted = false;
   #isCancelled = false;
   #isOver = false;
-  /** One of the flows is the link's for now, and the credit with it. */
-  #isRelayed = false;
+  /** The flow that is the link's for now, and the credit with it. */
+  #relayedFlow: Flow | undefined;
+  #isRecalling = false;
 
   constructor(owner: StreamOwner, id: number, sendWindow: number, receiveWindow: number) {
     this.#owner = owner;
@@ -195,13 +196,14 @@ export class Stream {
   /** Called by the channel: no frame of this stream may be sent any more. */
   close(): void {
     this.#isOver = true;
-    this.reclaim();
+    this.#recall();
     this.#outflows.clear();
   }
 
-  /** Guest side: a source that is about to be closed or changed must be its own again. */
+  /** Guest side: a source that is about to be closed or changed must be its own again; `ready` makes it go on. */
   reclaim(): void {
-    if (this.#isRelayed) this.#owner.reclaim();
+    const outflow = this.#recall();
+    if (outflow !== undefined) outflow.isReady = false;
   }
 
   /**
@@ -211,12 +213,12 @@ export class Stream {
   relay(flow: Flow, { source, isPipe, rest }: PipedBytes, offer: (relayed: Relayed) => boolean): boolean {
     const outflow = this.#outflows.get(flow);
     if (rest === undefined || outflow === undefined || outflow.hasEnded || !outflow.isReady) return false;
-    const returned = (credit: number, movedBytes: number): void =>
-      this.#takeBack(flow, rest, credit, movedBytes);
+    const returned: Relayed['returned'] = (credit, ...moved) => this.#takeBack(flow, rest, credit, moved);
     const [credit, window] = [this.#sendCredit, this.#sendWindow];
     const { id: stream } = this;
-    this.#isRelayed = offer({ stream, flow, source, isPipe, length: rest.length, credit, window, returned });
-    return this.#isRelayed;
+    if (!offer({ stream, flow, source, isPipe, length: rest.length, credit, window, returned })) return false;
+    this.#relayedFlow = flow;
+    return true;
   }
 
   /**
@@ -227,6 +229,10 @@ export class Stream {
     const outflow = this.#outflows.get(flow);
     if (outflow === undefined) return null;
     outflow.isQueued = false;
+    const relayed = this.#relayedFlow;
+    const returned = this.#recall();
+    if (returned !== undefined && relayed !== undefined && returned !== outflow)
+      this.#queue(relayed, returned);
     const limit = Math.min(maxBytes, payloadFor(this.#sendCredit));
     if (limit <= 0) return null;
     outflow.isReady = false;
@@ -259,7 +265,7 @@ export class Stream {
 
   /** Called by the channel. Throws ProtocolViolation for credit that nothing was sent for. */
   receiveCredit(credit: number): void {
-    this.reclaim();
+    this.#recall();
     if (credit === 0 || this.#sendCredit + credit > this.#sendWindow) {
       throw new ProtocolViolation(
         `stream ${this.id} was given ${credit} bytes of credit, more than it had used`,
@@ -295,14 +301,24 @@ export class Stream {
     this.handlers.started?.(pid, file);
   }
 
-  #takeBack(flow: Flow, rest: PipedRest, credit: number, movedBytes: number): void {
-    this.#isRelayed = false;
+  #takeBack(flow: Flow, rest: PipedRest, credit: number, moved: Parameters<PipedRest['returned']>): void {
+    this.#relayedFlow = undefined;
     this.#sendCredit = credit;
-    rest.returned(movedBytes);
+    rest.returned(...moved);
     const outflow = this.#outflows.get(flow);
     if (this.#isOver || outflow === undefined) return;
     outflow.isReady = true;
-    this.#queue(flow, outflow);
+    if (!this.#isRecalling) this.#queue(flow, outflow);
+  }
+
+  /** Takes the relayed flow back without giving it a turn, in which the link might take it again. */
+  #recall(): Outflow | undefined {
+    const flow = this.#relayedFlow;
+    if (flow === undefined) return undefined;
+    this.#isRecalling = true;
+    this.#owner.reclaim();
+    this.#isRecalling = false;
+    return this.#outflows.get(flow);
   }
 
   #sendStarted(started: NonNullable<FrameInput['started']>): void {
@@ -312,8 +328,9 @@ export class Stream {
   }
 
   #queue(flow: Flow, outflow: Outflow): void {
-    this.reclaim();
-    if (outflow.isQueued || this.#sendCredit <= FRAME_CREDIT_BYTES) return;
+    // How much credit the relayed flow has left is found out in `take`.
+    const isPoor = this.#sendCredit <= FRAME_CREDIT_BYTES && this.#relayedFlow === undefined;
+    if (outflow.isQueued || isPoor) return;
     outflow.isQueued = true;
     this.#owner.enqueue(this, flow);
   }

@@ -92,8 +92,10 @@ export function run(
         if (isReading) stream.consumed(chunk.length);
       },
       started: started.resolve,
-      result: (result) =>
-        done.resolve({ exec: result.exec as ExecResult, out: text(FLOW.out), err: text(FLOW.err) }),
+      result: ({ exec, error }) => {
+        if (exec) done.resolve({ exec: exec as ExecResult, out: text(FLOW.out), err: text(FLOW.err) });
+        else done.reject(new Error(`${error?.code}: ${error?.message}`));
+      },
       lost: (loss: StreamLoss) => done.reject(new Error(`lost: ${loss.kind}`)),
     },
   );

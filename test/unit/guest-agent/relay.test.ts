@@ -1,0 +1,141 @@
+// Flows that the addon sends by itself, and everything that can make it stop: on real pipes over a real socket.
+import './support/addon-dir.ts';
+import { createHash, randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FLOW } from '@sandboxd/proto';
+import t from 'tap';
+import { addon } from '../../../guest-agent/src/native/addon.ts';
+import { run, sendInput, startLocalAgent } from './support/local-agent.ts';
+
+const MIB = 2 ** 20;
+const sha = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+
+/** How often the addon took a flow over since the test began. */
+function countRelays(): () => number {
+  const { startRelay } = addon;
+  let count = 0;
+  addon.startRelay = (...all) => {
+    count += 1;
+    startRelay(...all);
+  };
+  t.teardown(() => {
+    addon.startRelay = startRelay;
+  });
+  return () => count;
+}
+const relays = countRelays();
+
+t.test('a long output is relayed, to its end and exit', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const before = relays();
+  for (const script of ['head -c 30000000 /dev/zero', 'seq 1 2000000', 'yes abcdefg | head -c 20000003']) {
+    const { exec, out } = await run(channel, ['sh', '-c', `${script} | tee /dev/stderr; exit 4`]).done;
+    const direct = await run(channel, ['sh', '-c', `${script} | sha256sum`]).done;
+    t.equal(exec.exitCode, 4);
+    t.equal(sha(Buffer.from(out)), direct.out.slice(0, 64), script);
+  }
+  for (const script of ['head -c 30000000 /dev/zero', 'seq 1 2000000', 'yes abcdefg | head -c 20000003']) {
+    const { exec, out } = await run(channel, ['sh', '-c', `${script}; exit 4`]).done;
+    const direct = await run(channel, ['sh', '-c', `${script} | sha256sum`]).done;
+    t.equal(exec.exitCode, 4);
+    t.equal(sha(Buffer.from(out)), direct.out.slice(0, 64), script);
+  }
+  t.ok(relays() > before, `${relays() - before} times`);
+  t.same(agent.faults, []);
+});
+
+t.test('input that arrives meanwhile stops it, and nothing is lost either way', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const before = relays();
+  for (let round = 0; round < 20; round++) {
+    const bytes = Buffer.alloc(3 * MIB + round * 4099, `${round}`);
+    bytes.fill('z', 1_000_000, 1_400_000);
+    const { stream, done } = run(channel, ['cat'], { stdin: true });
+    sendInput(stream, bytes);
+    const { exec, out } = await done;
+    t.equal(exec.exitCode, 0);
+    t.ok(out === bytes.toString(), `round ${round}: ${out.length} of ${bytes.length}`);
+  }
+  t.ok(relays() > before, `${relays() - before} times`);
+  t.same(agent.faults, []);
+});
+
+t.test('many at once, with commands that come and go', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const before = relays();
+  const long = Array.from({ length: 4 }, (_, n) => {
+    const source = randomBytes(64).toString('hex');
+    return { source, n, ...run(channel, ['sh', '-c', `yes ${source} | head -c ${10_000_000 + n}`]) };
+  });
+  for (let n = 0; n < 40; n++) t.equal((await run(channel, ['echo', `${n}`]).done).out, `${n}\n`);
+  for (const { source, n, done } of long) {
+    const { out } = await done;
+    t.ok(out === `${source}\n`.repeat(100_000).slice(0, 10_000_000 + n), `${out.length} bytes`);
+  }
+  t.ok(relays() > before, `${relays() - before} times`);
+  t.same(agent.faults, []);
+});
+
+t.test('a signal, a cancel, a time limit and a lost host end what is relayed', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const before = relays();
+  const flood = (): ReturnType<typeof run> => run(channel, ['sh', '-c', 'exec cat /dev/zero']);
+  for (const end of ['signal', 'cancel'] as const) {
+    const running = flood();
+    await running.started;
+    await sleep(100);
+    if (end === 'signal') running.stream.signal('SIGTERM');
+    else running.stream.cancel();
+    const { exec } = await running.done;
+    t.match(exec, { exitCode: -1, signal: end === 'signal' ? 'SIGTERM' : 'SIGKILL' }, end);
+  }
+  const limited = run(channel, ['cat', '/dev/zero'], { timeoutMs: 200 });
+  t.match((await limited.done).exec, { signal: 'SIGKILL', timedOut: true });
+  t.ok(relays() > before, `${relays() - before} times`);
+  const lost = flood();
+  const failed = t.rejects(lost.done, /lost/);
+  await lost.started;
+  await sleep(100);
+  channel.close(new Error('gone'));
+  await failed;
+  const again = await agent.connect();
+  t.equal((await run(again, ['echo', 'here']).done).out, 'here\n');
+  t.same(agent.faults, []);
+});
+
+t.test('a background process that keeps the pipe delays the result a while only', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const { exec, out } = await run(channel, [
+    'sh',
+    '-c',
+    'head -c 5000000 /dev/zero; (sleep 4; echo never) & exit 3',
+  ]).done;
+  t.equal(exec.exitCode, 3);
+  t.equal(out.length, 5_000_000);
+});
+
+t.test('a client that reads slowly is waited for', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const { stream, done } = run(channel, ['sh', '-c', 'seq 1 1000000'], { isReading: false });
+  let heldBytes = 0;
+  const { data } = stream.handlers;
+  stream.handlers.data = (flow, chunk) => {
+    data?.(flow, chunk);
+    heldBytes += chunk.length;
+  };
+  const timer = setInterval(() => {
+    stream.consumed(Math.min(heldBytes, 100_000));
+    heldBytes -= Math.min(heldBytes, 100_000);
+  }, 2);
+  const { out } = await done;
+  clearInterval(timer);
+  t.ok(out.startsWith('1\n2\n') && out.endsWith('1000000\n'));
+  t.equal(out.length, 6_888_896);
+  t.equal(FLOW.out, 1);
+});
