@@ -4,10 +4,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io.h"
 #include "napi.h"
+#include "relay.h"
 
 namespace {
 
@@ -160,14 +162,14 @@ METHOD(make_pipe) {
   return to_pair(env, ends[0], ends[1]);
 }
 
-// available(fd): bytes that can be read now (FIONREAD)
+// available(fd): bytes that can be read now; of a file, up to its end
 METHOD(available) {
   ARGUMENTS(1);
   int32_t fd;
-  int bytes = 0;
   CHECK(read_int(env, arguments[0], &fd));
-  if (ioctl(fd, FIONREAD, &bytes) < 0) return throw_errno(env, "ioctl FIONREAD", errno);
-  return to_number(env, bytes);
+  int64_t bytes = readable_bytes(fd);
+  if (bytes < 0) return throw_errno(env, "ioctl FIONREAD", errno);
+  return to_number(env, static_cast<double>(bytes));
 }
 
 // socketPair(): two connected stream sockets, both non-blocking
@@ -196,11 +198,24 @@ METHOD(close_file) {
   ARGUMENTS(1);
   int32_t fd;
   CHECK(read_int(env, arguments[0], &fd));
+  relay_forget(fd);
   close(fd);
   return undefined(env);
 }
 
 }  // namespace
+
+int64_t readable_bytes(int fd) {
+  struct stat status;
+  if (fstat(fd, &status) < 0) return -1;
+  if (S_ISREG(status.st_mode)) {
+    // FIONREAD has no room for more than 2 GiB.
+    off_t position = lseek(fd, 0, SEEK_CUR);
+    return position < status.st_size ? status.st_size - position : 0;
+  }
+  int bytes = 0;
+  return ioctl(fd, FIONREAD, &bytes) < 0 ? -1 : bytes;
+}
 
 bool add_io(napi_env env, napi_value exports) {
   const Method methods[] = {

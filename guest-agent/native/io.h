@@ -12,3 +12,6 @@ inline ssize_t read_again(int fd, uint8_t* data, size_t size) {
   while (got < 0 && errno == EINTR);
   return got;
 }
+
+// Bytes that can be read now; of a file, up to its end. -1 with errno.
+int64_t readable_bytes(int fd);

@@ -127,7 +127,7 @@ bool add_methods(napi_env env, napi_value exports, const Method* methods, size_t
 }
 
 NAPI_MODULE_INIT() {
-  bool ok = add_poll(env, exports) && add_io(env, exports) && add_frames(env, exports) && add_files(env, exports) && add_tree(env, exports) && add_spawn(env, exports) &&
+  bool ok = add_poll(env, exports) && add_io(env, exports) && add_frames(env, exports) && add_relay(env, exports) && add_files(env, exports) && add_tree(env, exports) && add_spawn(env, exports) &&
             add_children(env, exports) && add_system(env, exports) && add_tty(env, exports) && add_vsock(env, exports);
   return ok ? exports : rejected(env);
 }

@@ -1,4 +1,5 @@
 // The files routes over fake sandboxes: parameters, headers, streaming, and clients that stop.
+import { once } from 'node:events';
 import t from 'tap';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { outflow } from './fake-sandboxes.ts';
@@ -118,6 +119,29 @@ t.test('a push is streamed, and its end is the answer', async (t) => {
   });
   t.equal(refused.status, 400);
   t.match(await refused.json(), { error: /leads out/ });
+});
+
+t.test('a client that reads no answer before it has sent everything gets its answer', async (t) => {
+  const { sandboxes, port } = await serve(t);
+  const { id } = sandboxes.add();
+  sandboxes.onPush = async (_path, read) => {
+    await read();
+    throw new AppError('invalid_argument', '"x" leads out of the destination');
+  };
+  const block = Buffer.alloc(2 ** 20);
+  const blocks = 200;
+  const client = new RawClient(t, port);
+  client.socket.pause();
+  client.write(
+    `POST /sandboxes/${id}/files?path=/ HTTP/1.1\r\nHost: x\r\nContent-Length: ${blocks * block.length}\r\n\r\n`,
+  );
+  for (let sent = 0; sent < blocks; sent++) {
+    if (!client.socket.write(block)) await once(client.socket, 'drain');
+  }
+  client.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+  client.socket.resume();
+  await until(() => client.text.includes('200 OK'), 'an answer over the same connection');
+  t.match(client.text, /^HTTP\/1\.1 400 .*leads out/s);
 });
 
 t.test('an upload that stops, or whose client leaves, ends', async (t) => {

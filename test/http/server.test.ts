@@ -79,7 +79,7 @@ t.test('malformed HTTP gets JSON, too', async (t) => {
 });
 
 t.test('bodies over the limit are 413 however they come', async (t) => {
-  const { url, port, sandboxes } = await serve(t);
+  const { url, port, sandboxes } = await serve(t, { lingerMs: 300 });
   const large = Buffer.alloc(2 ** 21, 0x20);
   const known = await fetch(`${url}/sandboxes`, { method: 'POST', body: large });
   t.equal(known.status, 413);
@@ -110,7 +110,7 @@ t.test('bodies over the limit are 413 however they come', async (t) => {
 });
 
 t.test('a client that dawdles costs its own request only', async (t) => {
-  const { port, url } = await serve(t, { bodyIdleMs: 60, headersTimeoutMs: 100 });
+  const { port, url } = await serve(t, { bodyIdleMs: 60, headersTimeoutMs: 100, lingerMs: 100 });
   const inHeaders = new RawClient(t, port);
   inHeaders.write('GET /healthz HTTP/1.1\r\nHost');
   const inBody = new RawClient(t, port);

@@ -77,11 +77,17 @@ export type Served = Fixture & { server: HttpServer; port: number; url: string }
 /** The app on a free loopback port; closed at the test's end. */
 export async function serve(
   t: Test,
-  changes: Partial<HttpServices> & { headersTimeoutMs?: number } = {},
+  changes: Partial<HttpServices> & { headersTimeoutMs?: number; lingerMs?: number } = {},
 ): Promise<Served> {
   const fixture = makeApp(changes);
-  const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000 } = changes;
-  const server = new HttpServer({ app: fixture.app, log: fixture.log, bodyIdleMs, headersTimeoutMs });
+  const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000, lingerMs = 30_000 } = changes;
+  const server = new HttpServer({
+    app: fixture.app,
+    log: fixture.log,
+    bodyIdleMs,
+    headersTimeoutMs,
+    lingerMs,
+  });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => server.close());
   return { ...fixture, server, port, url: `http://127.0.0.1:${port}` };

@@ -1,5 +1,5 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
-import type { ByteLink, LinkEvents, PipedFrames } from '@sandboxd/proto';
+import type { ByteLink, LinkEvents, PipedFrames, Relayed } from '@sandboxd/proto';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { readFramed } from './read-framed.ts';
@@ -13,6 +13,10 @@ const READ_BYTES = 65_536;
 const SMALL_BYTES = 4096;
 /** Bytes read in one go before the event loop gets its turn. */
 const TURN_BYTES = 1024 * 1024;
+
+/** The link whose flow the addon sends; it sends one at a time. */
+let addonRelay: FdLink | undefined;
+const relayNumbers = new Float64Array(4);
 
 export type FdLinkOptions = {
   readonly poller: Poller;
@@ -36,6 +40,10 @@ export class FdLink implements ByteLink {
   #unwritten: Uint8Array[] = [];
   #isHostAway = false;
   #staging: StagingPipe | undefined;
+  /** What the addon sends by itself; it reads the descriptor meanwhile, too. */
+  #relayed: Relayed | undefined;
+  /** Bytes that the addon has read are still to be dealt with. */
+  #isReturning = false;
 
   /** Takes the descriptor over. */
   constructor(fd: number, options: FdLinkOptions) {
@@ -75,7 +83,45 @@ export class FdLink implements ByteLink {
     return this.#awaitRoom();
   }
 
+  relay(relayed: Relayed): boolean {
+    this.#writeNow(this.#small.splice(0));
+    if (this.#watch === undefined || this.#isHostAway || this.#isBlocked() || addonRelay !== undefined)
+      return false;
+    if (this.#isReturning || this.#events?.isBetweenFrames?.() !== true) return false;
+    this.#staging ??= new StagingPipe();
+    const [stagingOut, stagingIn] = this.#staging.ends;
+    const { source, stream, flow, credit, window } = relayed;
+    const isPipe = relayed.isPipe ? 1 : 0;
+    const [link, linkId] = [this.#fd, this.#watch.id];
+    addon.startRelay(
+      { link, linkId, source, isPipe, stagingOut, stagingIn, stream, flow, credit, window },
+      relayed.length,
+    );
+    this.#relayed = relayed;
+    addonRelay = this;
+    return true;
+  }
+
+  reclaim(): void {
+    const relayed = this.#relayed;
+    if (relayed === undefined) return;
+    this.#relayed = undefined;
+    addonRelay = undefined;
+    const { unwritten, unread } = addon.stopRelay(relayNumbers);
+    const [credit = 0, moved = 0, isStaged = 0, hasHostLeft = 0] = relayNumbers;
+    if (isStaged !== 0) this.#staging?.fill();
+    if (unwritten !== undefined) this.#unwritten.push(unwritten);
+    if (hasHostLeft !== 0) this.#onEnd();
+    else if (this.#isBlocked()) this.#watch?.update(POLL.in | POLL.out | POLL.edge);
+    this.#isReturning = unread !== undefined;
+    relayed.returned(credit, moved);
+    this.#isReturning = false;
+    if (unread !== undefined && !this.#isHostAway) this.#events?.data(unread);
+  }
+
   destroy(cause?: Error): void {
+    if (this.#watch === undefined) return;
+    this.reclaim();
     if (this.#watch === undefined) return;
     this.#watch.close();
     this.#watch = undefined;
@@ -88,11 +134,18 @@ export class FdLink implements ByteLink {
   }
 
   #onReady(mask: number): void {
+    this.reclaim();
     this.#read();
     if (mask & POLL.out && this.#isBlocked()) this.#flush();
   }
 
   #read(): void {
+    this.#readTurn();
+    // The addon reads whole frames only.
+    if (this.#relayed !== undefined && this.#events?.isBetweenFrames?.() !== true) this.reclaim();
+  }
+
+  #readTurn(): void {
     for (let total = 0; total < TURN_BYTES; ) {
       if (this.#watch === undefined) return;
       const got = this.#readOnce();

@@ -20,6 +20,16 @@ export class StagingPipe {
     return this.#isEmpty;
   }
 
+  /** For the relay, which has it for itself: the ends for reading and writing. */
+  get ends(): readonly [number, number] {
+    return [this.#out, this.#in];
+  }
+
+  /** The relay left frames in it. */
+  fill(): void {
+    this.#isEmpty = false;
+  }
+
   /** Takes the frames, to be flushed; returns the rest of them that did not fit. Only when empty. */
   stage(frames: PipedFrames): Uint8Array[] {
     const { source, length, frameBytes, header, lastHeader, trailer } = frames;

@@ -1,5 +1,5 @@
 // The output of a command: from its pipe or terminal into one flow of the stream, read only when the host has room.
-import { type Flow, MAX_DATA_BYTES, type PipedBytes, type Stream } from '@sandboxd/proto';
+import { type Flow, MAX_DATA_BYTES, type PipedBytes, type PipedRest, type Stream } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
@@ -39,6 +39,13 @@ export class OutputPump {
   #isHungUp = false;
   /** Bytes that will still be passed on. */
   #remaining = Number.POSITIVE_INFINITY;
+  /** The link took the events of the pipe meanwhile. */
+  readonly #rest: PipedRest = {
+    length: Number.MAX_SAFE_INTEGER,
+    returned: () => {
+      this.#isEmptied = false;
+    },
+  };
 
   /** Takes the descriptor over. `onEnd` is called once, when the last byte has been passed on. */
   constructor({ poller, stream, flow, fd, isPipe, onEnd }: OutputPumpOptions) {
@@ -62,6 +69,7 @@ export class OutputPump {
 
   /** Passes on what is there now and nothing that comes later. */
   limit(): void {
+    this.#stream?.reclaim();
     if (this.hasEnded || this.#remaining !== Number.POSITIVE_INFINITY) return;
     this.#remaining = addon.available(this.#fd);
     if (this.#remaining === 0) this.#end(true);
@@ -70,12 +78,14 @@ export class OutputPump {
 
   /** Nobody listens any more; who writes is not disturbed. */
   detach(): void {
+    this.#stream?.reclaim();
     this.#stream = undefined;
     if (!this.hasEnded) this.#end(true);
   }
 
   /** Closes the descriptor: who still writes gets SIGPIPE. */
   close(): void {
+    this.#stream?.reclaim();
     this.#stream = undefined;
     if (!this.hasEnded) this.#end(false);
   }
@@ -112,7 +122,10 @@ export class OutputPump {
     if (length < BULK_BYTES) return undefined;
     this.#remaining -= length;
     this.#isEmptied = length === waiting;
-    return { source: this.#fd, isPipe: true, length };
+    const piped = { source: this.#fd, isPipe: true, length };
+    // Whoever waits for the last writer's end must see it; a limit is counted here.
+    if (this.#isHungUp || this.#remaining !== Number.POSITIVE_INFINITY) return piped;
+    return { ...piped, rest: this.#rest };
   }
 
   #read(lengthBytes: number): number {

@@ -61,6 +61,9 @@ class Pull {
   #left: number;
   readonly #isSizeKnown: boolean;
   #isOver = false;
+  readonly #returned = (movedBytes: number): void => {
+    this.#left -= movedBytes;
+  };
 
   constructor(stream: Stream, fd: number, name: string, maxBytes: number, statedBytes: number) {
     this.#stream = stream;
@@ -99,7 +102,12 @@ class Pull {
     // The file may have become shorter; what is not there any more is found out by reading.
     if (this.#isSizeKnown && length >= BULK_BYTES && addon.available(this.#fd) >= length) {
       this.#left -= length;
-      return { source: this.#fd, isPipe: false, length };
+      return {
+        source: this.#fd,
+        isPipe: false,
+        length,
+        rest: { length: this.#left, returned: this.#returned },
+      };
     }
     const got = this.#read(Math.min(wanted, READ_BYTES));
     if (got <= 0) return this.#end();
@@ -130,6 +138,7 @@ class Pull {
   #close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    this.#stream.reclaim();
     this.#head = Buffer.alloc(0);
     addon.close(this.#fd);
   }

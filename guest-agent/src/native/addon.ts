@@ -28,6 +28,21 @@ export type SpawnSpec = {
   readonly groups: readonly number[];
 };
 
+export type RelaySpec = {
+  /** The link's descriptor and its watch; only one relay runs at a time. */
+  readonly link: number;
+  readonly linkId: number;
+  readonly source: number;
+  readonly isPipe: 0 | 1;
+  /** Ends of an empty staging pipe. */
+  readonly stagingOut: number;
+  readonly stagingIn: number;
+  readonly stream: number;
+  readonly flow: number;
+  readonly credit: number;
+  readonly window: number;
+};
+
 export interface Addon {
   // poll.cc
   startPolling(events: Uint32Array, callback: (count: number) => void): void;
@@ -65,6 +80,9 @@ export interface Addon {
     trailer: Uint8Array,
   ): number;
   takeUnwritten(): Buffer;
+  // relay.cc
+  startRelay(spec: RelaySpec, length: number): void;
+  stopRelay(numbers: Float64Array): { readonly unwritten?: Buffer; readonly unread?: Buffer };
   // files.cc
   openDirectory(directory: number, name: string): number;
   makeDirectory(directory: number, name: string, mode: number): void;

@@ -4,6 +4,7 @@ import { addon } from './addon.ts';
 export const POLL = { in: 0x1, out: 0x4, error: 0x8, hangUp: 0x10, edge: 0x8000_0000 } as const;
 
 export type Watch = {
+  readonly id: number;
   /** Changes what is waited for; something that is ready already is reported again. */
   update(mask: number): void;
   /** To be called before the descriptor is closed. */
@@ -39,6 +40,7 @@ export class Poller {
     addon.watch(fd, id, mask);
     this.#handlers.set(id, handler);
     return {
+      id,
       update: (next) => addon.rewatch(fd, id, next),
       close: () => {
         if (this.#handlers.delete(id)) addon.unwatch(fd);

@@ -1,9 +1,16 @@
 // Puts an exec into the sandbox's log: what was run, what it said, how it ended. Never what it was given to read.
 import type { ExecEvents } from '../guest/exec-types.ts';
 import { joinText, NOTHING, type SandboxLog } from '../logs/index.ts';
+import { OutputTail } from './output-tail.ts';
 
 /** A longer command line is cut in the log. */
 const MAX_COMMAND_CHARS = 16_384;
+/**
+ * Of each output, what is logged from its beginning and from its end: a log is for reading, and one command that streams
+ * gigabytes must not push everything else out of it.
+ */
+const HEAD_BYTES = 4 * 1024 * 1024;
+const TAIL_BYTES = 64 * 1024;
 
 export function logExecStart(log: SandboxLog, cmd: readonly string[]): void {
   const text = cmd.join(' ');
@@ -13,24 +20,63 @@ export function logExecStart(log: SandboxLog, cmd: readonly string[]): void {
 
 /** The same events, each recorded before it is passed on. Nothing of this waits for the disk. */
 export function logExecEvents(log: SandboxLog, events: ExecEvents): ExecEvents {
-  const held = { stdout: NOTHING, stderr: NOTHING };
-  const append = (stream: 'stdout' | 'stderr', data: Buffer): void => {
-    if (data.length > 0) log.append({ source: 'exec', stream, timeMs: Date.now(), data });
-  };
+  const outputs = { stdout: new LoggedOutput(log, 'stdout'), stderr: new LoggedOutput(log, 'stderr') };
   return {
     started: (pid) => events.started?.(pid),
     output: (stream, chunk) => {
-      const joined = joinText(held[stream], chunk);
-      held[stream] = joined.held;
-      append(stream, joined.whole);
+      outputs[stream].push(chunk);
       events.output(stream, chunk);
     },
     exit: (outcome) => {
-      append('stdout', held.stdout);
-      append('stderr', held.stderr);
+      outputs.stdout.end();
+      outputs.stderr.end();
       log.event('exec', `exit ${outcome.exitCode}`);
       events.exit(outcome);
     },
     drain: () => events.drain?.(),
   };
+}
+
+class LoggedOutput {
+  readonly #log: SandboxLog;
+  readonly #stream: 'stdout' | 'stderr';
+  #held = NOTHING;
+  #headBytes = 0;
+  #tail: OutputTail | undefined;
+
+  constructor(log: SandboxLog, stream: 'stdout' | 'stderr') {
+    this.#log = log;
+    this.#stream = stream;
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#tail !== undefined) {
+      this.#tail.push(chunk);
+      return;
+    }
+    const joined = joinText(this.#held, chunk);
+    this.#held = joined.held;
+    this.#append(joined.whole);
+    this.#headBytes += joined.whole.length;
+    if (this.#headBytes < HEAD_BYTES) return;
+    this.#tail = new OutputTail(TAIL_BYTES);
+    this.#tail.push(this.#held);
+    this.#held = NOTHING;
+  }
+
+  end(): void {
+    this.#append(this.#held);
+    if (this.#tail === undefined) return;
+    const tail = this.#tail.take();
+    const { omittedBytes } = this.#tail;
+    if (omittedBytes > 0) {
+      const text = `${omittedBytes} bytes of ${this.#stream} were not logged: only the first and last of a long output are`;
+      this.#log.event('exec', text);
+    }
+    this.#append(tail);
+  }
+
+  #append(data: Buffer): void {
+    if (data.length > 0) this.#log.append({ source: 'exec', stream: this.#stream, timeMs: Date.now(), data });
+  }
 }

@@ -153,6 +153,11 @@ export class Channel implements StreamOwner {
     if (this.#closed === undefined) this.#round.enqueue(stream, flow);
   }
 
+  /** For Stream: takes back the flow that the link sends by itself. */
+  reclaim(): void {
+    this.#options.link.reclaim?.();
+  }
+
   /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */
   finish(stream: Stream, result: ResultInput): void {
     const frames = encodeFrame({ stream: stream.id, result });

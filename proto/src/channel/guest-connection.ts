@@ -58,6 +58,7 @@ export class GuestConnection {
           this.#options.onMalformed?.(error);
         }
       },
+      isBetweenFrames: () => decoder.isAtBoundary,
       drain: () => {
         if (this.#current?.link === link) this.#current.channel.drained();
       },

@@ -10,10 +10,39 @@ export interface LinkEvents {
   drain(): void;
   /** No byte will come or go any more. Called once. */
   close(cause?: Error): void;
+  /** Whether the bytes so far end between two frames. */
+  isBetweenFrames?(): boolean;
 }
 
 /** Bytes that wait behind a descriptor, of a pipe or a file, to be moved without being seen. */
-export type PipedBytes = { readonly source: number; readonly isPipe: boolean; readonly length: number };
+export type PipedBytes = {
+  readonly source: number;
+  readonly isPipe: boolean;
+  readonly length: number;
+  /** What the link may move behind these, as it comes, without asking again. */
+  readonly rest?: PipedRest;
+};
+
+export type PipedRest = {
+  /** Most bytes that may be moved. */
+  readonly length: number;
+  /** The link moves no more; it has moved so many. */
+  readonly returned: (movedBytes: number) => void;
+};
+
+/** A flow that a link sends by itself, credit included, until it gives it back. */
+export type Relayed = {
+  readonly stream: number;
+  readonly flow: number;
+  readonly source: number;
+  readonly isPipe: boolean;
+  readonly length: number;
+  /** Credit to begin with, and the most that the flow may ever have. */
+  readonly credit: number;
+  readonly window: number;
+  /** Called once; the flow is its stream's again. */
+  readonly returned: (credit: number, movedBytes: number) => void;
+};
 
 /** Piped bytes with what makes data frames of them: a header before each `frameBytes`, another before the last. */
 export type PipedFrames = PipedBytes & {
@@ -37,6 +66,13 @@ export interface ByteLink {
    * left their source when it returns.
    */
   writePiped?(frames: PipedFrames): boolean;
+  /**
+   * Only of such links: sends the flow by itself from now on; false when it cannot now. Other frames may be written
+   * meanwhile. It is given back when anything but its credit arrives, when its source has nothing for ever or fails, and
+   * within `reclaim`.
+   */
+  relay?(relayed: Relayed): boolean;
+  reclaim?(): void;
   /** Ends the link; `close` is called afterwards. */
   destroy(cause?: Error): void;
 }

@@ -3,7 +3,7 @@
 import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES, MAX_PIPED_BYTES } from '../limits.ts';
 import type { Flow } from '../messages.ts';
 import { dataFrames, pipedFrames } from '../wire/data-frame.ts';
-import type { ByteLink, PipedFrames } from './link.ts';
+import type { ByteLink, PipedBytes, PipedFrames } from './link.ts';
 import type { Stream } from './stream.ts';
 
 /** Bytes sent in one go before the event loop gets its turn, so that incoming credits and cancels are seen. */
@@ -118,12 +118,19 @@ export class SendRound {
       if (bytes === null) return 0;
       if ('source' in bytes) this.#writePiped(pipedFrames(stream.id, flow, bytes));
       else this.#write(dataFrames(stream.id, flow, bytes));
-      stream.sent(flow);
+      if (!('source' in bytes && isLong && this.#relay(stream, flow, bytes))) stream.sent(flow);
       return bytes.length;
     } catch (error) {
       this.#onSourceError(stream, error);
       return 0;
     }
+  }
+
+  /** A flow that stays alone needs no more turns: the link goes on by itself. */
+  #relay(stream: Stream, flow: Flow, bytes: PipedBytes): boolean {
+    const link = this.#link;
+    if (link.relay === undefined || this.#isCongested || this.#turns.length > 0) return false;
+    return stream.relay(flow, bytes, (relayed) => link.relay?.(relayed) === true);
   }
 
   #writePiped(frames: PipedFrames): void {

@@ -5,7 +5,7 @@ import { FRAME_CREDIT_BYTES } from '../limits.ts';
 import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
 import { creditFor, payloadFor } from '../wire/data-frame.ts';
-import type { PipedBytes } from './link.ts';
+import type { PipedBytes, PipedRest, Relayed } from './link.ts';
 
 /**
  * Share of the window that is worth a frame of credit: each wakes the other end. What is held back keeps the other end
@@ -57,6 +57,8 @@ export interface StreamOwner {
   readonly isBacklogged: boolean;
   sendControl(frame: FrameInput): void;
   enqueue(stream: Stream, flow: Flow): void;
+  /** Takes back the flow that the link sends by itself; its `returned` has been called then. */
+  reclaim(): void;
   finish(stream: Stream, result: ResultInput): void;
 }
 
@@ -87,6 +89,8 @@ export class Stream {
   #hasStarted = false;
   #isCancelled = false;
   #isOver = false;
+  /** One of the flows is the link's for now, and the credit with it. */
+  #isRelayed = false;
 
   constructor(owner: StreamOwner, id: number, sendWindow: number, receiveWindow: number) {
     this.#owner = owner;
@@ -191,7 +195,28 @@ export class Stream {
   /** Called by the channel: no frame of this stream may be sent any more. */
   close(): void {
     this.#isOver = true;
+    this.reclaim();
     this.#outflows.clear();
+  }
+
+  /** Guest side: a source that is about to be closed or changed must be its own again. */
+  reclaim(): void {
+    if (this.#isRelayed) this.#owner.reclaim();
+  }
+
+  /**
+   * Called by the channel after it sent piped bytes: offers the rest of their source to the link. True when it took it;
+   * `sent` must not be called then.
+   */
+  relay(flow: Flow, { source, isPipe, rest }: PipedBytes, offer: (relayed: Relayed) => boolean): boolean {
+    const outflow = this.#outflows.get(flow);
+    if (rest === undefined || outflow === undefined || outflow.hasEnded || !outflow.isReady) return false;
+    const returned = (credit: number, movedBytes: number): void =>
+      this.#takeBack(flow, rest, credit, movedBytes);
+    const [credit, window] = [this.#sendCredit, this.#sendWindow];
+    const { id: stream } = this;
+    this.#isRelayed = offer({ stream, flow, source, isPipe, length: rest.length, credit, window, returned });
+    return this.#isRelayed;
   }
 
   /**
@@ -234,6 +259,7 @@ export class Stream {
 
   /** Called by the channel. Throws ProtocolViolation for credit that nothing was sent for. */
   receiveCredit(credit: number): void {
+    this.reclaim();
     if (credit === 0 || this.#sendCredit + credit > this.#sendWindow) {
       throw new ProtocolViolation(
         `stream ${this.id} was given ${credit} bytes of credit, more than it had used`,
@@ -269,6 +295,16 @@ export class Stream {
     this.handlers.started?.(pid, file);
   }
 
+  #takeBack(flow: Flow, rest: PipedRest, credit: number, movedBytes: number): void {
+    this.#isRelayed = false;
+    this.#sendCredit = credit;
+    rest.returned(movedBytes);
+    const outflow = this.#outflows.get(flow);
+    if (this.#isOver || outflow === undefined) return;
+    outflow.isReady = true;
+    this.#queue(flow, outflow);
+  }
+
   #sendStarted(started: NonNullable<FrameInput['started']>): void {
     if (this.#isOver || this.#hasStarted) return;
     this.#hasStarted = true;
@@ -276,6 +312,7 @@ export class Stream {
   }
 
   #queue(flow: Flow, outflow: Outflow): void {
+    this.reclaim();
     if (outflow.isQueued || this.#sendCredit <= FRAME_CREDIT_BYTES) return;
     outflow.isQueued = true;
     this.#owner.enqueue(this, flow);

@@ -7,8 +7,6 @@ import type { HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
 
 const DEFAULT_IDLE_MS = 30_000;
-/** How long the rest of a refused body is taken, for clients that read no answer before they have sent everything. */
-const DRAIN_MS = 5000;
 /** Bytes that may wait here for the guest. */
 const QUEUE_BYTES = 256 * 1024;
 /** Pieces likewise: a client may send them of single bytes. */
@@ -17,8 +15,8 @@ const QUEUE_CHUNKS = 1024;
 export type BodySource = {
   /** The time limit counts only while bytes are waited for, so that a slow guest is not taken for a slow client. */
   readonly read: ByteSource;
-  /** Throws the rest away, for a while. */
-  drain(): Promise<void>;
+  /** Throws away what is here and what still comes; for how long is the server's to say. */
+  discard(): void;
 };
 
 export function readBody(c: HttpContext, idleMs = DEFAULT_IDLE_MS): BodySource {
@@ -40,7 +38,7 @@ class QueuedBody implements BodySource {
   #queuedBytes = 0;
   #end: { readonly error?: Error } | undefined;
   #wake: (() => void) | undefined;
-  #isDraining = false;
+  #isDiscarding = false;
 
   constructor(stream: Readable | undefined, idleMs: number) {
     this.#stream = stream;
@@ -68,22 +66,15 @@ class QueuedBody implements BodySource {
     return bytes;
   };
 
-  async drain(): Promise<void> {
-    this.#isDraining = true;
+  discard(): void {
+    this.#isDiscarding = true;
     this.#queue = [];
     this.#queuedBytes = 0;
-    if (this.#end !== undefined) return;
     this.#stream?.resume();
-    let timer: NodeJS.Timeout | undefined;
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-      timer = setTimeout(resolve, DRAIN_MS);
-    });
-    clearTimeout(timer);
   }
 
   #take(chunk: Uint8Array): void {
-    if (this.#isDraining) return;
+    if (this.#isDiscarding) return;
     this.#queue.push(chunk);
     this.#queuedBytes += chunk.length;
     if (this.#queuedBytes >= QUEUE_BYTES || this.#queue.length >= QUEUE_CHUNKS) this.#stream?.pause();
@@ -109,7 +100,6 @@ class QueuedBody implements BodySource {
 
   #notify(): void {
     const wake = this.#wake;
-    if (this.#isDraining && this.#end === undefined) return;
     this.#wake = undefined;
     wake?.();
   }

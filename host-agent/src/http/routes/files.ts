@@ -41,8 +41,7 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
       const { files, bytes } = await sandboxes.pushFiles(id, path, body.read, clientSignal(c));
       return c.json({ files, bytes });
     } catch (error) {
-      // What was refused early is still being sent.
-      if (error instanceof AppError && error.code !== 'cancelled') await body.drain();
+      body.discard(); // what was refused early is still being sent
       throw error;
     }
   });

@@ -10,6 +10,7 @@ import type { HttpApp } from '../context.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
 import { answerDirectly } from './direct-answer.ts';
+import { LINGER_MS, lingerAfter } from './lingering.ts';
 import { refuse, toHttpError } from './refusal.ts';
 import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
@@ -26,11 +27,14 @@ export type HttpServerOptions = {
   /** Longest silence in the middle of a request body. */
   readonly bodyIdleMs?: number;
   readonly headersTimeoutMs?: number;
+  /** How long the rest of a request is taken after its answer. */
+  readonly lingerMs?: number;
 };
 
 export class HttpServer {
   readonly #server: Server;
   readonly #log: Logger;
+  readonly #lingerMs: number;
   readonly #active = new Set<ServerResponse>();
   readonly #taken = new Set<Duplex>();
   readonly #current = new WeakMap<Duplex, ServerResponse>();
@@ -38,11 +42,19 @@ export class HttpServer {
   #isDraining = false;
   #onIdle: () => void = () => {};
 
-  constructor({ app, log, bodyIdleMs = 30_000, headersTimeoutMs = HEADERS_TIMEOUT_MS }: HttpServerOptions) {
+  constructor({
+    app,
+    log,
+    bodyIdleMs = 30_000,
+    headersTimeoutMs = HEADERS_TIMEOUT_MS,
+    lingerMs = LINGER_MS,
+  }: HttpServerOptions) {
+    this.#lingerMs = lingerMs;
     this.#log = log;
     const listener = getRequestListener(answerDirectly(app, log), {
       hostname: 'localhost',
       errorHandler: toResponse,
+      autoCleanupIncoming: false, // it resets a client that still sends after 64 MiB; see lingering.ts
     });
     this.#server = createServer(
       {
@@ -137,6 +149,7 @@ export class HttpServer {
   #track(request: IncomingMessage, response: ServerResponse): void {
     this.#active.add(response);
     this.#current.set(request.socket, response);
+    lingerAfter(request, response, this.#lingerMs);
     if (this.#isDraining) response.shouldKeepAlive = false;
     response.once('close', () => {
       this.#active.delete(response);

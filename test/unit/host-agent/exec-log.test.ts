@@ -1,0 +1,91 @@
+// What of an exec's output is logged: all of a short one, the ends of a long one, and never half a character.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { type LogRecord, LogStore } from '../../../host-agent/src/logs/index.ts';
+import { logExecEvents } from '../../../host-agent/src/sandboxes/exec-log.ts';
+import { OutputTail } from '../../../host-agent/src/sandboxes/output-tail.ts';
+
+const ID = 'sbx_0123456789abc';
+const MIB = 2 ** 20;
+
+/** The records of one exec that wrote `output` to stdout in pieces of `pieceBytes`. */
+async function logged(t: Test, output: Buffer, pieceBytes: number): Promise<LogRecord[]> {
+  const dir = await mkdtemp(join(tmpdir(), 'sandboxd-exec-log-'));
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  const store = new LogStore({ dir, maxBytes: 64 * MIB, retentionMs: 1e6, log: pino({ level: 'silent' }) });
+  await store.start(new Set());
+  const log = await store.open(ID);
+  if (log === undefined) throw new Error('no log');
+  const passed: Buffer[] = [];
+  const events = logExecEvents(log, {
+    output: (_stream, chunk) => void passed.push(Buffer.from(chunk)),
+    exit: () => undefined,
+  });
+  for (let at = 0; at < output.length; at += pieceBytes) {
+    events.output('stdout', output.subarray(at, at + pieceBytes));
+    if (at % (4 * MIB) < pieceBytes) await log.flush();
+  }
+  events.exit({ exitCode: 0 } as Parameters<typeof events.exit>[0]);
+  t.ok(Buffer.concat(passed).equals(output), 'everything is passed on');
+  const records: LogRecord[] = [];
+  await log.flush();
+  for (let since = 0; ; ) {
+    const page = await store.read(ID, { since });
+    records.push(...(page?.records ?? []));
+    if (page === undefined || page.nextOffset === since) break;
+    since = page.nextOffset;
+  }
+  await log.close();
+  return records;
+}
+
+t.test('a short output is logged whole', async (t) => {
+  const text = 'é€𝄞'.repeat(100_000);
+  const records = await logged(t, Buffer.from(text), 10_007);
+  const parts = records.filter(({ stream }) => stream === 'stdout').map((record) => record.text);
+  t.equal(parts.join(''), text);
+  t.same(
+    records.filter(({ stream }) => stream === 'event').map((record) => record.text),
+    ['exit 0'],
+  );
+});
+
+t.test('a long output is logged from both ends, and what is missing is counted', async (t) => {
+  const text = Array.from({ length: 400_000 }, (_, n) => `line ${n} é€𝄞\n`).join('');
+  const whole = Buffer.from(text);
+  for (const pieceBytes of [60_013, 262_144]) {
+    const records = await logged(t, whole, pieceBytes);
+    const gap = records.findIndex(({ text }) => text.includes('were not logged'));
+    const head = records.slice(0, gap).map(({ text }) => text);
+    const tail = records.slice(gap + 1, -1).map(({ text }) => text);
+    const missing = Number(/^(\d+) bytes of stdout/.exec(records[gap]?.text ?? '')?.[1]);
+    t.ok(text.startsWith(head.join('')) && text.endsWith(tail.join('')));
+    t.equal(missing, whole.length - Buffer.byteLength(head.join('')) - Buffer.byteLength(tail.join('')));
+    t.ok(Buffer.byteLength(head.join('')) >= 4 * MIB && Buffer.byteLength(tail.join('')) > 65_530);
+    t.notMatch(tail.join(''), /\ufffd/);
+    t.equal(records.at(-1)?.text, 'exit 0');
+  }
+});
+
+t.test('a tail is the end of what was pushed', (t) => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.uint8Array({ maxLength: 20 })),
+      fc.integer({ min: 1, max: 30 }),
+      (pieces, most) => {
+        const tail = new OutputTail(most);
+        for (const piece of pieces) tail.push(Buffer.from(piece));
+        const all = Buffer.concat(pieces);
+        const kept = tail.take();
+        const trimmed = Math.min(most, all.length) - kept.length;
+        t.ok(all.subarray(all.length - kept.length).equals(kept) && trimmed <= 3);
+        t.equal(tail.omittedBytes, all.length - kept.length);
+      },
+    ),
+  );
+  t.end();
+});
