@@ -20,8 +20,11 @@ export type MachineOptions = {
   readonly signal?: AbortSignal;
 };
 
-/** Runs the lab to its end. The command's exit status, or undefined when the machine ended without one. */
-export async function runMachine(options: MachineOptions): Promise<number | undefined> {
+/** `status`: the command's own, undefined when the machine ended without one. `end`: how its program ended. */
+export type MachineEnd = { readonly status: number | undefined; readonly end: string };
+
+/** Runs the lab to its end. */
+export async function runMachine(options: MachineOptions): Promise<MachineEnd> {
   const { dir, signal } = options;
   const statusPath = join(dir, 'status');
   await using output = await listenForOutput(join(dir, 'output.sock'), options.onOutput);
@@ -31,13 +34,13 @@ export async function runMachine(options: MachineOptions): Promise<number | unde
   });
   const stop = (): boolean => child.kill('SIGKILL');
   signal?.addEventListener('abort', stop, { once: true });
-  await new Promise((resolve, reject) => {
+  const end = await new Promise<string>((resolve, reject) => {
     child.once('error', reject);
-    child.once('exit', resolve);
+    child.once('exit', (code, signalName) => resolve(signalName ?? `exit code ${code}`));
   });
   signal?.removeEventListener('abort', stop);
   const status = (await readFile(statusPath, 'utf8').catch(() => '')).trim();
-  return /^\d+$/.test(status) ? Number(status) : undefined;
+  return { status: /^\d+$/.test(status) ? Number(status) : undefined, end };
 }
 
 async function listenForOutput(

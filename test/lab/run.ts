@@ -1,6 +1,6 @@
 // Runs tests where KVM works: in an emulated Debian host, whatever this machine can.
 // usage: node test/lab/run.ts [--engine name] [--program path] [--only part-of-a-name] [-- bash command]
-import { access, constants, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { access, constants, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createWritableLayer, resolveKernel } from '@sandboxd/rootfs-builder';
@@ -15,6 +15,7 @@ const MEMORY_MIB = 6144;
 const TIME_SCALE = 5;
 const LAYER_BYTES = 4 * 2 ** 30;
 const EXIT_NO_STATUS = 3;
+const CONSOLE_LINES = 40;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -50,7 +51,7 @@ async function runLab(dir: string): Promise<number> {
   await makeJobDisk(job, describeJob(), dataDir);
   await makeDataDisk(data, dataDir);
   console.log(`lab: ${await readVersions(image.packages)}, guest kernel ${kernel.version}`);
-  const status = await runMachine({
+  const { status, end } = await runMachine({
     dir,
     kernelPath: kernel.vmlinuxPath,
     initramfsPath: kernel.initramfsPath,
@@ -65,11 +66,18 @@ async function runLab(dir: string): Promise<number> {
     onOutput: (chunk) => process.stdout.write(chunk),
     signal: stopping.signal,
   });
+  if (status === undefined)
+    console.log(`lab: its program ended by ${end}; the end of its console:\n${await readConsole(dir)}`);
   const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1);
   console.log(
     `lab: ${status === undefined ? 'ENDED WITHOUT A STATUS' : `status ${status}`} (${minutes} min)`,
   );
   return status ?? EXIT_NO_STATUS;
+}
+
+async function readConsole(dir: string): Promise<string> {
+  const text = await readFile(join(dir, 'console.log'), 'utf8').catch(() => '');
+  return text.split('\n').slice(-CONSOLE_LINES).join('\n');
 }
 
 function describeJob(): Job {

@@ -21,6 +21,8 @@ export type OutputPumpOptions = {
   readonly fd: number;
   /** Not a terminal. */
   readonly isPipe: boolean;
+  /** Of a terminal: whether the command has exited, after which `look` must be called. */
+  readonly hasExited: () => boolean;
   readonly onEnd: () => void;
 };
 
@@ -28,6 +30,7 @@ export class OutputPump {
   readonly #poller: Poller;
   readonly #fd: number;
   readonly #onEnd: () => void;
+  readonly #hasExited: () => boolean;
   #watch: Watch | undefined;
   #stream: Stream | undefined;
   #flow: Flow;
@@ -49,13 +52,14 @@ export class OutputPump {
   };
 
   /** Takes the descriptor over. `onEnd` is called once, when the last byte has been passed on. */
-  constructor({ poller, stream, flow, fd, isPipe, onEnd }: OutputPumpOptions) {
+  constructor({ poller, stream, flow, fd, isPipe, hasExited, onEnd }: OutputPumpOptions) {
     this.#poller = poller;
     this.#stream = stream;
     this.#flow = flow;
     this.#isPipe = isPipe;
     this.#fd = fd;
     this.#onEnd = onEnd;
+    this.#hasExited = hasExited;
     stream.setSource(flow, (maxBytes, maxPipedBytes) => this.#take(maxBytes, maxPipedBytes));
     this.#watch = poller.watch(fd, POLL.in | POLL.edge, (mask) => {
       this.#isEmptied = false;
@@ -66,6 +70,11 @@ export class OutputPump {
 
   get hasEnded(): boolean {
     return this.#watch === undefined;
+  }
+
+  /** Looks whether there is an end to be seen. */
+  look(): void {
+    this.#stream?.ready(this.#flow);
   }
 
   /** Passes on what is there now and nothing that comes later. */
@@ -133,8 +142,9 @@ export class OutputPump {
     try {
       return addon.read(this.#fd, scratch, 0, lengthBytes);
     } catch (error) {
-      // A terminal's way of saying that every program has closed it.
-      if (errorCode(error) === 'EIO') return 0;
+      // A terminal's way of saying that every program has closed it. The command may do so before it exits, and may open
+      // it again; closing our end meanwhile would end it with SIGHUP.
+      if (errorCode(error) === 'EIO') return this.#hasExited() ? 0 : NOT_NOW;
       throw error;
     }
   }

@@ -104,6 +104,7 @@ class ExecSession {
         flow,
         fd,
         isPipe: error !== undefined,
+        hasExited: () => this.#exit !== undefined,
         onEnd: () => this.#onProgress(),
       });
     this.#outputs.push(pump(FLOW.out, output));
@@ -116,6 +117,7 @@ class ExecSession {
     this.#cgroup.processes = addUsage(this.#cgroup.processes, usage);
     this.#stopTimeout();
     this.#closeInput();
+    if (this.#terminal !== undefined) for (const output of this.#outputs) output.look();
     this.#stopLinger = startTimer(LINGER_MS, () => {
       for (const output of this.#outputs) output.limit();
     });

@@ -154,6 +154,10 @@ t.test('a command', async (t) => {
     t.equal(exec.exitCode, 0, 'the end of input ended cat');
     const many = await run(channel, ['seq', '1', '20000'], { tty }).done;
     t.ok(many.out.endsWith('\r\n20000\r\n'), 'output after the exit is drained');
+    const leaving = 'exec <&- >&- 2>&-; sleep 0.3; echo again > /dev/tty; exit 5';
+    const closed = await run(channel, ['sh', '-c', leaving], { tty }).done;
+    t.match(closed.exec, { exitCode: 5, signal: '' }, 'closing it is no end of the command');
+    t.equal(closed.out, 'again\r\n', 'nor of its output');
   });
 
   await t.test('runs beside two hundred others', async (t) => {
