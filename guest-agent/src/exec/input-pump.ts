@@ -1,6 +1,7 @@
 // The input of a command: from the stream into its pipe or terminal. What is held is bounded by the stream's credit,
 // which goes back only for bytes that were written (or that nobody will read).
 import type { Stream } from '@sandboxd/proto';
+import { HeldBytes } from '../lib/held-bytes.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 
@@ -14,7 +15,7 @@ export type InputPumpOptions = {
 
 export class InputPump {
   readonly #options: InputPumpOptions;
-  readonly #queue: Buffer[] = [];
+  readonly #held = new HeldBytes();
   #watch: Watch | undefined;
   #hasEnded = false;
   #isDeaf = false;
@@ -27,14 +28,14 @@ export class InputPump {
   push(chunk: Buffer): void {
     const { fd, stream } = this.#options;
     let written = 0;
-    if (!this.#isDeaf && this.#queue.length === 0) {
+    if (!this.#isDeaf && this.#held.sizeBytes === 0) {
       const result = this.#write(fd, chunk);
       if (result === undefined) this.stop();
       else if (result !== NOT_NOW) written = result;
     }
     stream.consumed(this.#isDeaf ? chunk.length : written);
     if (this.#isDeaf || written === chunk.length) return;
-    this.#queue.push(Buffer.from(chunk.subarray(written)));
+    this.#held.push(chunk.subarray(written));
     this.#watch ??= this.#options.poller.watch(fd, POLL.out | POLL.edge, () => this.#flush());
   }
 
@@ -42,7 +43,7 @@ export class InputPump {
   end(): void {
     if (this.#hasEnded || this.#isDeaf) return;
     this.#hasEnded = true;
-    if (this.#queue.length === 0) this.#finish();
+    if (this.#held.sizeBytes === 0) this.#finish();
   }
 
   /** Stops writing; the descriptor is the owner's to close afterwards. */
@@ -50,20 +51,20 @@ export class InputPump {
     this.#watch?.close();
     this.#watch = undefined;
     this.#isDeaf = true;
-    for (const chunk of this.#queue.splice(0)) this.#options.stream.consumed(chunk.length);
+    const lost = this.#held.clear();
+    if (lost > 0) this.#options.stream.consumed(lost);
   }
 
   #flush(): void {
     const { fd, stream } = this.#options;
-    for (let chunk = this.#queue[0]; chunk !== undefined; chunk = this.#queue[0]) {
+    for (let chunk = this.#held.first(); chunk !== undefined; chunk = this.#held.first()) {
       const written = this.#write(fd, chunk);
       if (written === undefined) {
         this.stop();
         return;
       }
       if (written === NOT_NOW) return;
-      if (written === chunk.length) this.#queue.shift();
-      else this.#queue[0] = chunk.subarray(written);
+      this.#held.drop(written);
       stream.consumed(written);
     }
     if (this.#hasEnded) this.#finish();
