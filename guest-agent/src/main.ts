@@ -8,6 +8,7 @@ import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
 import { ExecCgroups } from './exec/cgroups.ts';
 import { logError } from './lib/log.ts';
+import { MemoryTrim } from './machine/memory-trim.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
 import { Poller } from './native/poller.ts';
 import { Reaper } from './reap/reaper.ts';
@@ -52,11 +53,15 @@ const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), syst
 const bootId = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/boot_id').trim();
 const connection: GuestConnection = new GuestConnection({
   describe: () => ({ agentVersion: AGENT_VERSION, bootId, agentStartUs, agentReadyUs, capabilities: [] }),
-  onRequest: (stream, request) => serveRequest(context, stream, request),
+  onRequest: (stream, request) => {
+    trim.touch();
+    serveRequest(context, stream, request);
+  },
   onMalformed: (cause) => logError('channel', cause),
   onFault: (cause) => logError('stream', cause),
 });
 const context = { poller, reaper, cgroups, service, streamCount: () => connection.channel?.streamCount ?? 0 };
+const trim = new MemoryTrim();
 serveChannels(poller, connection, () => {
   agentReadyUs = bootClockUs();
 });

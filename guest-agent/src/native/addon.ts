@@ -130,6 +130,7 @@ export interface Addon {
   bringUp(interfaceName: string): void;
   runInBatches(): void;
   limitFiles(count: number): void;
+  trimMemory(): void;
   growFileSystem(directory: string, blocks: number): void;
   syncDisks(): void;
   powerOff(): void;
