@@ -30,12 +30,13 @@ export type ExecContext = {
 
 /** Starts the command that `stream` asked for. Every outcome, also that it cannot start, is the stream's result. */
 export function startExec(context: ExecContext, stream: Stream, exec: Exec): void {
+  const arrivedUs = Math.round(context.poller.wokeMs * 1000);
   const startedUs = nowUs();
   const cgroup = context.cgroups.acquire();
   try {
     const launched = launch(exec, cgroup);
     stream.started(launched.pid);
-    new ExecSession(context, stream, exec, cgroup, launched, startedUs);
+    new ExecSession(context, stream, exec, cgroup, launched, { arrivedUs, startedUs });
   } catch (error) {
     context.cgroups.release(cgroup);
     if (!(error instanceof LaunchError)) logError('exec', error);
@@ -53,6 +54,7 @@ class ExecSession {
   readonly #cgroup: Cgroup;
   readonly #pid: number;
   readonly #terminal: number | undefined;
+  readonly #arrivedUs: number;
   readonly #startedUs: number;
   readonly #outputs: OutputPump[] = [];
   readonly #input: InputPump | undefined;
@@ -69,12 +71,13 @@ class ExecSession {
     exec: Exec,
     cgroup: Cgroup,
     { pid, descriptors }: Launched,
-    startedUs: number,
+    { arrivedUs, startedUs }: { readonly arrivedUs: number; readonly startedUs: number },
   ) {
     this.#context = context;
     this.#stream = stream;
     this.#cgroup = cgroup;
     this.#pid = pid;
+    this.#arrivedUs = arrivedUs;
     this.#startedUs = startedUs;
     const { input, output, error } = descriptors;
     this.#terminal = error === undefined ? output : undefined;
@@ -139,7 +142,7 @@ class ExecSession {
       timedOut: this.#isTimedOut,
       oomKilled: wasOomKilled(counted),
       usage: toResourceUsage(counted),
-      agentUs: nowUs() - this.#startedUs,
+      agentUs: nowUs() - this.#arrivedUs,
     };
     this.#stream.finish({ exec: result });
     this.#context.cgroups.release(this.#cgroup);

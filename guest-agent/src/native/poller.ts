@@ -18,10 +18,16 @@ export class Poller {
   readonly #events = new Uint32Array(2 * BATCH);
   readonly #onError: (error: unknown) => void;
   #lastId = 0;
+  #wokeMs = 0;
 
   /** `onError` gets what a handler threw; the others are called all the same. */
   constructor(onError: (error: unknown) => void) {
     this.#onError = onError;
+  }
+
+  /** When the events came that are being dealt with, by `performance.now()`. */
+  get wokeMs(): number {
+    return this.#wokeMs;
   }
 
   start(): void {
@@ -49,6 +55,7 @@ export class Poller {
   }
 
   #dispatch(count: number): void {
+    this.#wokeMs = performance.now();
     for (let i = 0; i < count; i++) {
       // A handler of this batch may have closed the watch of a later one.
       const handler = this.#handlers.get(this.#events[2 * i] ?? 0);
