@@ -1,5 +1,6 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
 import type { ByteLink, LinkEvents, PipedFrames, Relayed } from '@sandboxd/proto';
+import { HeldBytes } from '../lib/held-bytes.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { readFramed } from './read-framed.ts';
@@ -37,13 +38,14 @@ export class FdLink implements ByteLink {
   /** Held back until the end of the current event. */
   #small: Uint8Array[] = [];
   /** What the descriptor did not take. */
-  #unwritten: Uint8Array[] = [];
+  readonly #unwritten = new HeldBytes();
   #isHostAway = false;
   #staging: StagingPipe | undefined;
   /** What the addon sends by itself; it reads the descriptor meanwhile, too. */
   #relayed: Relayed | undefined;
   /** Bytes that the addon has read are still to be dealt with. */
   #isReturning = false;
+  #isEnding = false;
 
   /** Takes the descriptor over. */
   constructor(fd: number, options: FdLinkOptions) {
@@ -60,7 +62,7 @@ export class FdLink implements ByteLink {
   write(chunks: readonly Uint8Array[]): boolean {
     if (this.#watch === undefined || this.#isHostAway) return false;
     if (this.#isBlocked()) {
-      for (const chunk of chunks) this.#unwritten.push(Buffer.from(chunk));
+      for (const chunk of chunks) this.#unwritten.push(chunk);
       return false;
     }
     let sizeBytes = 0;
@@ -74,8 +76,9 @@ export class FdLink implements ByteLink {
   writePiped(frames: PipedFrames): boolean {
     this.#writeNow(this.#small.splice(0));
     if (this.#watch === undefined || this.#isHostAway || this.#isBlocked()) {
-      const rest = readFramed(frames, 0);
-      if (this.#isBlocked()) this.#unwritten.push(...rest);
+      readFramed(frames, 0, (bytes) => {
+        if (this.#isBlocked()) this.#unwritten.push(bytes);
+      });
       return false;
     }
     if (frames.isPipe) this.#writeStaged(frames);
@@ -87,7 +90,7 @@ export class FdLink implements ByteLink {
     this.#writeNow(this.#small.splice(0));
     if (this.#watch === undefined || this.#isHostAway || this.#isBlocked() || addonRelay !== undefined)
       return false;
-    if (this.#isReturning || this.#events?.isBetweenFrames?.() !== true) return false;
+    if (this.#isReturning || this.#isEnding || this.#events?.isBetweenFrames?.() !== true) return false;
     this.#staging ??= new StagingPipe();
     const [stagingOut, stagingIn] = this.#staging.ends;
     const { source, stream, flow, credit, window } = relayed;
@@ -116,17 +119,17 @@ export class FdLink implements ByteLink {
     this.#isReturning = unread !== undefined;
     relayed.returned(credit, moved, hasHungUp !== 0);
     this.#isReturning = false;
-    if (unread !== undefined && !this.#isHostAway) this.#events?.data(unread);
+    if (unread !== undefined && this.#watch !== undefined && !this.#isHostAway) this.#events?.data(unread);
   }
 
   destroy(cause?: Error): void {
-    if (this.#watch === undefined) return;
+    if (this.#watch === undefined || this.#isEnding) return;
+    this.#isEnding = true;
     this.reclaim();
-    if (this.#watch === undefined) return;
     this.#watch.close();
     this.#watch = undefined;
     this.#small = [];
-    this.#unwritten = [];
+    this.#unwritten.clear();
     this.#staging?.close();
     this.#staging = undefined;
     addon.close(this.#fd);
@@ -178,7 +181,7 @@ export class FdLink implements ByteLink {
     if (this.#isHostAway) return;
     this.#isHostAway = true;
     this.#small = [];
-    this.#unwritten = [];
+    this.#unwritten.clear();
     this.#staging?.close();
     this.#staging = undefined;
     this.#options.onHostLeft();
@@ -188,10 +191,10 @@ export class FdLink implements ByteLink {
     if (this.#watch === undefined || chunks.length === 0) return true;
     let written = this.#writeGathered(chunks);
     for (const chunk of chunks) {
-      if (written < chunk.length) this.#unwritten.push(Buffer.from(chunk.subarray(written)));
+      if (written < chunk.length) this.#unwritten.push(chunk.subarray(written));
       written = Math.max(0, written - chunk.length);
     }
-    if (this.#unwritten.length === 0) return true;
+    if (this.#unwritten.sizeBytes === 0) return true;
     // Waiting for room only now: every piece that the host takes would wake the agent otherwise.
     this.#watch?.update(POLL.in | POLL.out | POLL.edge);
     return false;
@@ -205,7 +208,7 @@ export class FdLink implements ByteLink {
   }
 
   #isBlocked(): boolean {
-    return this.#unwritten.length > 0 || this.#staging?.isEmpty === false;
+    return this.#unwritten.sizeBytes > 0 || this.#staging?.isEmpty === false;
   }
 
   /** Whether everything is written; waits for room otherwise, and only then: every piece the host takes would wake us. */
@@ -217,7 +220,7 @@ export class FdLink implements ByteLink {
 
   #writeStaged(frames: PipedFrames): void {
     this.#staging ??= new StagingPipe();
-    this.#unwritten = this.#staging.stage(frames);
+    this.#staging.stage(frames, (bytes) => this.#unwritten.push(bytes));
     this.#flushAll();
   }
 
@@ -228,7 +231,7 @@ export class FdLink implements ByteLink {
       if (result >= 0) return;
       this.#unwritten.push(addon.takeUnwritten());
       const left = length - (-1 - result);
-      if (left > 0) this.#unwritten.push(...readFramed({ ...frames, length: left }, 0));
+      if (left > 0) readFramed({ ...frames, length: left }, 0, (bytes) => this.#unwritten.push(bytes));
     } catch (error) {
       this.destroy(error as Error);
     }
@@ -242,17 +245,11 @@ export class FdLink implements ByteLink {
       this.destroy(error as Error);
       return;
     }
-    if (this.#unwritten.length === 0) return;
-    let written = this.#writeGathered(this.#unwritten);
-    let done = 0;
-    for (const chunk of this.#unwritten) {
-      if (written < chunk.length) break;
-      written -= chunk.length;
-      done += 1;
+    for (let first = this.#unwritten.first(); first !== undefined; first = this.#unwritten.first()) {
+      const written = this.#writeGathered([first]);
+      this.#unwritten.drop(written);
+      if (written < first.length) return;
     }
-    this.#unwritten.splice(0, done);
-    const first = this.#unwritten[0];
-    if (first !== undefined) this.#unwritten[0] = first.subarray(written);
   }
 
   #writeGathered(chunks: readonly Uint8Array[]): number {

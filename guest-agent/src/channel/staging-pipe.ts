@@ -30,14 +30,14 @@ export class StagingPipe {
     this.#isEmpty = false;
   }
 
-  /** Takes the frames, to be flushed; returns the rest of them that did not fit. Only when empty. */
-  stage(frames: PipedFrames): Uint8Array[] {
+  /** Takes the frames, to be flushed; what of them did not fit goes to `takeRest`. Only when empty. */
+  stage(frames: PipedFrames, takeRest: (bytes: Uint8Array) => void): void {
     const { source, length, frameBytes, header, lastHeader, trailer } = frames;
     const staged = addon.stagePiped(this.#in, source, length, frameBytes, header, lastHeader, trailer);
     this.#isEmpty = staged === 0;
     const frameCount = Math.ceil(length / frameBytes);
     const total = length + (frameCount - 1) * header.length + lastHeader.length + frameCount * trailer.length;
-    return staged === total ? [] : readFramed(frames, staged);
+    if (staged !== total) readFramed(frames, staged, takeRest);
   }
 
   /** Writes what is staged; false when there is no more room now. Throws what the link's descriptor says. */

@@ -64,6 +64,8 @@ export class OutputPump {
     this.#watch = poller.watch(fd, POLL.in | POLL.edge, (mask) => {
       this.#isEmptied = false;
       this.#isHungUp ||= (mask & POLL.hangUp) !== 0;
+      // The link may have taken the flow over within this very batch of events, and is not told of this one.
+      if (this.#isHungUp) this.#stream?.reclaim(flow);
       this.#stream?.ready(flow);
     });
   }
@@ -79,7 +81,7 @@ export class OutputPump {
 
   /** Passes on what is there now and nothing that comes later. */
   limit(): void {
-    this.#stream?.reclaim();
+    this.#stream?.reclaim(this.#flow);
     if (this.hasEnded || this.#remaining !== Number.POSITIVE_INFINITY) return;
     this.#remaining = addon.available(this.#fd);
     if (this.#remaining === 0) this.#end(true);
@@ -88,14 +90,14 @@ export class OutputPump {
 
   /** Nobody listens any more; who writes is not disturbed. */
   detach(): void {
-    this.#stream?.reclaim();
+    this.#stream?.reclaim(this.#flow);
     this.#stream = undefined;
     if (!this.hasEnded) this.#end(true);
   }
 
   /** Closes the descriptor: who still writes gets SIGPIPE. */
   close(): void {
-    this.#stream?.reclaim();
+    this.#stream?.reclaim(this.#flow);
     this.#stream = undefined;
     if (!this.hasEnded) this.#end(false);
   }

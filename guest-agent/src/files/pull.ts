@@ -138,7 +138,7 @@ class Pull {
   #close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#stream.reclaim();
+    this.#stream.reclaim(FLOW.out);
     this.#head = Buffer.alloc(0);
     addon.close(this.#fd);
   }

@@ -201,7 +201,8 @@ export class Stream {
   }
 
   /** Guest side: a source that is about to be closed or changed must be its own again; `ready` makes it go on. */
-  reclaim(): void {
+  reclaim(flow: Flow): void {
+    if (flow !== this.#relayedFlow) return;
     const outflow = this.#recall();
     if (outflow !== undefined) outflow.isReady = false;
   }

@@ -2,7 +2,7 @@
 import './support/addon-dir.ts';
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FLOW } from '@sandboxd/proto';
+import { DEFAULT_WINDOW_BYTES, FLOW, FRAME_CREDIT_BYTES } from '@sandboxd/proto';
 import t from 'tap';
 import { addon } from '../../../guest-agent/src/native/addon.ts';
 import { run, sendInput, startLocalAgent } from './support/local-agent.ts';
@@ -117,6 +117,33 @@ t.test('a background process that keeps the pipe delays the result a while only'
   ]).done;
   t.equal(exec.exitCode, 3);
   t.equal(out.length, 5_000_000);
+});
+
+t.test('the end of a command that comes together with credit for its output is seen', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const before = relays();
+  const total = DEFAULT_WINDOW_BYTES - 12 * FRAME_CREDIT_BYTES + 60_000;
+  const script = `exec 2>&1; head -c ${total} /dev/zero; sleep 0.3`;
+  const { stream, started, done } = run(channel, ['sh', '-c', script], { isReading: false });
+  let heldBytes = 0;
+  const { data } = stream.handlers;
+  stream.handlers.data = (flow, chunk) => {
+    data?.(flow, chunk);
+    heldBytes += chunk.length;
+  };
+  await started;
+  await sleep(150);
+  await channel.ping(); // it takes the flow out of the addon's hands
+  stream.consumed(heldBytes);
+  // Agent and host are one process here: it finds both events at once when it looks.
+  for (const end = performance.now() + 400; performance.now() < end; );
+  const { exec, out } = await done;
+  t.equal(out.length, total);
+  t.match(exec, { exitCode: 0 });
+  // After its exit only the limit on lingering, 2 s, could still be waited for.
+  t.ok(exec.agentUs - exec.durationUs < 1_900_000, `${exec.agentUs - exec.durationUs} µs after its exit`);
+  t.ok(relays() > before, `${relays() - before} times`);
 });
 
 t.test('a client that reads slowly is waited for', async (t) => {

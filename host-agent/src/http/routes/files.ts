@@ -40,9 +40,8 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
     try {
       const { files, bytes } = await sandboxes.pushFiles(id, path, body.read, clientSignal(c));
       return c.json({ files, bytes });
-    } catch (error) {
-      body.discard(); // what was refused early is still being sent
-      throw error;
+    } finally {
+      body.discard(); // what was answered early is still being sent
     }
   });
 }
