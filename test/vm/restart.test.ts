@@ -9,6 +9,7 @@ import { open } from 'lmdb';
 import t, { type Test } from 'tap';
 import { SCHEMA_VERSION } from '../../host-agent/src/store/store.ts';
 import { ApiError } from '../support/api.ts';
+import { COUNT, START_COUNTING } from '../support/counter.ts';
 import {
   type Daemon,
   type DaemonOptions,
@@ -54,14 +55,12 @@ t.test('a sandbox does not notice that its daemon is replaced', async (t) => {
     await daemon.api.sh(
       id,
       `echo ${id} > /root/file
-       (setsid sh -c 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count; sleep 0.05; done' > /dev/null 2>&1 &)`,
+       ${START_COUNTING}`,
     );
   }
   const before = await daemon.api.list();
   for (const signal of ['SIGTERM', 'SIGKILL', 'SIGTERM'] as const) {
-    const counts = await Promise.all(
-      both.map(({ id }) => daemon.api.sh(id, 'cat /dev/shm/count').then(Number)),
-    );
+    const counts = await Promise.all(both.map(({ id }) => daemon.api.sh(id, COUNT).then(Number)));
     const running = daemon.api.exec(cold.id, ['sleep', '600']).catch(() => undefined);
     await sleep(300);
     // A command that runs on costs the time to drain, which is not what is tested.
@@ -73,7 +72,7 @@ t.test('a sandbox does not notice that its daemon is replaced', async (t) => {
     t.same(await Promise.all(both.map(({ id }) => vmmPids(id))), pids, 'the same VMMs');
     for (const [index, { id }] of both.entries()) {
       t.equal(await daemon.api.sh(id, 'cat /root/file; hostname'), `${id}\n${id.replace('_', '-')}`);
-      t.ok(Number(await daemon.api.sh(id, 'cat /dev/shm/count')) > counts[index]!, 'it counted on');
+      t.ok(Number(await daemon.api.sh(id, COUNT)) > counts[index]!, 'it counted on');
     }
     const abandoned = () => daemon.api.sh(cold.id, 'pgrep -xa sleep | grep -w 600 || true');
     for (let waitedMs = 0; waitedMs < scaled(10_000) && (await abandoned()) !== ''; waitedMs += 200)

@@ -5,6 +5,7 @@ import { truncate } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { collectExec, type SandboxJson } from '../support/api.ts';
+import { COUNT, START_COUNTING } from '../support/counter.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 
@@ -60,10 +61,10 @@ t.test('processes, memory and files go on in source and forks, each for itself',
   await api.sh(
     source.id,
     `echo before > /root/file; head -c 30000000 /dev/urandom > /root/blob
-     (setsid sh -c 'i=0; while true; do i=$((i+1)); echo $i > /dev/shm/count; sleep 0.05; done' > /dev/null 2>&1 &)`,
+     ${START_COUNTING}`,
   );
   const digest = await api.sh(source.id, 'sha256sum < /root/blob');
-  const count = async (id: string) => Number(await api.sh(id, 'cat /dev/shm/count'));
+  const count = async (id: string) => Number(await api.sh(id, COUNT));
   const before = await count(source.id);
   const taken = await snapshot(source.id);
   const children = await fork(taken.id, 3);
