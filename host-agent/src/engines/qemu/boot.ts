@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
-import { deadline, poll } from '../../lib/wait.ts';
+import { deadline, poll, raceSignal } from '../../lib/wait.ts';
 import type {
   BootOptions,
   ColdBootOptions,
@@ -22,6 +22,8 @@ export const QEMU_PROGRAM = 'qemu-system-x86_64';
 const CONTROL_TIMEOUT_MS = 20_000;
 /** QEMU listens some 30 ms after its start. */
 const CONNECT_POLL_MS = 2;
+/** From the first sign of a VMM's end, a connection that broke, to its end. */
+const OWN_END_MS = 250;
 
 /** What was found to work on this host. */
 export type QemuSetup = { readonly program: string; readonly accelerator: Accelerator };
@@ -71,6 +73,9 @@ async function startQemu(
     await Promise.all([options.onSpawn?.(identity), connectControl(vm, files.qmpSocketPath, options.signal)]);
     return vm;
   } catch (error) {
+    // A connection that broke may be the first sign of the VMM's own end, which says more.
+    if (options.signal?.aborted !== true)
+      await raceSignal(vm.exited, AbortSignal.timeout(OWN_END_MS)).catch(() => undefined);
     await vm.kill();
     if (options.signal?.aborted) throw error;
     const cause = toError(error);
