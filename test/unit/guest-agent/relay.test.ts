@@ -30,16 +30,12 @@ t.test('a long output is relayed, to its end and exit', async (t) => {
   const channel = await agent.connect();
   const before = relays();
   for (const script of ['head -c 30000000 /dev/zero', 'seq 1 2000000', 'yes abcdefg | head -c 20000003']) {
-    const { exec, out } = await run(channel, ['sh', '-c', `${script} | tee /dev/stderr; exit 4`]).done;
     const direct = await run(channel, ['sh', '-c', `${script} | sha256sum`]).done;
-    t.equal(exec.exitCode, 4);
-    t.equal(sha(Buffer.from(out)), direct.out.slice(0, 64), script);
-  }
-  for (const script of ['head -c 30000000 /dev/zero', 'seq 1 2000000', 'yes abcdefg | head -c 20000003']) {
-    const { exec, out } = await run(channel, ['sh', '-c', `${script}; exit 4`]).done;
-    const direct = await run(channel, ['sh', '-c', `${script} | sha256sum`]).done;
-    t.equal(exec.exitCode, 4);
-    t.equal(sha(Buffer.from(out)), direct.out.slice(0, 64), script);
+    for (const copy of [' | tee /dev/stderr', '']) {
+      const { exec, out } = await run(channel, ['sh', '-c', `${script}${copy}; exit 4`]).done;
+      t.equal(exec.exitCode, 4);
+      t.equal(sha(Buffer.from(out)), direct.out.slice(0, 64), `${script}${copy}`);
+    }
   }
   t.ok(relays() > before, `${relays() - before} times`);
   t.same(agent.faults, []);
