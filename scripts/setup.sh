@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 LIST=scripts/packages.txt
 STAMP=node_modules/.installed-lock
 MIN_NODE_MAJOR=20
+# Needs nothing but Debian's mirrors and the npm registry. Debian 12's own Node is 18.
+GET_NODE='apt-get install nodejs npm && npm install -g node@22'
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "error: $*"; exit 1; }
@@ -68,10 +70,10 @@ install_packages() {
 
 # Before anything is installed: what a person has to do first is said first.
 require_node() {
-  command -v node >/dev/null || die "Node.js is missing: install version $MIN_NODE_MAJOR or newer"
-  command -v npm >/dev/null || die 'npm is missing: it comes with Node.js'
+  command -v node >/dev/null || die "Node.js is missing: install version $MIN_NODE_MAJOR or newer, as root for example: $GET_NODE"
+  command -v npm >/dev/null || die "npm is missing: it comes with Node.js, only Debian's nodejs needs: apt-get install npm"
   major=$(node -p 'process.versions.node.split(".")[0]')
-  [ "$major" -ge "$MIN_NODE_MAJOR" ] || die "Node.js $(node -v) is too old: version $MIN_NODE_MAJOR or newer is needed"
+  [ "$major" -ge "$MIN_NODE_MAJOR" ] || die "Node.js $(node -v) is too old: install version $MIN_NODE_MAJOR or newer, as root for example: $GET_NODE"
 }
 
 install_npm_packages() {
