@@ -15,6 +15,7 @@ import { ENGINE_NAMES } from './engines/index.ts';
 import { toError } from './lib/errors.ts';
 import { type Faults, FileFaults, NO_FAULTS } from './lib/faults.ts';
 import { createLogger } from './lib/logger.ts';
+import { scheduleForThroughput } from './lib/scheduling.ts';
 
 const EXIT = { failed: 1, usage: 2 } as const;
 
@@ -46,6 +47,8 @@ async function serve({ config, warnings }: LoadedConfig): Promise<void> {
   });
   // A forgotten rejection concerns one operation; the others go on.
   process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
+  const unscheduled = await scheduleForThroughput();
+  if (unscheduled !== undefined) log.debug({ reason: unscheduled }, 'scheduled as any other process');
   const app = createApp(config, log, testFaults());
   obeySignals(app, log);
   try {

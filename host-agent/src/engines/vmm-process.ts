@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { AppError, toError } from '../lib/errors.ts';
 import { isRunning, readStartTicks, signalProcess } from '../lib/proc.ts';
+import { resetPriority } from '../lib/scheduling.ts';
 
 /** How often a process that is not our child is looked at. */
 const ADOPTED_POLL_MS = 250;
@@ -69,8 +70,9 @@ export async function spawnVmm(
     });
   });
   child.unref();
-  preferForOom(child.pid ?? 0);
   const pid = child.pid ?? 0;
+  resetPriority(pid);
+  preferForOom(pid);
   // A child that ended already is a zombie or gone: no signal will find it.
   const startTicks = readStartTicks(pid) ?? -1;
   return {

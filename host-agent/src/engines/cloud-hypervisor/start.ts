@@ -2,6 +2,7 @@
 import { mkdir, rename, rm, symlink } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
+import { resetScheduling } from '../../lib/scheduling.ts';
 import { deadline, poll } from '../../lib/wait.ts';
 import type { BootOptions, VmmIdentity } from '../engine.ts';
 import { spawnVmm } from '../vmm-process.ts';
@@ -56,6 +57,7 @@ export async function startVmm(
   const vm = new CloudHypervisorVm({ identity, process, files, api, log });
   try {
     await Promise.all([options.onSpawn?.(identity), waitForApi(vm, api, signal)]);
+    void resetScheduling(process.pid, 'all-threads');
     await run(vm, api, files);
     signal?.throwIfAborted();
     return vm;

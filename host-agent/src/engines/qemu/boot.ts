@@ -2,6 +2,7 @@
 import { open } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
+import { resetScheduling } from '../../lib/scheduling.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
 import { deadline, poll, raceSignal } from '../../lib/wait.ts';
 import type {
@@ -71,6 +72,8 @@ async function startQemu(
   const vm = new QemuVm({ identity, process, files, log, onResumed, hasHistory: false });
   try {
     await Promise.all([options.onSpawn?.(identity), connectControl(vm, files.qmpSocketPath, options.signal)]);
+    // The threads of its CPUs exist, and stay batch threads: a guest that wakes up does not preempt what serves it.
+    void resetScheduling(process.pid, 'first-thread');
     return vm;
   } catch (error) {
     // A connection that broke may be the first sign of the VMM's own end, which says more.
