@@ -40,7 +40,10 @@ for (const name of SHARED) {
 }
 const logPath = join(runDir, 'daemon.log');
 let daemon: ChildProcess | undefined;
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void finish(130));
+let ending: Promise<never> | undefined;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void finish(130));
+// Nobody reads any longer (`make demo | head`, a closed terminal): the daemon must not be left behind.
+process.stdout.on('error', () => void finish(1));
 
 try {
   const baseUrl = await timed('daemon start, engine probe included', startDaemon);
@@ -77,11 +80,7 @@ try {
   for (const { step, ms } of steps) say(`  ${`${ms.toFixed(0)} ms`.padStart(9)}  ${step}`);
   await finish(0);
 } catch (error) {
-  say(`\ndemo failed: ${error instanceof Error ? error.message : error}\nlast lines of the daemon's log:`);
-  say(
-    indent(readFileSync(logPath, { encoding: 'utf8', flag: 'a+' }).trim().split('\n').slice(-15).join('\n')),
-  );
-  await finish(1);
+  await fail(error);
 }
 
 function startDaemon(): Promise<string> {
@@ -97,7 +96,11 @@ function startDaemon(): Promise<string> {
     '--on-exit',
     'destroy',
   ];
-  const child = spawn(join(checkout, 'dist/sandboxd'), args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  // A session of its own: signals of the terminal reach this program alone, which ends the daemon in order.
+  const child = spawn(join(checkout, 'dist/sandboxd'), args, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    detached: true,
+  });
   daemon = child;
   child.stderr.pipe(createWriteStream(logPath));
   return new Promise((resolve, reject) => {
@@ -125,7 +128,25 @@ async function stopDaemon(): Promise<void> {
   clearTimeout(timer);
 }
 
-async function finish(code: number): Promise<never> {
+/** Says what went wrong, unless it is that the demo was ended. */
+async function fail(error: unknown): Promise<never> {
+  if (ending !== undefined) return ending;
+  const log = readFileSync(logPath, { encoding: 'utf8', flag: 'a+' })
+    .trim()
+    .split('\n')
+    .slice(-15)
+    .join('\n');
+  say(`\ndemo failed: ${error instanceof Error ? error.message : error}`);
+  say(`last lines of the daemon's log:\n${indent(log)}`);
+  return finish(1);
+}
+
+function finish(code: number): Promise<never> {
+  ending ??= cleanUp(code);
+  return ending;
+}
+
+async function cleanUp(code: number): Promise<never> {
   await stopDaemon();
   for (const dir of [dataDir, runDir]) rmSync(dir, { recursive: true, force: true });
   process.exit(code);

@@ -2,7 +2,7 @@
 // code is 0 only when every suite ran at least one test, every file came to its end, and nothing failed. With SOAK=1 only
 // files that have a long form run, in that form.
 import { spawn } from 'node:child_process';
-import { globSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync, rmdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
@@ -43,6 +43,7 @@ for (const name of names) {
   const suite = SUITES[name];
   if (suite !== undefined) await runSuite(name, suite);
 }
+removeFixtures();
 if (sum.skipped > 0) console.log(`\n${sum.skipped} skipped`);
 console.log(`\n${sum.passed} passed, ${sum.failed} failed`);
 process.exitCode = sum.failed === 0 ? 0 : 1;
@@ -61,6 +62,15 @@ async function runSuite(name: string, suite: Suite): Promise<void> {
   if (sum.passed + sum.failed > before) return;
   console.log(`  suite ${name} ran no tests: FAILED`);
   sum.failed++;
+}
+
+/** Directories that tap leaves empty: after a run as root, tests of another user could not use them. */
+function removeFixtures(): void {
+  try {
+    for (const directory of ['.tap/fixtures', '.tap']) rmdirSync(directory);
+  } catch {
+    // None was made, or another run is using them.
+  }
 }
 
 function isSoak(): boolean {

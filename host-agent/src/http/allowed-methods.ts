@@ -13,7 +13,10 @@ export function createNotFound(app: Hono<HttpEnv>): (c: HttpContext) => never {
   return (c) => {
     const methods = new Set(paths.match('ALL', c.req.path)[0].map(([method]) => method));
     if (methods.size === 0) {
-      throw new HttpError('unknown_path', `no such path: ${show(c.req.path)}; README.md says where all are described`);
+      throw new HttpError(
+        'unknown_path',
+        `no such path: ${show(c.req.path)}; README.md says where all are described`,
+      );
     }
     if (methods.has('GET')) methods.add('HEAD');
     const allow = [...methods].sort().join(', ');

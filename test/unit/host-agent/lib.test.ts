@@ -51,8 +51,9 @@ t.test('a process runs until its last thread has ended', async (t) => {
 });
 
 t.test('a directory is held by one at a time', async (t) => {
-  const dir = join(mkdtempSync(join(tmpdir(), 'lock-test-')), 'made/on/demand');
-  t.teardown(() => rmSync(dir, { recursive: true }));
+  const root = mkdtempSync(join(tmpdir(), 'lock-test-'));
+  t.teardown(() => rmSync(root, { recursive: true }));
+  const dir = join(root, 'made/on/demand');
   const first = await lockDirectory(dir);
   await t.rejects(lockDirectory(`${dir}/../demand`), {
     code: 'conflict',
