@@ -11,7 +11,7 @@ LISTEN   ?= 127.0.0.1:7878
 KERNEL   ?=
 INITRD   ?=
 export KERNEL INITRD
-# Baking, bridges and guests need root; building does not.
+# Baking, bridges, guests and tests of what the agent does as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
 .PHONY: help setup build check test test-unit test-http test-vm test-kvm test-cloud-hypervisor need-cloud-hypervisor \
@@ -42,7 +42,7 @@ test: test-images ## every test, with all that they need
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit contract http vm
 
 test-unit: build ## tests of single parts, and of engines against a stand-in
-	@$(NODE) scripts/test.ts unit contract
+	@$(AS_ROOT) $(NODE) scripts/test.ts unit contract
 
 test-http: setup ## tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
