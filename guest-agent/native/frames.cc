@@ -35,7 +35,7 @@ bool put_all(int fd, Bytes bytes) {
 // Reads what is there of `size` bytes; zeros stand for the others.
 void read_or_zero(int source, uint8_t* into, size_t size) {
   for (size_t got = 0; got < size;) {
-    ssize_t more = read_again(source, into + got, size - got);
+    ssize_t more = read_source(source, into + got, size - got);
     if (more <= 0) {
       memset(into + got, 0, size - got);
       return;

@@ -7,26 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "direct-file.h"
 #include "io.h"
 #include "napi.h"
 #include "relay.h"
 
 namespace {
-
-// Whole of the range [offset, offset + length) of the buffer argument, or throws.
-bool read_range(napi_env env, napi_value* arguments, uint8_t** data, size_t* size) {
-  int32_t offset, length;
-  size_t total;
-  if (!read_bytes(env, arguments[0], data, &total)) return false;
-  if (!read_int(env, arguments[1], &offset) || !read_int(env, arguments[2], &length)) return false;
-  if (offset < 0 || length < 0 || static_cast<size_t>(offset) + static_cast<size_t>(length) > total) {
-    napi_throw_range_error(env, nullptr, "the range is outside of the buffer");
-    return false;
-  }
-  *data += offset;
-  *size = static_cast<size_t>(length);
-  return true;
-}
 
 // read(fd, buffer, offset, length): reads until the range is full, nothing more is there, or the end. A virtio-serial
 // port gives 4 KiB a call, a terminal less, a pipe what it has. Returns bytes; 0 at the end; -EAGAIN for nothing now.
@@ -39,7 +25,7 @@ METHOD(read_available) {
   CHECK(read_range(env, arguments + 1, &data, &size));
   size_t filled = 0;
   while (filled < size) {
-    ssize_t got = read_again(fd, data + filled, size - filled);
+    ssize_t got = read_source(fd, data + filled, size - filled);
     if (got > 0) {
       filled += static_cast<size_t>(got);
       continue;
@@ -202,11 +188,16 @@ METHOD(close_file) {
   int32_t fd;
   CHECK(read_int(env, arguments[0], &fd));
   relay_forget(fd);
+  if (direct_reader.is_reading(fd)) direct_reader.end();
   close(fd);
   return undefined(env);
 }
 
 }  // namespace
+
+ssize_t read_source(int fd, uint8_t* data, size_t size) {
+  return direct_reader.is_reading(fd) ? direct_reader.read(data, size) : read_again(fd, data, size);
+}
 
 int64_t readable_bytes(int fd) {
   struct stat status;

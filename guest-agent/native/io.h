@@ -13,5 +13,8 @@ inline ssize_t read_again(int fd, uint8_t* data, size_t size) {
   return got;
 }
 
+// As read_again, of a file that may be read past the page cache.
+ssize_t read_source(int fd, uint8_t* data, size_t size);
+
 // Bytes that can be read now; of a file, up to its end. -1 with errno.
 int64_t readable_bytes(int fd);

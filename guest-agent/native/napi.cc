@@ -73,6 +73,20 @@ bool read_bytes(napi_env env, napi_value value, uint8_t** data, size_t* size) {
   return true;
 }
 
+bool read_range(napi_env env, napi_value* arguments, uint8_t** data, size_t* size) {
+  int32_t offset, length;
+  size_t total;
+  if (!read_bytes(env, arguments[0], data, &total)) return false;
+  if (!read_int(env, arguments[1], &offset) || !read_int(env, arguments[2], &length)) return false;
+  if (offset < 0 || length < 0 || static_cast<size_t>(offset) + static_cast<size_t>(length) > total) {
+    napi_throw_range_error(env, nullptr, "the range is outside of the buffer");
+    return false;
+  }
+  *data += offset;
+  *size = static_cast<size_t>(length);
+  return true;
+}
+
 bool property_int(napi_env env, napi_value object, const char* name, int32_t* out) {
   napi_value value;
   if (napi_get_named_property(env, object, name, &value) == napi_ok) return read_int(env, value, out);
@@ -127,7 +141,11 @@ bool add_methods(napi_env env, napi_value exports, const Method* methods, size_t
 }
 
 NAPI_MODULE_INIT() {
-  bool ok = add_poll(env, exports) && add_io(env, exports) && add_frames(env, exports) && add_relay(env, exports) && add_files(env, exports) && add_tree(env, exports) && add_spawn(env, exports) &&
-            add_children(env, exports) && add_system(env, exports) && add_tty(env, exports) && add_vsock(env, exports);
+  bool (*const parts[])(napi_env, napi_value) = {
+      add_poll, add_io,    add_frames,   add_relay,  add_direct_file, add_files,
+      add_tree, add_spawn, add_children, add_system, add_tty,         add_vsock,
+  };
+  bool ok = true;
+  for (auto add : parts) ok = ok && add(env, exports);
   return ok ? exports : rejected(env);
 }

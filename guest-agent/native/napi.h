@@ -39,6 +39,8 @@ bool read_int(napi_env env, napi_value value, int32_t* out);
 bool read_double(napi_env env, napi_value value, double* out);
 bool read_string(napi_env env, napi_value value, std::string* out);
 bool read_bytes(napi_env env, napi_value value, uint8_t** data, size_t* size);
+// Of three arguments, a buffer, an offset and a length, the bytes that they name.
+bool read_range(napi_env env, napi_value* arguments, uint8_t** data, size_t* size);
 
 bool property_int(napi_env env, napi_value object, const char* name, int32_t* out);
 bool property_string(napi_env env, napi_value object, const char* name, std::string* out);
@@ -59,6 +61,7 @@ bool add_poll(napi_env env, napi_value exports);
 bool add_io(napi_env env, napi_value exports);
 bool add_frames(napi_env env, napi_value exports);
 bool add_relay(napi_env env, napi_value exports);
+bool add_direct_file(napi_env env, napi_value exports);
 bool add_files(napi_env env, napi_value exports);
 bool add_tree(napi_env env, napi_value exports);
 bool add_spawn(napi_env env, napi_value exports);

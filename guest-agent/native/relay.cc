@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "direct-file.h"
 #include "frames.h"
 #include "io.h"
 #include "napi.h"
@@ -89,6 +90,7 @@ struct Relay {
 
   void pump();
   void send(int length);
+  bool send_direct(int length);
   void receive();
   bool take_credit(const uint8_t* frame, size_t size);
 };
@@ -107,7 +109,8 @@ void Relay::pump() {
     }
     int length = waiting < payload ? static_cast<int>(waiting) : payload;
     if (length > left) length = static_cast<int>(left);
-    send(length);
+    if (!direct_reader.is_reading(source)) send(length);
+    else if (!send_direct(length)) return stop();
   }
   stop();
 }
@@ -140,6 +143,37 @@ void Relay::send(int length) {
     is_staged = true;
     stop();
   }
+}
+
+// One frame, made where the disk put its payload. False, with nothing moved, when that could not be read.
+bool Relay::send_direct(int length) {
+  uint8_t* payload;
+  ssize_t got = direct_reader.take(static_cast<size_t>(length), &payload);
+  if (got <= 0) return false;
+  Header header(stream, flow, static_cast<int>(got));
+  uint8_t* frame = payload - header.bytes().size;
+  size_t size = header.bytes().size + static_cast<size_t>(got) + sizeof kWhole;
+  memcpy(frame, header.bytes().data, header.bytes().size);
+  // What follows in the file may be there already.
+  uint8_t next[sizeof kWhole];
+  memcpy(next, payload + got, sizeof next);
+  memcpy(payload + got, kWhole, sizeof kWhole);
+  credit -= static_cast<int>(got) + kFrameCredit;
+  left -= static_cast<double>(got);
+  moved += static_cast<double>(got);
+  while (size > 0) {
+    ssize_t put = write(link, frame, size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) {
+      unwritten->assign(frame, frame + size);
+      stop();
+      break;
+    }
+    frame += put;
+    size -= static_cast<size_t>(put);
+  }
+  memcpy(payload + got, next, sizeof next);
+  return true;
 }
 
 // True when the frame was credit for the flow, and no more than it had used.

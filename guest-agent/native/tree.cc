@@ -36,20 +36,6 @@ class Name {
 
 napi_value outcome(napi_env env, int result) { return to_number(env, result < 0 ? -errno : result); }
 
-bool read_range(napi_env env, napi_value* arguments, uint8_t** data, size_t* size) {
-  int32_t offset, length;
-  size_t total;
-  if (!read_bytes(env, arguments[0], data, &total)) return false;
-  if (!read_int(env, arguments[1], &offset) || !read_int(env, arguments[2], &length)) return false;
-  if (offset < 0 || length < 0 || static_cast<size_t>(offset) + static_cast<size_t>(length) > total) {
-    napi_throw_range_error(env, nullptr, "the range is outside of the buffer");
-    return false;
-  }
-  *data += offset;
-  *size = static_cast<size_t>(length);
-  return true;
-}
-
 // out: Float64Array of mode, size, mtime seconds, mtime nanoseconds, links, device, inode / 2^32, inode % 2^32, user, group
 constexpr size_t kStatFields = 10;
 

@@ -50,6 +50,16 @@ export class RawChannel implements AsyncDisposable {
     return sizeMib / ((await this.#run('R', sizeMib * MIB, Buffer.alloc(MIB), 1)) / 1000);
   }
 
+  /** MiB/s to another process in the guest, through a pipe. */
+  async sendThroughPipe(sizeMib: number): Promise<number> {
+    return sizeMib / ((await this.#run('P', sizeMib * MIB, Buffer.alloc(MIB), 1)) / 1000);
+  }
+
+  /** MiB/s to a disk. */
+  async sendToDisk(sizeMib: number): Promise<number> {
+    return sizeMib / ((await this.#run('D', sizeMib * MIB, Buffer.alloc(MIB), 1)) / 1000);
+  }
+
   async #run(
     letter: string,
     lengthBytes: number,

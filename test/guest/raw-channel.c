@@ -4,11 +4,60 @@
  *   E n  the next n bytes come back
  *   S n  n bytes are sent
  *   R n  n bytes are received, then one byte is sent
+ *   P n  the same, but the bytes go through a pipe to another process, as a command's input does
+ *   D n  the same, but the bytes are written to the second disk, past the page cache
  */
 #include "port.h"
 
+#include <sys/wait.h>
+
 #define CHUNK 65536
 static char buffer[CHUNK];
+
+/* The write end of a pipe whose other end a child reads until it is over. */
+static int start_reader(void) {
+  int ends[2];
+  if (pipe(ends) < 0) end("pipe");
+  fcntl(ends[1], F_SETPIPE_SZ, 4 * CHUNK);
+  pid_t child = fork();
+  if (child < 0) end("fork");
+  if (child == 0) {
+    close(ends[1]);
+    while (read(ends[0], buffer, CHUNK) > 0) {
+    }
+    _exit(0);
+  }
+  close(ends[0]);
+  return ends[1];
+}
+
+static void pass_on(int pipe_fd, uint64_t left) {
+  while (left > 0) {
+    size_t have = 0, want = left < CHUNK ? left : CHUNK;
+    while (have < want) have += read_some(buffer + have, want - have);
+    for (size_t put = 0; put < have;) {
+      ssize_t more = write(pipe_fd, buffer + put, have - put);
+      if (more < 0) end("write");
+      put += more;
+    }
+    left -= have;
+  }
+  close(pipe_fd);
+  wait(NULL);
+}
+
+static void store(uint64_t left) {
+  static char piece[4 * CHUNK] __attribute__((aligned(4096)));
+  int disk = open("/dev/vdb", O_RDWR | O_DIRECT);
+  if (disk < 0) end("/dev/vdb");
+  for (uint64_t position = 0; left > 0; position += sizeof piece) {
+    size_t have = 0, want = left < sizeof piece ? left : sizeof piece;
+    while (have < want) have += read_some(piece + have, want - have);
+    if (pwrite(disk, piece, sizeof piece, position) < 0) end("pwrite");
+    left -= want;
+  }
+  close(disk);
+}
 
 int main(void) {
   open_port();
@@ -17,12 +66,20 @@ int main(void) {
     for (size_t have = 0; have < sizeof command;) have += read_some((char *)command + have, sizeof command - have);
     uint64_t left = 0;
     for (int i = 1; i < 9; i++) left = left << 8 | command[i];
+    if (command[0] == 'P') {
+      pass_on(start_reader(), left);
+      left = 0;
+    }
+    if (command[0] == 'D') {
+      store(left);
+      left = 0;
+    }
     while (left > 0) {
       size_t step = left < CHUNK ? left : CHUNK;
       if (command[0] != 'S') step = read_some(buffer, step);
       if (command[0] != 'R') write_all(buffer, step);
       left -= step;
     }
-    if (command[0] == 'R') write_all("!", 1);
+    if (strchr("RPD", command[0])) write_all("!", 1);
   }
 }

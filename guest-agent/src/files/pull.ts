@@ -21,6 +21,8 @@ const READ_BYTES = MAX_DATA_BYTES - 32;
 const BULK_BYTES = 32 * 1024;
 /** Files that claim to be shorter are read at once: those of /proc and /sys are of another size than they say. */
 const SMALL_BYTES = 16 * 1024;
+/** Longer files are read past the page cache, unless they are in it. */
+const DIRECT_BYTES = 4 * 1024 * 1024;
 /** How far a file is read to find out how long it is. */
 const MAX_HEAD_BYTES = 1024 * 1024;
 
@@ -75,6 +77,7 @@ class Pull {
     const sizeBytes = head === undefined ? statedBytes : head.bytes.length;
     this.#left = this.#isSizeKnown ? Math.min(sizeBytes, maxBytes) : maxBytes;
     this.#head = this.#head.subarray(0, maxBytes);
+    if (this.#isSizeKnown && this.#left >= DIRECT_BYTES) addon.startDirectRead(fd);
     stream.setSource(FLOW.out, (limit, pipedLimit) => this.#take(limit, pipedLimit));
     stream.handlers = {
       cancel: () => {

@@ -83,6 +83,11 @@ export interface Addon {
   // relay.cc
   startRelay(spec: RelaySpec, length: number): void;
   stopRelay(numbers: Float64Array): { readonly unwritten?: Buffer; readonly unread?: Buffer };
+  // direct-file.cc: one file at a time each way
+  startDirectWrite(fd: number): boolean;
+  writeDirect(buffer: Uint8Array, offset: number, length: number): number;
+  endDirectWrite(): number;
+  startDirectRead(fd: number): boolean;
   // files.cc
   openDirectory(directory: number, name: string): number;
   makeDirectory(directory: number, name: string, mode: number): void;

@@ -1,0 +1,117 @@
+// Files that are long enough to go past the guest's page cache: of every kind of length, at once, and cut short.
+import { createHash, randomBytes } from 'node:crypto';
+import t from 'tap';
+import { startDaemon } from '../support/daemon.ts';
+import { makeTar, pull, push } from '../support/files.ts';
+import { scaled } from '../support/time-scale.ts';
+
+const MIB = 2 ** 20;
+/** A piece of the agent is 240 KiB; a block 4 KiB. */
+const SIZES = [4 * MIB, 4 * MIB + 1, 4 * MIB + 4095, 20 * 240 * 1024, 9 * MIB + 12_345];
+
+t.setTimeout(scaled(600_000));
+const { api } = await startDaemon(t);
+const { id } = await api.create({ memory_mib: 256 });
+const digest = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+const dropCaches = (): Promise<string> => api.sh(id, 'sync; echo 3 > /proc/sys/vm/drop_caches');
+
+async function pulled(path: string, query = ''): Promise<Buffer> {
+  const response = await pull(api, id, path, `&max_bytes=${2 ** 40}${query}`);
+  if (response.status !== 200) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return Buffer.from(await response.arrayBuffer());
+}
+
+const files = SIZES.map((sizeBytes, index) => ({
+  name: `file-${index}`,
+  path: `/direct/file-${index}`,
+  content: randomBytes(sizeBytes),
+}));
+
+t.test('every byte, whatever the length', async (t) => {
+  const small = { name: 'small', content: 'between them' };
+  const archive = await makeTar([small, ...files]);
+  const { status, push: done } = await push(api, id, '/direct', archive);
+  t.equal(status, 200);
+  t.equal(done?.bytes, SIZES.reduce((sum, size) => sum + size, 0) + small.content.length);
+  const sums = await api.sh(id, "sha256sum /direct/file-* | cut -d' ' -f1; cat /direct/small");
+  t.same(sums.split('\n'), [...files.map(({ content }) => digest(content)), small.content]);
+  await dropCaches();
+  for (const { path, content } of files) {
+    t.equal(digest(await pulled(path)), digest(content), `${path}, ${content.length} bytes, from the disk`);
+    t.equal(digest(await pulled(path)), digest(content), 'again');
+  }
+  await api.sh(id, 'cat /direct/file-* > /dev/null');
+  for (const { path, content } of files)
+    t.equal(digest(await pulled(path)), digest(content), `${path} from the cache`);
+});
+
+t.test('a part of one, to any byte', async (t) => {
+  await dropCaches();
+  const { path, content } = files[4] as (typeof files)[number];
+  for (const maxBytes of [4 * MIB + 1, 61_440 * 80, 61_440 * 80 + 3, 9 * MIB + 12_344]) {
+    const response = await pull(api, id, path, `&max_bytes=${maxBytes}`);
+    const bytes = Buffer.from(await response.arrayBuffer());
+    t.equal(bytes.length, maxBytes);
+    t.ok(bytes.equals(content.subarray(0, maxBytes)), `${maxBytes} bytes`);
+  }
+});
+
+t.test('several at once, among commands', async (t) => {
+  await dropCaches();
+  const archives = await Promise.all(files.map(({ content }) => makeTar([{ name: 'copy', content }])));
+  const pushes = archives.map((archive, index) => push(api, id, `/copies/${index}`, archive));
+  const pulls = files.map(({ path }) => pulled(path));
+  const echoes = Array.from({ length: 20 }, (_, index) => api.sh(id, `echo ${index}`));
+  t.same(
+    (await Promise.all(pushes)).map(({ status }) => status),
+    files.map(() => 200),
+  );
+  t.same(
+    (await Promise.all(pulls)).map(digest),
+    files.map(({ content }) => digest(content)),
+  );
+  t.same(
+    await Promise.all(echoes),
+    echoes.map((_, index) => String(index)),
+  );
+  const sums = await api.sh(id, "sha256sum /copies/*/copy | cut -d' ' -f1");
+  t.same(
+    sums.split('\n'),
+    files.map(({ content }) => digest(content)),
+  );
+});
+
+t.test('an archive that is cut off leaves nothing of the file, and the next is written', async (t) => {
+  const content = randomBytes(6 * MIB);
+  const archive = await makeTar([{ name: 'cut', content }]);
+  const { status, error } = await push(api, id, '/direct', archive.subarray(0, 5 * MIB));
+  t.equal(status, 400, error);
+  t.equal(await api.sh(id, 'ls /direct/cut 2>&1 | wc -l; test -e /direct/cut || echo gone'), '1\ngone');
+  t.equal((await push(api, id, '/direct', archive)).status, 200);
+  t.equal(await api.sh(id, "sha256sum /direct/cut | cut -d' ' -f1"), digest(content));
+});
+
+t.test('a full disk is an error that names the file, and leaves nothing of it', async (t) => {
+  await api.sh(id, 'fallocate -l $(($(df --output=avail -k / | tail -1) - 8192))K /filler');
+  const archive = await makeTar([{ name: 'large', content: randomBytes(24 * MIB) }]);
+  const { status, error } = await push(api, id, '/full', archive);
+  t.equal(status, 400, error);
+  t.match(error, /large/);
+  t.equal(await api.sh(id, 'rm /filler; ls /full'), '');
+});
+
+t.test('memory is no file system for it, and takes the file all the same', async (t) => {
+  await api.sh(id, 'mkdir -p /ram && mount -t tmpfs -o size=32m ram /ram');
+  const content = randomBytes(7 * MIB + 1);
+  t.equal((await push(api, id, '/ram', await makeTar([{ name: 'large', content }]))).status, 200);
+  t.equal(digest(await pulled('/ram/large')), digest(content));
+});
+
+t.test('a file that becomes shorter while it is read is an error', async (t) => {
+  await api.sh(id, 'head -c 64M /dev/urandom > /direct/shrinking');
+  await dropCaches();
+  const response = await pull(api, id, '/direct/shrinking', `&max_bytes=${2 ** 40}`);
+  await api.sh(id, 'truncate -s 1M /direct/shrinking');
+  await t.rejects(response.arrayBuffer());
+  t.equal(await api.sh(id, 'echo alive'), 'alive');
+});
