@@ -62,6 +62,7 @@ bool add_io(napi_env env, napi_value exports);
 bool add_frames(napi_env env, napi_value exports);
 bool add_relay(napi_env env, napi_value exports);
 bool add_direct_file(napi_env env, napi_value exports);
+bool add_intake(napi_env env, napi_value exports);
 bool add_files(napi_env env, napi_value exports);
 bool add_tree(napi_env env, napi_value exports);
 bool add_spawn(napi_env env, napi_value exports);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "intake.h"
 #include "napi.h"
 #include "relay.h"
 
@@ -49,13 +50,14 @@ bool deliver(Poller* self, const epoll_event* ready, int count) {
   return napi_make_callback(env, self->context, receiver, callback, 1, &argument, &ignored) == napi_ok;
 }
 
-// Deals with the events of the relay's descriptors; the others stay. Where the relay stopped, its link has one, first:
+// Deals with the events of the intake's and the relay's descriptors; the others stay. Where the relay stopped, its link has one, first:
 // nobody may write to the link before it knows.
 int take_relayed(epoll_event* ready, int count) {
   int kept = 0;
   bool has_stopped = false;
   for (int i = 0; i < count; i++) {
     int fd = static_cast<int>(ready[i].data.u64 >> 32);
+    if (intake_event(fd, ready[i].events)) continue;
     if (!relay_owns(fd)) ready[kept++] = ready[i];
     else if (!relay_event(fd, ready[i].events)) has_stopped = true;
   }

@@ -13,6 +13,7 @@
 #include "io.h"
 #include "napi.h"
 #include "poll.h"
+#include "varint.h"
 
 namespace {
 
@@ -24,23 +25,6 @@ constexpr uint8_t kTagStream = 0x08, kTagFlow = 0x10, kTagData = 0x1a, kTagCredi
 constexpr uint8_t kWhole[] = {0x88, 0x01, 0x01};
 // From so many waiting bytes on a pipe's pages are moved instead of copied.
 constexpr int kBulkBytes = 32768;
-
-size_t put_varint(uint8_t* into, uint32_t value) {
-  size_t size = 0;
-  for (; value > 127; value >>= 7) into[size++] = static_cast<uint8_t>(value | 0x80);
-  into[size++] = static_cast<uint8_t>(value);
-  return size;
-}
-
-// How many bytes it took; 0 when it is cut off, or too long for any number here.
-size_t get_varint(const uint8_t* data, size_t size, uint32_t* value) {
-  *value = 0;
-  for (size_t at = 0; at < size && at < 5; at++) {
-    *value |= static_cast<uint32_t>(data[at] & 0x7f) << (7 * at);
-    if (!(data[at] & 0x80)) return at + 1;
-  }
-  return 0;
-}
 
 // What stands before `payload` bytes of a frame.
 class Header {

@@ -1,10 +1,11 @@
 // A sandbox from create to delete, on a real guest.
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { ApiError, type SandboxJson } from '../support/api.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
+import { vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(scaled(240_000));
 const daemon = await startDaemon(t);
@@ -47,6 +48,26 @@ t.test('an empty body gives a sandbox with the defaults', async (t) => {
     );
     const sizeMib = Number(await api.sh(sandbox.id, "df -m / | awk 'NR==2 {print $2}'"));
     t.ok(sizeMib > 3700 && sizeMib <= 4096, `the layer has ${sizeMib} MiB`);
+  });
+
+  await t.test('its VMM is scheduled as any program, the daemon before it and in batches', async (t) => {
+    const threads = (pid: number): number[] => readdirSync(`/proc/${pid}/task`).map(Number);
+    const scheduling = (tid: number): { niceness: number; policy: number } => {
+      const stat = readFileSync(`/proc/${tid}/stat`, 'latin1');
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      return { niceness: Number(fields[16]), policy: Number(fields[38]) };
+    };
+    const [NORMAL, BATCH] = [0, 3];
+    t.same(scheduling(daemon.pid), { niceness: -5, policy: BATCH });
+    const [vmm = 0] = await vmmPids(sandbox.id);
+    // It is set right after the start, which the create does not wait for.
+    const patience = AbortSignal.timeout(scaled(5000));
+    while (scheduling(vmm).policy !== NORMAL && !patience.aborted) await sleep(20);
+    t.same(scheduling(vmm), { niceness: 0, policy: NORMAL });
+    t.ok(
+      threads(vmm).every((tid) => scheduling(tid).niceness === 0),
+      'none of its threads has the priority that it was started with',
+    );
   });
 
   await t.test('after the delete nothing is left of it', async (t) => {

@@ -1,8 +1,9 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
-import type { ByteLink, LinkEvents, PipedFrames, Relayed } from '@sandboxd/proto';
+import type { ByteLink, LinkEvents, PipedFrames, Relayed, StreamIntake } from '@sandboxd/proto';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
+import { INTAKE, LinkIntake } from './link-intake.ts';
 import { readFramed } from './read-framed.ts';
 import { StagingPipe } from './staging-pipe.ts';
 
@@ -46,11 +47,13 @@ export class FdLink implements ByteLink {
   /** Bytes that the addon has read are still to be dealt with. */
   #isReturning = false;
   #isEnding = false;
+  readonly #intake: LinkIntake;
 
   /** Takes the descriptor over. */
   constructor(fd: number, options: FdLinkOptions) {
     this.#fd = fd;
     this.#options = options;
+    this.#intake = new LinkIntake(fd, this.#scratch);
   }
 
   start(events: LinkEvents): void {
@@ -90,7 +93,8 @@ export class FdLink implements ByteLink {
     this.#writeNow(this.#small.splice(0));
     if (this.#watch === undefined || this.#isHostAway || this.#isBlocked() || addonRelay !== undefined)
       return false;
-    if (this.#isReturning || this.#isEnding || this.#events?.isBetweenFrames?.() !== true) return false;
+    if (this.#isReturning || this.#isEnding || this.#intake.isRunning) return false;
+    if (this.#events?.missingBytes?.() !== 0) return false;
     this.#staging ??= new StagingPipe();
     const [stagingOut, stagingIn] = this.#staging.ends;
     const { source, stream, flow, credit, window } = relayed;
@@ -122,10 +126,15 @@ export class FdLink implements ByteLink {
     if (unread !== undefined && this.#watch !== undefined && !this.#isHostAway) this.#events?.data(unread);
   }
 
+  offerIntake(intake: StreamIntake): void {
+    this.#intake.offer(intake);
+  }
+
   destroy(cause?: Error): void {
     if (this.#watch === undefined || this.#isEnding) return;
     this.#isEnding = true;
     this.reclaim();
+    this.#intake.stop();
     this.#watch.close();
     this.#watch = undefined;
     this.#small = [];
@@ -145,28 +154,44 @@ export class FdLink implements ByteLink {
   #read(): void {
     this.#readTurn();
     // The addon reads whole frames only.
-    if (this.#relayed !== undefined && this.#events?.isBetweenFrames?.() !== true) this.reclaim();
+    if (this.#relayed !== undefined && this.#events?.missingBytes?.() !== 0) this.reclaim();
   }
 
   #readTurn(): void {
     for (let total = 0; total < TURN_BYTES; ) {
       if (this.#watch === undefined) return;
-      const got = this.#readOnce();
+      const missing = this.#intake.isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
+      const got = missing === 0 ? this.#takeIn(TURN_BYTES - total) : this.#readOnce(missing);
       if (got === NOT_NOW) return;
-      if (got <= 0) {
+      if (got < 0) {
         this.#onEnd();
         return;
       }
       this.#isHostAway = false;
       total += got;
-      this.#events?.data(this.#scratch.subarray(0, got));
     }
     setImmediate(() => this.#read());
   }
 
-  #readOnce(): number {
+  /** Has the intake read, and deals with what is not its own. The same numbers as `#readOnce`. */
+  #takeIn(mostBytes: number): number {
     try {
-      return addon.read(this.#fd, this.#scratch, 0, READ_BYTES);
+      const { status, tookBytes, unread } = this.#intake.run(mostBytes);
+      if (unread.length > 0) this.#events?.data(unread);
+      if (status === INTAKE.nothingNow) return NOT_NOW;
+      return status === INTAKE.hostLeft ? -1 : tookBytes + unread.length;
+    } catch (error) {
+      this.destroy(error as Error);
+      return NOT_NOW;
+    }
+  }
+
+  /** Reads for JavaScript: how many bytes; NOT_NOW; -1 at the end. */
+  #readOnce(mostBytes: number): number {
+    try {
+      const got = addon.read(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
+      if (got > 0) this.#events?.data(this.#scratch.subarray(0, got));
+      return got === 0 ? -1 : got;
     } catch (error) {
       this.destroy(error as Error);
       return NOT_NOW;

@@ -88,6 +88,10 @@ export interface Addon {
   writeDirect(buffer: Uint8Array, offset: number, length: number): number;
   endDirectWrite(): number;
   startDirectRead(fd: number): boolean;
+  // intake.cc
+  startIntake(link: number, stream: number, target: number, wantedBytes: number): void;
+  runIntake(mostBytes: number, numbers: Float64Array, unread: Uint8Array): number;
+  stopIntake(): void;
   // files.cc
   openDirectory(directory: number, name: string): number;
   makeDirectory(directory: number, name: string, mode: number): void;

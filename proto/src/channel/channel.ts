@@ -7,7 +7,7 @@ import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from
 import { encodeFrame } from '../wire/frame-encoder.ts';
 import { ownBytes } from '../wire/own-bytes.ts';
 import { PartJoiner } from '../wire/part-joiner.ts';
-import type { ByteLink } from './link.ts';
+import type { ByteLink, Intake } from './link.ts';
 import { SendRound } from './send-round.ts';
 import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from './stream.ts';
 
@@ -156,6 +156,27 @@ export class Channel implements StreamOwner {
   /** For Stream: takes back the flow that the link sends by itself. */
   reclaim(): void {
     this.#options.link.reclaim?.();
+  }
+
+  /** For Stream: what arrives for it next may bypass it. */
+  offerIntake(stream: Stream, { target, wanted, took, failed }: Intake): void {
+    if (this.#closed !== undefined) return;
+    const isOver = (): boolean => this.#closed !== undefined || stream.isOver;
+    this.#options.link.offerIntake?.({
+      stream: stream.id,
+      target,
+      wanted: () => (isOver() ? 0 : wanted()),
+      took: (bytes, frames) => {
+        if (isOver()) return;
+        this.#guard(stream, () => {
+          stream.takenIn(bytes, frames);
+          took(bytes);
+        });
+      },
+      failed: (errno) => {
+        if (!isOver()) this.#guard(stream, () => failed(errno));
+      },
+    });
   }
 
   /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */

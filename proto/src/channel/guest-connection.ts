@@ -58,7 +58,7 @@ export class GuestConnection {
           this.#options.onMalformed?.(error);
         }
       },
-      isBetweenFrames: () => decoder.isAtBoundary,
+      missingBytes: () => decoder.missingBytes,
       drain: () => {
         if (this.#current?.link === link) this.#current.channel.drained();
       },

@@ -10,8 +10,8 @@ export interface LinkEvents {
   drain(): void;
   /** No byte will come or go any more. Called once. */
   close(cause?: Error): void;
-  /** Whether the bytes so far end between two frames. */
-  isBetweenFrames?(): boolean;
+  /** How many bytes are missing from the frame that was begun, at least; 0 between two frames. */
+  missingBytes?(): number;
 }
 
 /** Bytes that wait behind a descriptor, of a pipe or a file, to be moved without being seen. */
@@ -44,6 +44,24 @@ export type Relayed = {
   readonly returned: (credit: number, movedBytes: number, hasHungUp: boolean) => void;
 };
 
+/** What a link may do with the payload of a stream's data frames by itself: put it into a file. */
+export type Intake = {
+  /** Descriptor of the file, which is written in order. */
+  readonly target: number;
+  /** How many bytes it takes from now on; 0 when it is too late. Asked once, right before the first. */
+  readonly wanted: () => number;
+  /** So many bytes were written, as if they had been given to the stream. */
+  readonly took: (bytes: number) => void;
+  /** The file could not be written, for the reason of that number; `took` was called for what came before. */
+  readonly failed: (errno: number) => void;
+};
+
+/** The same with its stream. `frames` is how many began among the bytes. */
+export type StreamIntake = Pick<Intake, 'target' | 'wanted' | 'failed'> & {
+  readonly stream: number;
+  readonly took: (bytes: number, frames: number) => void;
+};
+
 /** Piped bytes with what makes data frames of them: a header before each `frameBytes`, another before the last. */
 export type PipedFrames = PipedBytes & {
   readonly frameBytes: number;
@@ -73,6 +91,11 @@ export interface ByteLink {
    */
   relay?(relayed: Relayed): boolean;
   reclaim?(): void;
+  /**
+   * Only of links that can write what they read by themselves: does so from the next frame on, until there is anything but
+   * data of that stream. It may decline, and goes back to `data` at any time.
+   */
+  offerIntake?(intake: StreamIntake): void;
   /** Ends the link; `close` is called afterwards. */
   destroy(cause?: Error): void;
 }

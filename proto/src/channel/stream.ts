@@ -5,7 +5,7 @@ import { FRAME_CREDIT_BYTES } from '../limits.ts';
 import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
 import { creditFor, payloadFor } from '../wire/data-frame.ts';
-import type { PipedBytes, PipedRest, Relayed } from './link.ts';
+import type { Intake, PipedBytes, PipedRest, Relayed } from './link.ts';
 
 /**
  * Share of the window that is worth a frame of credit: each wakes the other end. What is held back keeps the other end
@@ -59,6 +59,8 @@ export interface StreamOwner {
   enqueue(stream: Stream, flow: Flow): void;
   /** Takes back the flow that the link sends by itself; its `returned` has been called then. */
   reclaim(): void;
+  /** Offers the link to take in what arrives for the stream. */
+  offerIntake(stream: Stream, intake: Intake): void;
   finish(stream: Stream, result: ResultInput): void;
 }
 
@@ -155,6 +157,20 @@ export class Stream {
     this.#unreturned = 0;
     this.#receiveCredit += credit;
     this.#owner.sendControl({ stream: this.id, credit });
+  }
+
+  /** Guest side: what arrives next may go where it belongs without being seen, if the link can do that. */
+  offerIntake(intake: Intake): void {
+    if (!this.#isOver) this.#owner.offerIntake(this, intake);
+  }
+
+  /** Called by the channel: the link took in so many bytes, which count as received and passed on. */
+  takenIn(bytes: number, frames: number): void {
+    this.#receiveCredit -= bytes + frames * FRAME_CREDIT_BYTES;
+    if (this.#receiveCredit < 0) throw this.#overCredit(bytes);
+    this.#heldBytes += bytes;
+    this.#heldFrames += frames;
+    this.consumed(bytes);
   }
 
   /** Host side: what was started is no longer wanted. Its result still comes, if the guest answers. */
@@ -280,9 +296,7 @@ export class Stream {
   receiveData(flow: number, chunk: Buffer): void {
     const open = this.#openInflow(flow);
     this.#receiveCredit -= chunk.length + FRAME_CREDIT_BYTES;
-    if (chunk.length === 0 || this.#receiveCredit < 0) {
-      throw new ProtocolViolation(`stream ${this.id} was sent ${chunk.length} bytes over its credit`);
-    }
+    if (chunk.length === 0 || this.#receiveCredit < 0) throw this.#overCredit(chunk.length);
     this.#heldBytes += chunk.length;
     this.#heldFrames += 1;
     this.handlers.data?.(open, chunk);
@@ -334,6 +348,10 @@ export class Stream {
     if (outflow.isQueued || isPoor) return;
     outflow.isQueued = true;
     this.#owner.enqueue(this, flow);
+  }
+
+  #overCredit(bytes: number): ProtocolViolation {
+    return new ProtocolViolation(`stream ${this.id} was sent ${bytes} bytes over its credit`);
   }
 
   #openInflow(flow: number): Flow {

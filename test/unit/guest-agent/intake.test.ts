@@ -1,0 +1,124 @@
+// Large files that the addon writes by itself as they arrive, and everything that can stop it: over a real socket.
+import './support/addon-dir.ts';
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Channel, FLOW, type Result, type Stream } from '@sandboxd/proto';
+import t from 'tap';
+import { addon } from '../../../guest-agent/src/native/addon.ts';
+import { makeTar } from '../../support/files.ts';
+import { run, startLocalAgent } from './support/local-agent.ts';
+
+const MIB = 2 ** 20;
+// Not /tmp, which may be in memory: such files cannot go past a page cache.
+const dir = await mkdtemp(join(import.meta.dirname, '../../.tap/intake-')).catch(() =>
+  mkdtemp('/var/tmp/intake-'),
+);
+t.teardown(() => rm(dir, { recursive: true, force: true }));
+
+const { startIntake } = addon;
+let intakes = 0;
+addon.startIntake = (...all) => {
+  intakes += 1;
+  startIntake(...all);
+};
+t.teardown(() => {
+  addon.startIntake = startIntake;
+});
+
+type Pushing = { readonly stream: Stream; readonly done: Promise<Result> };
+
+/** `pieceBytes` is how much of the archive each frame carries. */
+function push(channel: Channel, path: string, archive: Buffer, pieceBytes = (): number => 65_536): Pushing {
+  const done = Promise.withResolvers<Result>();
+  const stream = channel.open(
+    { filePush: { path } },
+    { result: done.resolve, lost: (loss) => done.reject(new Error(`lost: ${loss.kind}`)) },
+  );
+  let at = 0;
+  stream.setSource(FLOW.in, (maxBytes) => {
+    const piece = archive.subarray(at, at + Math.min(maxBytes, pieceBytes()));
+    at += piece.length;
+    if (piece.length > 0) return piece;
+    stream.end(FLOW.in);
+    return null;
+  });
+  stream.ready(FLOW.in);
+  return { stream, done: done.promise };
+}
+
+const isSame = (name: string, content: Buffer): boolean => readFileSync(join(dir, name)).equals(content);
+
+t.test('whatever the frames and the bytes are', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const contents = [randomBytes(9 * MIB + 4097), Buffer.alloc(6 * MIB, 0), randomBytes(12 * MIB)];
+  const members = contents.map((content, index) => ({ name: `file-${index}`, content }));
+  const archive = await makeTar([...members, { name: 'small', content: 'the last' }]);
+  const sizes: Record<string, () => number> = {
+    'whole frames': () => 65_536,
+    'frames of any size': () => 1 + Math.floor(Math.random() * 65_535),
+    'tiny frames among large ones': () => (Math.random() < 0.3 ? 1 + Math.floor(Math.random() * 30) : 65_536),
+  };
+  for (const [name, pieceBytes] of Object.entries(sizes)) {
+    const before = intakes;
+    const { filePush } = await push(channel, dir, archive, pieceBytes).done;
+    t.match(filePush, { files: 4 }, name);
+    for (const [index, content] of contents.entries())
+      t.ok(isSame(`file-${index}`, content), `file ${index}`);
+    t.equal(readFileSync(join(dir, 'small'), 'utf8'), 'the last');
+    t.ok(intakes > before, `${intakes - before} intakes`);
+  }
+  t.same(agent.faults, []);
+});
+
+t.test('other calls meanwhile, and another push', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const before = intakes;
+  const contents = [randomBytes(40 * MIB), randomBytes(30 * MIB)];
+  const pushes = await Promise.all(
+    contents.map(async (content, index) =>
+      push(channel, dir, await makeTar([{ name: `busy-${index}`, content }])),
+    ),
+  );
+  for (let n = 0; n < 40; n++) t.equal((await run(channel, ['echo', `${n}`]).done).out, `${n}\n`);
+  for (const { done } of pushes) t.match(await done, { filePush: { files: 1 } });
+  for (const [index, content] of contents.entries()) t.ok(isSame(`busy-${index}`, content), `file ${index}`);
+  t.ok(intakes > before, `${intakes - before} intakes`);
+  t.same(agent.faults, []);
+});
+
+t.test('a push that is cancelled, cut off, or lost with its host leaves nothing of the file', async (t) => {
+  const agent = startLocalAgent(t);
+  let channel = await agent.connect();
+  const content = randomBytes(64 * MIB);
+  const archive = await makeTar([{ name: 'part', content }]);
+  const endless = (): number => (intakes > before ? 100 : 65_536);
+  let before = intakes;
+  const cancelled = push(channel, dir, archive, endless);
+  for (let waits = 0; intakes === before && waits < 500; waits++) await sleep(10);
+  t.ok(intakes > before, 'it was taken in');
+  cancelled.stream.cancel();
+  t.match(await cancelled.done, { error: { code: 'cancelled' } });
+  t.notOk(existsSync(join(dir, 'part')));
+
+  before = intakes;
+  const cut = await push(channel, dir, archive.subarray(0, 20 * MIB + 77)).done;
+  t.match(cut, { error: { code: 'invalid', message: /cut off/ } });
+  t.ok(intakes > before, 'it was taken in');
+  t.notOk(existsSync(join(dir, 'part')));
+
+  before = intakes;
+  const lost = push(channel, dir, archive, endless);
+  const failed = t.rejects(lost.done, /lost/);
+  for (let waits = 0; intakes === before && waits < 500; waits++) await sleep(10);
+  channel.close(new Error('gone'));
+  await failed;
+  channel = await agent.connect();
+  t.match(await push(channel, dir, archive).done, { filePush: { files: 1 } });
+  t.ok(isSame('part', content));
+  t.same(agent.faults, []);
+});
