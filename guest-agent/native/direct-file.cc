@@ -220,9 +220,10 @@ void DirectWriter::write_now(size_t from, size_t to, off_t position) {
 }
 
 bool DirectReader::begin(int fd) {
+  if (is_cached(fd) || !pieces_.begin(fd)) return false;
   start_ = 0;
   filled_ = 0;
-  return !is_cached(fd) && pieces_.begin(fd);
+  return true;
 }
 
 ssize_t DirectReader::read(uint8_t* into, size_t size) {

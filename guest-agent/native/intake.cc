@@ -19,8 +19,9 @@ constexpr uint8_t kWhole[] = {0x88, 0x01, 0x01};
 // The longest header: a length of three bytes, and two tags with the longest numbers.
 constexpr size_t kMaxHeader = 3 + 2 + 5 + 5;
 
-// So many bytes are taken before JavaScript is told, which returns the credit for them; well below a window.
-constexpr double kReportBytes = 128 << 10, kTurnBytes = 1 << 20;
+// So much credit is used up before JavaScript is told, which returns it; well below a window.
+constexpr double kReportCredit = 128 << 10, kFrameCredit = 64;
+constexpr double kTurnBytes = 1 << 20;
 
 enum Status { kNothingNow = 0, kTurnOver = 1, kStopped = 2, kHostLeft = 3, kFailed = 4, kBroken = 5 };
 enum class Place { header, payload, trailer };
@@ -68,7 +69,8 @@ Parsed Intake::parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) 
   if (length == 0) return head_size < kMaxHeader ? Parsed::cut_off : Parsed::other;
   at += length;
   uint32_t around = static_cast<uint32_t>(at - start);
-  if (*payload == 0 || *payload > kMaxPayload || *payload > left || frame < around + *payload) return Parsed::other;
+  // The frame that makes the file whole is JavaScript's: it might have been cut off and filled up, which its end shows.
+  if (*payload == 0 || *payload > kMaxPayload || *payload >= left || frame < around + *payload) return Parsed::other;
   *trailer = frame - around - *payload;
   *header_size = at;
   return *trailer == 0 || *trailer == sizeof kWhole ? Parsed::data : Parsed::other;
@@ -98,7 +100,7 @@ Status Intake::run(double most) {
       room = is_kept ? direct_writer.room() : sizeof waste;
       if (room > payload_left) room = payload_left;
     } else {
-      if (place == Place::header && (error != 0 || left <= 0)) return kStopped;
+      if (place == Place::header && error != 0) return kStopped;
       into = head + head_size;
       room = (place == Place::header ? kMaxHeader : sizeof kWhole) - head_size;
     }
@@ -131,10 +133,8 @@ Status Intake::run(double most) {
 Status Intake::take_trailer() {
   if (head_size < sizeof kWhole) return kTurnOver;
   place = Place::header;
-  if (memcmp(head, kWhole, sizeof kWhole) == 0) {
-    head_size = 0;
-    return kTurnOver;
-  }
+  head_size = 0;
+  if (memcmp(head, kWhole, sizeof kWhole) == 0) return kTurnOver;
   // The frame was cut off and filled up by another host: its payload was none.
   if (error != 0) return kStopped;
   error = EPROTO;
@@ -219,7 +219,7 @@ METHOD(run_intake) {
 bool intake_event(int fd, uint32_t mask) {
   if (!intake.is_running || fd != intake.link || mask != EPOLLIN || intake.pending != kNothingNow) return false;
   intake.pending = intake.run(kTurnBytes);
-  return intake.pending == kNothingNow && intake.took < kReportBytes;
+  return intake.pending == kNothingNow && intake.took + intake.frames * kFrameCredit < kReportCredit;
 }
 
 bool add_intake(napi_env env, napi_value exports) {

@@ -160,7 +160,9 @@ export class FdLink implements ByteLink {
   #readTurn(): void {
     for (let total = 0; total < TURN_BYTES; ) {
       if (this.#watch === undefined) return;
-      const missing = this.#intake.isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
+      // Where the addon sends a flow it reads the link for itself: never both.
+      const isOffered = this.#intake.isOffered && this.#relayed === undefined;
+      const missing = isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
       const got = missing === 0 ? this.#takeIn(TURN_BYTES - total) : this.#readOnce(missing);
       if (got === NOT_NOW) return;
       if (got < 0) {

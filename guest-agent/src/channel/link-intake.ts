@@ -47,7 +47,7 @@ export class LinkIntake {
     const status = addon.runIntake(mostBytes, numbers, this.#scratch);
     const [tookBytes = 0, frames = 0, unreadBytes = 0, errno = 0] = numbers;
     if (status === INTAKE.stopped || status === INTAKE.hostLeft) this.stop();
-    if (tookBytes > 0) intake.took(tookBytes, frames);
+    if (tookBytes > 0 || frames > 0) intake.took(tookBytes, frames);
     if (status === INTAKE.failed) intake.failed(errno);
     return { status, tookBytes, unread: this.#scratch.subarray(0, unreadBytes) };
   }

@@ -1,13 +1,22 @@
 // Large files that the addon writes by itself as they arrive, and everything that can stop it: over a real socket.
 import './support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Channel, FLOW, type Result, type Stream } from '@sandboxd/proto';
+import {
+  type Channel,
+  FLOW,
+  MAX_FRAME_BYTES,
+  PROTOCOL_VERSION,
+  type Result,
+  type Stream,
+} from '@sandboxd/proto';
 import t from 'tap';
 import { addon } from '../../../guest-agent/src/native/addon.ts';
+import { dataFrame } from '../../../proto/src/wire/data-frame.ts';
+import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
 import { makeTar } from '../../support/files.ts';
 import { run, startLocalAgent } from './support/local-agent.ts';
 
@@ -73,6 +82,68 @@ t.test('whatever the frames and the bytes are', async (t) => {
   }
   t.same(agent.faults, []);
 });
+
+t.test('frames that cost more than they carry', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const content = randomBytes(5 * MIB);
+  const archive = await makeTar([{ name: 'tiny', content }]);
+  const before = intakes;
+  let tiny = 30_000;
+  const pieceBytes = (): number => (intakes > before && tiny-- > 0 ? 12 : 65_536);
+  const { filePush } = await push(channel, dir, archive, pieceBytes).done;
+  t.match(filePush, { files: 1 });
+  t.ok(isSame('tiny', content));
+});
+
+t.test('a file that is read meanwhile', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const content = randomBytes(48 * MIB);
+  writeFileSync(join(dir, 'read'), content);
+  const chunks: Buffer[] = [];
+  const { promise, resolve } = Promise.withResolvers<Result>();
+  const request = { filePull: { path: join(dir, 'read'), maxBytes: 2 ** 40 } };
+  const stream: Stream = channel.open(request, {
+    data: (_flow, chunk) => {
+      chunks.push(Buffer.from(chunk));
+      stream.consumed(chunk.length);
+    },
+    result: resolve,
+  });
+  const pushed = push(channel, dir, await makeTar([{ name: 'written', content }]));
+  t.match(await pushed.done, { filePush: { files: 1 } });
+  t.match(await promise, { filePull: {} });
+  t.ok(isSame('written', content));
+  t.ok(Buffer.concat(chunks).equals(content));
+  t.same(agent.faults, []);
+});
+
+for (const last of [0, 1])
+  t.test(`a host that comes back within the frame that would end the file, with ${last}`, async (t) => {
+    const agent = startLocalAgent(t);
+    const [socket, before] = [agent.attach(), intakes];
+    const send = (frame: Parameters<typeof encodeFrame>[0]): void => {
+      socket.write(Buffer.concat(encodeFrame(frame)));
+    };
+    const hello = { version: PROTOCOL_VERSION, incarnation: 'one', window: MIB };
+    send({ hello: { ...hello, nonce: randomBytes(16) } });
+    send({ stream: 1, request: { filePush: { path: dir } } });
+    const content = randomBytes(5 * MIB);
+    content[content.length - 1] = last;
+    const archive = await makeTar([{ name: 'filled-up', content }]);
+    for (let start = 0, end = 512; end <= 512 + content.length; start = end, end += 65_536) {
+      const frame = Buffer.concat(dataFrame(1, 0, archive.subarray(start, end)));
+      socket.write(end < 512 + content.length ? frame : frame.subarray(0, 30_000));
+      await sleep(2);
+    }
+    for (let waits = 0; intakes === before && waits < 500; waits++) await sleep(10);
+    t.ok(intakes > before, 'it was taken in');
+    socket.write(Buffer.alloc(MAX_FRAME_BYTES + 4));
+    send({ hello: { ...hello, nonce: randomBytes(16) } });
+    for (let waits = 0; existsSync(join(dir, 'filled-up')) && waits < 300; waits++) await sleep(10);
+    t.notOk(existsSync(join(dir, 'filled-up')));
+  });
 
 t.test('other calls meanwhile, and another push', async (t) => {
   const agent = startLocalAgent(t);

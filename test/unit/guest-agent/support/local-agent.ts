@@ -34,6 +34,8 @@ export type Running = {
 export type LocalAgent = {
   /** Faults that the agent would have logged. */
   readonly faults: unknown[];
+  /** A link to it, for a host that is played byte by byte. */
+  attach(): Socket;
   connect(incarnation?: string): Promise<Channel>;
 };
 
@@ -57,14 +59,19 @@ export function startLocalAgent(t: Test): LocalAgent {
     for (const socket of sockets) socket.destroy();
     poller.stop();
   });
+  const attach = (): Socket => {
+    const [ours, theirs] = addon.socketPair();
+    connection.attach(new FdLink(ours, { poller }));
+    const socket = new Socket({ fd: theirs, readable: true, writable: true });
+    sockets.push(socket);
+    return socket;
+  };
   return {
     faults,
+    attach: () => attach().resume(),
     async connect(incarnation = 'one') {
-      const [ours, theirs] = addon.socketPair();
-      connection.attach(new FdLink(ours, { poller }));
-      const socket = new Socket({ fd: theirs, readable: true, writable: true });
-      sockets.push(socket);
-      const { channel } = await connectHost(new SocketLink(socket), { incarnation, needsResync: false });
+      const link = new SocketLink(attach());
+      const { channel } = await connectHost(link, { incarnation, needsResync: false });
       return channel;
     },
   };
