@@ -167,6 +167,7 @@ bool DirectWriter::begin(int fd) {
   if (!pieces_.begin(fd)) return false;
   filled_ = 0;
   position_ = 0;
+  generation_ += 1;
   error_ = 0;
   return true;
 }

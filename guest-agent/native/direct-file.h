@@ -55,6 +55,8 @@ class DirectWriter {
  public:
   bool begin(int fd);
   bool is_writing(int fd) const { return pieces_.has(fd); }
+  // Differs from file to file, where descriptors have the same number again.
+  unsigned generation() const { return generation_; }
   // Where the next bytes go: never without room.
   uint8_t* next() { return pieces_.at(filled_); }
   size_t room() const { return DirectPieces::run(filled_); }
@@ -71,6 +73,7 @@ class DirectWriter {
   DirectPieces pieces_;
   size_t filled_ = 0;
   off_t position_ = 0;
+  unsigned generation_ = 0;
   int error_ = 0;
 };
 

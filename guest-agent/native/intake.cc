@@ -30,6 +30,8 @@ enum class Parsed { cut_off, other, data };
 struct Intake {
   bool is_running, has_trailer;
   int link, target;
+  // Of the file: its stream may be over before the link has given all of a frame.
+  unsigned generation;
   uint32_t stream;
   // Bytes that the file still takes.
   double left;
@@ -43,6 +45,7 @@ struct Intake {
   // Why the file could not be written.
   int error;
 
+  bool is_open() const { return direct_writer.is_writing(target) && direct_writer.generation() == generation; }
   Status run(double most);
   Status take_header();
   Status take_trailer();
@@ -95,7 +98,7 @@ Status Intake::run(double most) {
     uint8_t* into;
     size_t room;
     if (place == Place::payload) {
-      bool is_kept = error == 0 && direct_writer.is_writing(target);
+      bool is_kept = error == 0 && is_open();
       into = is_kept ? direct_writer.next() : waste;
       room = is_kept ? direct_writer.room() : sizeof waste;
       if (room > payload_left) room = payload_left;
@@ -149,7 +152,7 @@ Status Intake::take_header() {
   if (parsed == Parsed::other) return kStopped;
   uint32_t early = static_cast<uint32_t>(head_size - header_size);
   // A frame so short that the next one's beginning was read with it is rare, and for JavaScript.
-  if (early >= payload || !direct_writer.is_writing(target)) return kStopped;
+  if (early >= payload || !is_open()) return kStopped;
   took += early;
   frames += 1;
   left -= early;
@@ -175,6 +178,7 @@ METHOD(start_intake) {
   intake.link = link;
   intake.stream = static_cast<uint32_t>(stream);
   intake.target = target;
+  intake.generation = direct_writer.generation();
   intake.left = left;
   return undefined(env);
 }

@@ -1,6 +1,7 @@
 // Large files that the addon writes by itself as they arrive, and everything that can stop it: over a real socket.
 import './support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,7 +19,7 @@ import { addon } from '../../../guest-agent/src/native/addon.ts';
 import { dataFrame } from '../../../proto/src/wire/data-frame.ts';
 import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
 import { makeTar } from '../../support/files.ts';
-import { run, startLocalAgent } from './support/local-agent.ts';
+import { type LocalAgent, run, startLocalAgent } from './support/local-agent.ts';
 
 const MIB = 2 ** 20;
 // Not /tmp, which may be in memory: such files cannot go past a page cache.
@@ -119,31 +120,78 @@ t.test('a file that is read meanwhile', async (t) => {
   t.same(agent.faults, []);
 });
 
+/** A host that is played byte by byte, in the middle of a push whose frames are full. */
+async function playHost(agent: LocalAgent, archive: Buffer) {
+  const [socket, before] = [agent.attach(), intakes];
+  const send = (...frames: Parameters<typeof encodeFrame>[0][]): void => {
+    for (const frame of frames) socket.write(Buffer.concat(encodeFrame(frame)));
+  };
+  const hello = (): void => {
+    send({ hello: { version: PROTOCOL_VERSION, incarnation: 'one', window: MIB, nonce: randomBytes(16) } });
+  };
+  hello();
+  send({ stream: 1, request: { filePush: { path: dir } } });
+  let at = 0;
+  const next = (bytes: number): Buffer => {
+    at += bytes;
+    return Buffer.concat(dataFrame(1, 0, archive.subarray(at - bytes, at)));
+  };
+  socket.write(next(512));
+  return {
+    socket,
+    hello,
+    next,
+    isTakenIn: () => intakes > before,
+    async sendFrames(count: number) {
+      for (let sent = 0; sent < count; sent++) {
+        socket.write(next(65_536));
+        await sleep(2);
+      }
+    },
+  };
+}
+
 for (const last of [0, 1])
   t.test(`a host that comes back within the frame that would end the file, with ${last}`, async (t) => {
-    const agent = startLocalAgent(t);
-    const [socket, before] = [agent.attach(), intakes];
-    const send = (frame: Parameters<typeof encodeFrame>[0]): void => {
-      socket.write(Buffer.concat(encodeFrame(frame)));
-    };
-    const hello = { version: PROTOCOL_VERSION, incarnation: 'one', window: MIB };
-    send({ hello: { ...hello, nonce: randomBytes(16) } });
-    send({ stream: 1, request: { filePush: { path: dir } } });
     const content = randomBytes(5 * MIB);
     content[content.length - 1] = last;
     const archive = await makeTar([{ name: 'filled-up', content }]);
-    for (let start = 0, end = 512; end <= 512 + content.length; start = end, end += 65_536) {
-      const frame = Buffer.concat(dataFrame(1, 0, archive.subarray(start, end)));
-      socket.write(end < 512 + content.length ? frame : frame.subarray(0, 30_000));
-      await sleep(2);
-    }
-    for (let waits = 0; intakes === before && waits < 500; waits++) await sleep(10);
-    t.ok(intakes > before, 'it was taken in');
-    socket.write(Buffer.alloc(MAX_FRAME_BYTES + 4));
-    send({ hello: { ...hello, nonce: randomBytes(16) } });
+    const host = await playHost(startLocalAgent(t), archive);
+    await host.sendFrames(79);
+    host.socket.write(host.next(65_536).subarray(0, 30_000));
+    for (let waits = 0; !host.isTakenIn() && waits < 500; waits++) await sleep(10);
+    t.ok(host.isTakenIn());
+    host.socket.write(Buffer.alloc(MAX_FRAME_BYTES + 4));
+    host.hello();
     for (let waits = 0; existsSync(join(dir, 'filled-up')) && waits < 300; waits++) await sleep(10);
     t.notOk(existsSync(join(dir, 'filled-up')));
   });
+
+t.test('a host that lost its guest to another, and ends its frame late', async (t) => {
+  const agent = startLocalAgent(t);
+  const content = randomBytes(8 * MIB);
+  const archive = await makeTar([{ name: 'late', content }]);
+  const host = await playHost(agent, archive);
+  await host.sendFrames(20);
+  const frame = host.next(65_536);
+  host.socket.write(frame.subarray(0, 30_000));
+  for (let waits = 0; !host.isTakenIn() && waits < 500; waits++) await sleep(10);
+  t.ok(host.isTakenIn());
+  const channel = await agent.connect('two');
+  let frames = 0;
+  const pushed = push(channel, dir, archive, () => {
+    frames += 1;
+    if (frames === 90) host.socket.write(frame.subarray(30_000));
+    return 65_536;
+  });
+  t.match(await pushed.done, { filePush: { files: 1 } });
+  t.ok(isSame('late', content));
+  // The agent takes in for one link at a time.
+  const closed = once(host.socket, 'close');
+  host.socket.destroy();
+  await closed;
+  await channel.ping();
+});
 
 t.test('other calls meanwhile, and another push', async (t) => {
   const agent = startLocalAgent(t);
