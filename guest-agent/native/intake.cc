@@ -121,7 +121,9 @@ Status Intake::run(double most) {
       if (payload_left == 0) place = has_trailer ? Place::trailer : Place::header;
       if (into == waste) continue;
       took += size;
-      error = direct_writer.advance(size);
+      // A frame that ends so was cut off and filled up by another host: its payload was none.
+      bool is_filled_up = payload_left == 0 && !has_trailer && into[size - 1] == 0;
+      error = is_filled_up ? EPROTO : direct_writer.advance(size);
       if (error != 0) return kFailed;
     } else {
       head_size += size;
@@ -138,7 +140,7 @@ Status Intake::take_trailer() {
   place = Place::header;
   head_size = 0;
   if (memcmp(head, kWhole, sizeof kWhole) == 0) return kTurnOver;
-  // The frame was cut off and filled up by another host: its payload was none.
+  // It was filled up, too.
   if (error != 0) return kStopped;
   error = EPROTO;
   return kFailed;
