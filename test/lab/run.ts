@@ -10,10 +10,10 @@ import { type Job, makeDataDisk, makeJobDisk, readVersions } from './disks.ts';
 import { ensureLabImage } from './image.ts';
 import { readMachineVersion, runMachine } from './machine.ts';
 
-const CPUS = 2;
+const CPUS = 1;
 const MEMORY_MIB = 6144;
 /** Everything in the lab takes about this much longer than on the machine itself. */
-const TIME_SCALE = 5;
+const TIME_SCALE = 8;
 const LAYER_BYTES = 4 * 2 ** 30;
 const EXIT_NO_STATUS = 3;
 const CONSOLE_LINES = 40;
