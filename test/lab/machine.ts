@@ -68,6 +68,8 @@ function machineArgs(options: MachineOptions, outputSocket: string, statusPath: 
   const commandLine = [
     ...['console=ttyS0', 'quiet', 'loglevel=4', 'panic=-1', 'reboot=t'],
     ...['tsc=reliable', 'no_timer_check', 'random.trust_cpu=on', 'cryptomgr.notests', 'mitigations=off'],
+    // A tick that comes again: QEMU loses interrupts now and then, and a timer of one shot would be the last.
+    ...['nohz=off', 'highres=off'],
     'sandbox.init=/lab/init',
   ].join(' ');
   return [
