@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 
 /** Without ERMS, FSRM and SMAP, which emulation makes slow: see the engine's own arguments for emulated guests. */
 const CPU = 'max,-erms,-fsrm,-smap';
@@ -10,6 +11,8 @@ const CPU = 'max,-erms,-fsrm,-smap';
 export type MachineOptions = {
   /** A directory of its own, for sockets, the console and the status. */
   readonly dir: string;
+  /** QEMU: its name or path. */
+  readonly program: string;
   readonly kernelPath: string;
   readonly initramfsPath: string;
   /** In the order of their names from /dev/vda on. */
@@ -28,7 +31,7 @@ export async function runMachine(options: MachineOptions): Promise<MachineEnd> {
   const { dir, signal } = options;
   const statusPath = join(dir, 'status');
   await using output = await listenForOutput(join(dir, 'output.sock'), options.onOutput);
-  const child = spawn('qemu-system-x86_64', machineArgs(options, output.path, statusPath), {
+  const child = spawn(options.program, machineArgs(options, output.path, statusPath), {
     stdio: ['ignore', 'inherit', 'inherit'],
     detached: true, // the terminal's interrupts are for the runner, which ends the machine itself
   });
@@ -41,6 +44,11 @@ export async function runMachine(options: MachineOptions): Promise<MachineEnd> {
   signal?.removeEventListener('abort', stop);
   const status = (await readFile(statusPath, 'utf8').catch(() => '')).trim();
   return { status: /^\d+$/.test(status) ? Number(status) : undefined, end };
+}
+
+/** `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)` */
+export async function readMachineVersion(program: string): Promise<string> {
+  return (await runCommand(program, ['--version'])).split('\n')[0] ?? '';
 }
 
 async function listenForOutput(
@@ -60,6 +68,8 @@ function machineArgs(options: MachineOptions, outputSocket: string, statusPath: 
   const commandLine = [
     ...['console=ttyS0', 'quiet', 'loglevel=4', 'panic=-1', 'reboot=t'],
     ...['tsc=reliable', 'no_timer_check', 'random.trust_cpu=on', 'cryptomgr.notests', 'mitigations=off'],
+    // A tick that comes again: QEMU loses interrupts now and then, and a timer of one shot would be the last.
+    ...['nohz=off', 'highres=off'],
     'sandbox.init=/lab/init',
   ].join(' ');
   return [

@@ -1,5 +1,6 @@
 // Runs tests where KVM works: in an emulated Debian host, whatever this machine can.
-// usage: node test/lab/run.ts [--engine name] [--program path] [--only part-of-a-name] [-- bash command]
+// usage: node test/lab/run.ts [--engine name] [--program path] [--only part-of-a-name] [--machine-program qemu]
+//   [-- bash command]
 import { access, constants, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -7,12 +8,12 @@ import { createWritableLayer, resolveKernel } from '@sandboxd/rootfs-builder';
 import { printProgress } from '../../rootfs-builder/src/terminal.ts';
 import { type Job, makeDataDisk, makeJobDisk, readVersions } from './disks.ts';
 import { ensureLabImage } from './image.ts';
-import { runMachine } from './machine.ts';
+import { readMachineVersion, runMachine } from './machine.ts';
 
-const CPUS = 2;
+const CPUS = 1;
 const MEMORY_MIB = 6144;
 /** Everything in the lab takes about this much longer than on the machine itself. */
-const TIME_SCALE = 5;
+const TIME_SCALE = 8;
 const LAYER_BYTES = 4 * 2 ** 30;
 const EXIT_NO_STATUS = 3;
 const CONSOLE_LINES = 40;
@@ -23,6 +24,7 @@ const { values, positionals } = parseArgs({
     engine: { type: 'string', default: 'qemu' },
     program: { type: 'string' },
     only: { type: 'string', default: '' },
+    'machine-program': { type: 'string', default: process.env.LAB_QEMU || 'qemu-system-x86_64' },
     'data-dir': { type: 'string', default: resolve(import.meta.dirname, '../../.data') },
   },
 });
@@ -50,9 +52,12 @@ async function runLab(dir: string): Promise<number> {
   await createWritableLayer(labDir, layer, LAYER_BYTES);
   await makeJobDisk(job, describeJob(), dataDir);
   await makeDataDisk(data, dataDir);
+  const machineVersion = await readMachineVersion(values['machine-program']);
+  console.log(`lab: emulated by ${machineVersion}`);
   console.log(`lab: ${await readVersions(image.packages)}, guest kernel ${kernel.version}`);
   const { status, end } = await runMachine({
     dir,
+    program: values['machine-program'],
     kernelPath: kernel.vmlinuxPath,
     initramfsPath: kernel.initramfsPath,
     disks: [

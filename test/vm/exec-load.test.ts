@@ -59,7 +59,7 @@ t.test('a client that stops reading stalls its command, at little cost', async (
       await exec.until(() => exec.outputBytes > 0, 'output');
       exec.pause();
     }
-    await sleep(3000);
+    await sleep(scaled(3000));
   });
   const usedMs = async (): Promise<string> =>
     api.sh(id, 'for p in $(pgrep -x yes; pgrep -x cat); do cut -d" " -f14,15 /proc/$p/stat; done');

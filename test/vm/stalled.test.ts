@@ -10,8 +10,10 @@ import { scaled } from '../support/time-scale.ts';
 const STREAMS = 32;
 const MAX_MIB_EACH = 1;
 /** Memory is read when nothing moved for so long, the least of some looks: collectors come late. */
-const QUIET_MS = 4000;
+const QUIET_MS = scaled(4000);
 const LOOKS = 10;
+/** A command that used no time for so long stands still. */
+const STILL_MS = 1000;
 
 t.setTimeout(scaled(600_000));
 const daemon = await startDaemon(t);
@@ -31,6 +33,10 @@ async function quietMib(): Promise<{ daemon: number; agent: number }> {
   return least;
 }
 
+function usedMs(): Promise<string> {
+  return api.sh(id, 'for p in $(pgrep -x yes); do cut -d" " -f14,15 /proc/$p/stat; done');
+}
+
 /** Commands that write as fast as they can, each to a client that takes its first bytes and no more. */
 async function stall(count: number): Promise<RawExec[]> {
   const execs = Array.from({ length: count }, () => new RawExec(url, id, { cmd: ['yes'] }));
@@ -38,6 +44,14 @@ async function stall(count: number): Promise<RawExec[]> {
     exec.isCounting = true;
     await exec.until(() => exec.outputBytes > 0, 'output');
     exec.pause();
+  }
+  // What lies between command and client fills first, which takes a slow machine its time.
+  let used: string | undefined;
+  for (let waitedMs = 0; waitedMs < scaled(30_000); waitedMs += STILL_MS) {
+    const now = await usedMs();
+    if (now === used) break;
+    used = now;
+    await sleep(STILL_MS);
   }
   return execs;
 }
@@ -72,9 +86,8 @@ t.test(`${STREAMS} clients that stop reading`, async (t) => {
   }
   const running = await api.sh(id, 'pgrep -xc yes');
   t.equal(running, String(STREAMS), 'all the commands are there');
-  const usedMs = () => api.sh(id, 'for p in $(pgrep -x yes); do cut -d" " -f14,15 /proc/$p/stat; done');
   const used = await usedMs();
-  await sleep(1000);
+  await sleep(STILL_MS);
   t.equal(await usedMs(), used, 'and stand still');
   for (const end of ['daemon', 'agent'] as const) {
     const each = perStream(end);
