@@ -10,7 +10,7 @@ import { scaled } from '../support/time-scale.ts';
 const STREAMS = 32;
 const MAX_MIB_EACH = 1;
 /** Memory is read when nothing moved for so long, the least of some looks: collectors come late. */
-const QUIET_MS = scaled(4000);
+const QUIET_MS = 4000;
 const LOOKS = 10;
 /** A command that used no time for so long stands still. */
 const STILL_MS = 1000;
