@@ -169,17 +169,22 @@ export class FdLink implements ByteLink {
         this.#onEnd();
         return;
       }
-      this.#isHostAway = false;
       total += got;
     }
     setImmediate(() => this.#read());
+  }
+
+  #deliver(bytes: Buffer): void {
+    // Before the bytes are dealt with: the answer to them is for the host that sent them.
+    this.#isHostAway = false;
+    this.#events?.data(bytes);
   }
 
   /** Has the intake read, and deals with what is not its own. The same numbers as `#readOnce`. */
   #takeIn(mostBytes: number): number {
     try {
       const { status, tookBytes, unread } = this.#intake.run(mostBytes);
-      if (unread.length > 0) this.#events?.data(unread);
+      if (unread.length > 0) this.#deliver(unread);
       if (status === INTAKE.nothingNow) return NOT_NOW;
       return status === INTAKE.hostLeft ? -1 : tookBytes + unread.length;
     } catch (error) {
@@ -192,8 +197,9 @@ export class FdLink implements ByteLink {
   #readOnce(mostBytes: number): number {
     try {
       const got = addon.read(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
-      if (got > 0) this.#events?.data(this.#scratch.subarray(0, got));
-      return got === 0 ? -1 : got;
+      if (got === 0) return -1;
+      if (got > 0) this.#deliver(this.#scratch.subarray(0, got));
+      return got;
     } catch (error) {
       this.destroy(error as Error);
       return NOT_NOW;
