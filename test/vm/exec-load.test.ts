@@ -194,5 +194,7 @@ t.test(`${isLong ? 2000 : 60} in turn leave nothing behind`, async (t) => {
   t.ok(after.processes <= before.processes + 1, `${after.processes} processes`);
   t.ok(after.daemonFds <= before.daemonFds + 4, `${after.daemonFds} descriptors of the daemon`);
   t.ok(after.agentMib - before.agentMib < 8, `agent ${after.agentMib} MiB`);
-  t.ok(after.daemonMib - before.daemonMib < 40, `daemon ${after.daemonMib} MiB`);
+  // Its heap is collected late (scripts/build-sandboxd.ts): what 2,000 runs leave lies there for a while, as what 60 do does not.
+  const mostMib = isLong ? 100 : 40;
+  t.ok(after.daemonMib - before.daemonMib < mostMib, `daemon ${after.daemonMib} MiB`);
 });
