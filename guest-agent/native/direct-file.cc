@@ -60,15 +60,7 @@ METHOD(write_direct) {
   uint8_t* data;
   size_t size;
   CHECK(read_range(env, arguments, &data, &size));
-  while (size > 0) {
-    size_t step = direct_writer.room() < size ? direct_writer.room() : size;
-    memcpy(direct_writer.next(), data, step);
-    int error = direct_writer.advance(step);
-    if (error != 0) return to_number(env, -error);
-    data += step;
-    size -= step;
-  }
-  return to_number(env, 0);
+  return to_number(env, -direct_writer.append(data, size));
 }
 
 // endDirectWrite(): 0, or -errno; everything is written then
@@ -176,6 +168,18 @@ int DirectWriter::advance(size_t size) {
   filled_ += size;
   if (filled_ == DirectPieces::kBytes) write_piece();
   return error_;
+}
+
+int DirectWriter::append(const uint8_t* data, size_t size) {
+  int error = 0;
+  while (size > 0 && error == 0) {
+    size_t step = room() < size ? room() : size;
+    memcpy(next(), data, step);
+    error = advance(step);
+    data += step;
+    size -= step;
+  }
+  return error;
 }
 
 int DirectWriter::end() {

@@ -62,6 +62,8 @@ class DirectWriter {
   size_t room() const { return DirectPieces::run(filled_); }
   // So many bytes were put there: 0, or an error number.
   int advance(size_t size);
+  // The same for bytes that are elsewhere.
+  int append(const uint8_t* data, size_t size);
   // Writes what is left, as far as nothing failed before: 0, or the first error's number.
   int end();
 

@@ -8,19 +8,15 @@
 #include "direct-file.h"
 #include "io.h"
 #include "napi.h"
-#include "varint.h"
+#include "wire.h"
 
 namespace {
 
-// As in proto/src/limits.ts and proto/src/wire/data-frame.ts.
-constexpr uint32_t kMaxPayload = 65536;
-constexpr uint8_t kTagStream = 0x08, kTagData = 0x1a;
-constexpr uint8_t kWhole[] = {0x88, 0x01, 0x01};
 // The longest header: a length of three bytes, and two tags with the longest numbers.
 constexpr size_t kMaxHeader = 3 + 2 + 5 + 5;
 
 // So much credit is used up before JavaScript is told, which returns it; well below a window.
-constexpr double kReportCredit = 128 << 10, kFrameCredit = 64;
+constexpr double kReportCredit = 128 << 10;
 constexpr double kTurnBytes = 1 << 20;
 
 enum Status { kNothingNow = 0, kTurnOver = 1, kStopped = 2, kHostLeft = 3, kFailed = 4, kBroken = 5 };
@@ -50,7 +46,6 @@ struct Intake {
   Status take_header();
   Status take_trailer();
   Parsed parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) const;
-  int put(const uint8_t* data, size_t size);
 };
 
 Intake intake;
@@ -73,23 +68,10 @@ Parsed Intake::parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) 
   at += length;
   uint32_t around = static_cast<uint32_t>(at - start);
   // The frame that makes the file whole is JavaScript's: it might have been cut off and filled up, which its end shows.
-  if (*payload == 0 || *payload > kMaxPayload || *payload >= left || frame < around + *payload) return Parsed::other;
+  if (*payload == 0 || *payload > kFrameBytes || *payload >= left || frame < around + *payload) return Parsed::other;
   *trailer = frame - around - *payload;
   *header_size = at;
   return *trailer == 0 || *trailer == sizeof kWhole ? Parsed::data : Parsed::other;
-}
-
-// 0, or an error number.
-int Intake::put(const uint8_t* data, size_t size) {
-  int error = 0;
-  while (size > 0 && error == 0) {
-    size_t step = direct_writer.room() < size ? direct_writer.room() : size;
-    memcpy(direct_writer.next(), data, step);
-    error = direct_writer.advance(step);
-    data += step;
-    size -= step;
-  }
-  return error;
 }
 
 Status Intake::run(double most) {
@@ -162,7 +144,7 @@ Status Intake::take_header() {
   payload_left = payload - early;
   has_trailer = trailer != 0;
   place = Place::payload;
-  error = put(head + header_size, early);
+  error = direct_writer.append(head + header_size, early);
   return error == 0 ? kTurnOver : kFailed;
 }
 

@@ -13,16 +13,11 @@
 #include "io.h"
 #include "napi.h"
 #include "poll.h"
-#include "varint.h"
+#include "wire.h"
 
 namespace {
 
-// As in proto/src/limits.ts and proto/src/wire/data-frame.ts.
-constexpr int kFrameBytes = 65536;
-constexpr int kFrameCredit = 64;
 constexpr size_t kMaxCreditFrame = 12;
-constexpr uint8_t kTagStream = 0x08, kTagFlow = 0x10, kTagData = 0x1a, kTagCredit = 0x28;
-constexpr uint8_t kWhole[] = {0x88, 0x01, 0x01};
 // From so many waiting bytes on a pipe's pages are moved instead of copied.
 constexpr int kBulkBytes = 32768;
 

@@ -16,10 +16,12 @@ let ownNiceness: number | undefined;
  * instead, its priority is raised, unless it was given one. Returns why it is not so, where it may not be.
  */
 export async function scheduleForThroughput(): Promise<string | undefined> {
+  const niceness = getPriority();
   try {
+    // First, as it may be refused: a batch process without it would wait for guests.
+    if (niceness === 0) setPriority(RAISED_NICENESS);
+    ownNiceness = niceness;
     await run('chrt', ['--batch', '--all-tasks', '--pid', '0', String(process.pid)]);
-    ownNiceness = getPriority();
-    if (ownNiceness === 0) setPriority(RAISED_NICENESS);
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message.trim() : String(error);

@@ -1,9 +1,16 @@
-// Numbers of protobuf messages, at most 32 bits.
+// Data frames as they are on the wire.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
+// As in proto/src/limits.ts and proto/src/wire/data-frame.ts.
+constexpr int kFrameBytes = 65536;
+constexpr int kFrameCredit = 64;
+constexpr uint8_t kTagStream = 0x08, kTagFlow = 0x10, kTagData = 0x1a, kTagCredit = 0x28;
+constexpr uint8_t kWhole[] = {0x88, 0x01, 0x01};
+
+// Numbers of at most 32 bits.
 inline size_t put_varint(uint8_t* into, uint32_t value) {
   size_t size = 0;
   for (; value > 127; value >>= 7) into[size++] = static_cast<uint8_t>(value | 0x80);
