@@ -1,7 +1,9 @@
 // Cloud Hypervisor by hand, with the daemon's own arguments and configuration.
 import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { openSync } from 'node:fs';
 import { mkdir, symlink } from 'node:fs/promises';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
@@ -13,12 +15,14 @@ import { type MemoryMode, requestOf } from '../../host-agent/src/engines/cloud-h
 import { layOutCopy } from '../../host-agent/src/engines/cloud-hypervisor/restore.ts';
 import { linkMemory } from '../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
 import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
-import { connectGuest } from '../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
+import { connectUnix } from '../../host-agent/src/lib/socket-link.ts';
 import type { BareEngine, BareVm } from './bare.ts';
 
 const PROGRAM = process.env.SANDBOXD_CLOUD_HYPERVISOR_PROGRAM ?? 'cloud-hypervisor';
 const RETRY_MS = 200;
+const PAUSE_MS = 5;
+const LONGEST_DIAL_MS = 1500;
 const CALL = { timeoutMs: 600_000 };
 
 export class BareCloudHypervisor implements BareEngine {
@@ -66,7 +70,7 @@ async function start(dir: string): Promise<{ readonly vm: BareVm; readonly api: 
   while ((await api.ping(CALL).catch(() => undefined)) === undefined) await sleep(2);
   const vm = {
     pid: child.pid ?? 0,
-    openPort: () => connectGuest(files.vsockPath, AGENT_VSOCK_PORT, AbortSignal.timeout(CALL.timeoutMs)),
+    openPort: () => dialGuest(files.vsockPath),
     save: () => save(api, join(dir, 'saved')),
     kill: async () => {
       child.kill('SIGKILL');
@@ -74,6 +78,25 @@ async function start(dir: string): Promise<{ readonly vm: BareVm; readonly api: 
     },
   };
   return { vm, api };
+}
+
+/** A connection to the agent's port; what comes on it is the guest's. */
+async function dialGuest(socketPath: string): Promise<Socket> {
+  for (let limitMs = 100; ; limitMs = Math.min(LONGEST_DIAL_MS, 1.5 * limitMs)) {
+    const socket = await connectUnix(socketPath);
+    socket.write(`CONNECT ${AGENT_VSOCK_PORT}\n`);
+    // Before the guest's driver is up nothing ever answers.
+    const limit = setTimeout(() => socket.destroy(), limitMs);
+    await Promise.race([once(socket, 'readable'), once(socket, 'close')]).catch(() => undefined);
+    clearTimeout(limit);
+    const answer = (socket.read() as Buffer | null) ?? Buffer.alloc(0);
+    if (answer.toString('latin1', 0, 3) === 'OK ') {
+      socket.unshift(answer.subarray(answer.indexOf('\n') + 1));
+      return socket;
+    }
+    socket.on('error', () => undefined).destroy();
+    await sleep(PAUSE_MS);
+  }
 }
 
 async function save(api: VmmApi, to: string): Promise<number> {

@@ -13,6 +13,7 @@ import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/
 import { findProgram, judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
 import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import { tryConnect } from '../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
+import type { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
 import { makeFakeHost } from '../support/fake-vmm/host.ts';
 import { serveHttp } from '../support/fake-vmm/http-server.ts';
 import { vmConfig } from '../support/fake-vmm/schema.ts';
@@ -208,10 +209,12 @@ t.test('a connection request over the guest’s socket', async (t) => {
   });
   await new Promise<void>((resolve) => server.listen(path, resolve));
   t.teardown(() => server.close());
-  const read = async (socket: Socket): Promise<string> => {
-    const chunk = await new Promise<Buffer>((resolve) => socket.once('data', resolve));
-    socket.destroy();
-    return chunk.toString();
+  const read = async (link: SocketLink): Promise<string> => {
+    const text = await new Promise<string>((resolve) => {
+      link.start({ data: (chunk) => resolve(chunk.toString()), drain: () => {}, close: () => {} });
+    });
+    link.destroy();
+    return text;
   };
   answers.push((socket) => void socket.write('OK 1073741824\nhello'));
   t.equal(

@@ -54,14 +54,14 @@ export class ByteQueue {
   /** The next bytes, 1 to `maxBytes`, as far as they lie in one block; undefined when there are none. */
   take(maxBytes = Number.POSITIVE_INFINITY): Piece | undefined {
     const block = this.#blocks[0];
-    if (block === undefined || maxBytes < 1) return undefined;
+    if (block === undefined || this.#sizeBytes === 0 || maxBytes < 1) return undefined;
     const end = Math.min(block.writtenTo, block.readFrom + maxBytes);
     const bytes = block.memory.subarray(block.readFrom, end);
     block.readFrom = end;
     block.pins += 1;
     this.#sizeBytes -= bytes.length;
-    // Also when there is room in it: a queue that runs dry holds no memory.
-    if (end === block.writtenTo) this.#blocks.shift();
+    // One with much room takes what comes next, so that small pieces which wait for their reader do not have one each.
+    if (end === block.writtenTo && end > BLOCK_BYTES / 2) this.#blocks.shift();
     let isReleased = false;
     return {
       bytes,
@@ -69,7 +69,10 @@ export class ByteQueue {
         if (isReleased) return;
         isReleased = true;
         block.pins -= 1;
-        if (block.pins === 0 && block.readFrom === block.writtenTo) recycle(block);
+        if (block.pins > 0 || block.readFrom < block.writtenTo) return;
+        // A queue that ran dry holds no memory.
+        if (this.#blocks[0] === block) this.#blocks.shift();
+        recycle(block);
       },
     };
   }

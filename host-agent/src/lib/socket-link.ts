@@ -1,6 +1,7 @@
 // A ByteLink over a socket.
 import { connect, type Socket } from 'node:net';
 import type { ByteLink, LinkEvents } from '@sandboxd/proto';
+import { raceSignal } from './wait.ts';
 
 /** Where every link's bytes are read to: they are dealt with before anything else is read. */
 const scratch = Buffer.allocUnsafeSlow(256 * 1024);
@@ -12,6 +13,7 @@ export class SocketLink implements ByteLink {
   #cause: Error | undefined;
   /** What came before `start`. */
   #early: Buffer[] = [];
+  #onEarly: () => void = () => {};
 
   /** Takes over a connected socket, which reads into buffers of its own. See connectLink for the faster kind. */
   constructor(socket: Socket) {
@@ -20,6 +22,11 @@ export class SocketLink implements ByteLink {
     socket.on('error', (cause) => {
       this.#cause ??= cause;
     });
+    socket.on('close', () => this.#onEarly());
+  }
+
+  get isOver(): boolean {
+    return this.#socket.destroyed;
   }
 
   start(events: LinkEvents): void {
@@ -33,8 +40,31 @@ export class SocketLink implements ByteLink {
 
   /** For connectLink: bytes that were read, lent. */
   receive(chunk: Buffer): void {
-    if (this.#events === undefined) this.#early.push(Buffer.from(chunk));
-    else this.#events.data(chunk);
+    if (this.#events === undefined) {
+      this.#early.push(Buffer.from(chunk));
+      this.#onEarly();
+    } else this.#events.data(chunk);
+  }
+
+  /**
+   * For links of connectLink that are not started: the first line, without its end, which is not delivered any more. Undefined
+   * when the link ended without one, or it is longer than `maxBytes`.
+   */
+  async takeLine(maxBytes: number, signal: AbortSignal): Promise<string | undefined> {
+    for (;;) {
+      const bytes = Buffer.concat(this.#early);
+      const end = bytes.indexOf('\n');
+      if (end > maxBytes || (end < 0 && bytes.length > maxBytes)) return undefined;
+      if (end >= 0) {
+        this.#early = end + 1 < bytes.length ? [bytes.subarray(end + 1)] : [];
+        return bytes.toString('latin1', 0, end);
+      }
+      if (this.#socket.destroyed) return undefined;
+      const arrived = new Promise<void>((resolve) => {
+        this.#onEarly = resolve;
+      });
+      await raceSignal(arrived, signal);
+    }
   }
 
   write(chunks: readonly Uint8Array[]): boolean {
@@ -95,12 +125,13 @@ function connected(open: () => Socket, path: string, signal?: AbortSignal): Prom
       reject(cause);
     };
     signal?.addEventListener('abort', onAbort);
+    const onClose = (): void => onError(new Error(`the connection to ${path} was closed`));
     socket.once('error', onError);
-    socket.once('close', () => onError(new Error(`the connection to ${path} was closed`)));
+    socket.once('close', onClose);
     socket.once('connect', () => {
       signal?.removeEventListener('abort', onAbort);
       socket.removeListener('error', onError);
-      socket.removeAllListeners('close');
+      socket.removeListener('close', onClose);
       resolve(socket);
     });
   });

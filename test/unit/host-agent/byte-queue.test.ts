@@ -75,3 +75,17 @@ t.test('a queue that was emptied holds no memory, and the next one gets it', asy
   t.equal(third.take()?.bytes.buffer, memory);
   t.equal(other?.bytes.toString(), 'bbbbbbbbbb');
 });
+
+t.test('small pieces that wait for their reader share memory', async (t) => {
+  const queue = new ByteQueue();
+  const pieces = Array.from({ length: 20 }, (_, index) => {
+    queue.push(Buffer.alloc(1000, `${index} `));
+    return queue.take() as Piece;
+  });
+  t.equal(new Set(pieces.map(({ bytes }) => bytes.buffer)).size, 1);
+  const [first, ...rest] = pieces;
+  for (const piece of rest) piece.release();
+  queue.push(Buffer.alloc(10, 'x'));
+  t.equal(queue.take()?.bytes.buffer, first?.bytes.buffer, 'also with what comes later');
+  t.ok(first?.bytes.equals(Buffer.alloc(1000, '0 ')), 'which leaves them as they are');
+});

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError } from '../../lib/errors.ts';
-import { SocketLink } from '../../lib/socket-link.ts';
+import type { SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import { limitConsoleLog } from '../console-log.ts';
@@ -78,9 +78,9 @@ export class CloudHypervisorVm implements Vm {
   async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
     await this.endAfterReset();
     const either = signal === undefined ? this.#ended.signal : AbortSignal.any([signal, this.#ended.signal]);
-    const socket = await connectGuest(this.#options.files.vsockPath, AGENT_VSOCK_PORT, either);
+    const link = await connectGuest(this.#options.files.vsockPath, AGENT_VSOCK_PORT, either);
     // A connection of its own: nobody can have written to it before.
-    return { link: new SocketLink(socket), needsResync: false };
+    return { link, needsResync: false };
   }
 
   /**

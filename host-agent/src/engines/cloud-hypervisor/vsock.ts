@@ -1,7 +1,5 @@
 // The host's end of the guest's vsock: a Unix socket on which a line asks for a port of the guest.
-import type { Socket } from 'node:net';
-import { toError } from '../../lib/errors.ts';
-import { connectUnix } from '../../lib/socket-link.ts';
+import { connectLink, type SocketLink } from '../../lib/socket-link.ts';
 import { deadline, poll } from '../../lib/wait.ts';
 
 /** Before the guest's driver is up a request is never answered, so each try is short at first. */
@@ -13,7 +11,11 @@ const LONGEST_PAUSE_MS = 200;
 const MAX_LINE_BYTES = 32;
 
 /** Connects to a port of the guest, trying again until somebody listens there. Rejects with the signal's reason. */
-export async function connectGuest(socketPath: string, port: number, signal: AbortSignal): Promise<Socket> {
+export async function connectGuest(
+  socketPath: string,
+  port: number,
+  signal: AbortSignal,
+): Promise<SocketLink> {
   let tryMs = FIRST_TRY_MS;
   let pauseMs = FIRST_PAUSE_MS;
   for (;;) {
@@ -35,56 +37,22 @@ export async function tryConnect(
   port: number,
   timeoutMs: number,
   outer?: AbortSignal,
-): Promise<Socket> {
+): Promise<SocketLink> {
   using limit = deadline(timeoutMs, () => new Error(`no answer within ${timeoutMs} ms`), outer);
-  const socket = await connectUnix(socketPath, limit.signal);
+  const link = await connectLink(socketPath, limit.signal);
   try {
-    await shakeHands(socket, port, limit.signal);
-    return socket;
+    await shakeHands(link, port, limit.signal);
+    return link;
   } catch (error) {
-    socket.on('error', () => undefined);
-    socket.destroy();
+    link.destroy();
     throw error;
   }
 }
 
-/** Whatever comes behind the line is the guest's and stays to be read. */
-function shakeHands(socket: Socket, port: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let line = Buffer.alloc(0);
-    const finish = (settle: () => void): void => {
-      signal.removeEventListener('abort', onAbort);
-      socket.removeListener('readable', onReadable);
-      socket.removeListener('error', onError);
-      socket.removeListener('close', onClose);
-      socket.removeListener('end', onClose);
-      settle();
-    };
-    const onAbort = (): void => finish(() => reject(toError(signal.reason)));
-    const onError = (cause: Error): void => finish(() => reject(cause));
-    const onClose = (): void =>
-      finish(() => reject(new Error(`nobody listens on port ${port} of the guest`)));
-    const onReadable = (): void => {
-      for (let chunk: Buffer | null = socket.read(); chunk !== null; chunk = socket.read()) {
-        line = Buffer.concat([line, chunk]);
-        const end = line.indexOf('\n');
-        if (end < 0 && line.length <= MAX_LINE_BYTES) continue;
-        const text = line.toString('latin1', 0, Math.max(end, 0));
-        if (!/^OK \d+$/.test(text)) {
-          finish(() => reject(new Error('the VMM did not answer a connection request with OK')));
-          return;
-        }
-        const rest = line.subarray(end + 1);
-        finish(() => {
-          if (rest.length > 0) socket.unshift(rest);
-          resolve();
-        });
-        return;
-      }
-    };
-    if (signal.aborted) return onAbort();
-    signal.addEventListener('abort', onAbort);
-    socket.on('readable', onReadable).on('error', onError).on('close', onClose).on('end', onClose);
-    socket.write(`CONNECT ${port}\n`);
-  });
+async function shakeHands(link: SocketLink, port: number, signal: AbortSignal): Promise<void> {
+  link.write([Buffer.from(`CONNECT ${port}\n`)]);
+  const line = await link.takeLine(MAX_LINE_BYTES, signal);
+  if (line === undefined && link.isOver) throw new Error(`nobody listens on port ${port} of the guest`);
+  if (line === undefined || !/^OK \d+$/.test(line))
+    throw new Error('the VMM did not answer a connection request with OK');
 }
