@@ -21,8 +21,6 @@ import type { BareEngine, BareVm } from './bare.ts';
 
 const PROGRAM = process.env.SANDBOXD_CLOUD_HYPERVISOR_PROGRAM ?? 'cloud-hypervisor';
 const RETRY_MS = 200;
-const PAUSE_MS = 5;
-const LONGEST_DIAL_MS = 1500;
 const CALL = { timeoutMs: 600_000 };
 
 export class BareCloudHypervisor implements BareEngine {
@@ -82,7 +80,9 @@ async function start(dir: string): Promise<{ readonly vm: BareVm; readonly api: 
 
 /** A connection to the agent's port; what comes on it is the guest's. */
 async function dialGuest(socketPath: string): Promise<Socket> {
-  for (let limitMs = 100; ; limitMs = Math.min(LONGEST_DIAL_MS, 1.5 * limitMs)) {
+  // Paced as the daemon's own tries: each takes time from the guest that it waits for.
+  let [limitMs, pauseMs] = [100, 5];
+  for (;;) {
     const socket = await connectUnix(socketPath);
     socket.write(`CONNECT ${AGENT_VSOCK_PORT}\n`);
     // Before the guest's driver is up nothing ever answers.
@@ -95,7 +95,8 @@ async function dialGuest(socketPath: string): Promise<Socket> {
       return socket;
     }
     socket.on('error', () => undefined).destroy();
-    await sleep(PAUSE_MS);
+    await sleep(pauseMs);
+    [limitMs, pauseMs] = [Math.min(1500, limitMs * 1.5), Math.min(RETRY_MS, pauseMs * 2)];
   }
 }
 
