@@ -11,7 +11,7 @@
 // before and behind it for what makes a frame of it: so a file's bytes are never copied in the guest's memory.
 class DirectPieces {
  public:
-  static constexpr size_t kSlots = 4;
+  static constexpr size_t kSlots = 15;
   // A frame of so many then needs two writes of the virtio-serial driver, which takes 32 KiB at a time.
   static constexpr size_t kSlotBytes = 60 << 10;
   static constexpr size_t kBytes = kSlots * kSlotBytes;
@@ -53,7 +53,7 @@ class DirectPieces {
 // A new file, from its beginning.
 class DirectWriter {
  public:
-  bool begin(int fd);
+  bool begin(int fd, off_t size);
   bool is_writing(int fd) const { return pieces_.has(fd); }
   // Differs from file to file, where descriptors have the same number again.
   unsigned generation() const { return generation_; }

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 inline ssize_t read_again(int fd, uint8_t* data, size_t size) {
   ssize_t got;
-  do got = read(fd, data, size);
+  do got = syscall(SYS_read, fd, data, size);
   while (got < 0 && errno == EINTR);
   return got;
 }

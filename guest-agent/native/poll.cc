@@ -57,7 +57,7 @@ int take_relayed(epoll_event* ready, int count) {
   bool has_stopped = false;
   for (int i = 0; i < count; i++) {
     int fd = static_cast<int>(ready[i].data.u64 >> 32);
-    if (intake_event(fd, ready[i].events)) continue;
+    if (intake_event(fd, static_cast<uint32_t>(ready[i].data.u64), ready[i].events)) continue;
     if (!relay_owns(fd)) ready[kept++] = ready[i];
     else if (!relay_event(fd, ready[i].events)) has_stopped = true;
   }
@@ -150,6 +150,7 @@ napi_value control(napi_env env, int operation, napi_value fd_value, napi_value 
   if (id_value) CHECK(read_double(env, id_value, &id));
   if (mask_value) CHECK(read_double(env, mask_value, &mask));
   relay_forget(fd);
+  intake_watched(fd, static_cast<uint32_t>(mask));
   int error = control(operation, fd, static_cast<uint32_t>(id), static_cast<uint32_t>(mask));
   return error == 0 ? undefined(env) : throw_errno(env, "epoll_ctl", error);
 }

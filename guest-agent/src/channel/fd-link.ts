@@ -53,7 +53,7 @@ export class FdLink implements ByteLink {
   constructor(fd: number, options: FdLinkOptions) {
     this.#fd = fd;
     this.#options = options;
-    this.#intake = new LinkIntake(fd, this.#scratch);
+    this.#intake = new LinkIntake(fd, this.#scratch, options.onHostLeft !== undefined);
   }
 
   start(events: LinkEvents): void {
@@ -171,7 +171,9 @@ export class FdLink implements ByteLink {
       }
       total += got;
     }
-    setImmediate(() => this.#read());
+    // What is left is an event again, which the intake deals with by itself.
+    if (this.#intake.isRunning && !this.#isBlocked()) this.#watch?.update(POLL.in | POLL.edge);
+    else setImmediate(() => this.#read());
   }
 
   #deliver(bytes: Buffer): void {
@@ -183,7 +185,7 @@ export class FdLink implements ByteLink {
   /** Has the intake read, and deals with what is not its own. The same numbers as `#readOnce`. */
   #takeIn(mostBytes: number): number {
     try {
-      const { status, tookBytes, unread } = this.#intake.run(mostBytes);
+      const { status, tookBytes, unread } = this.#intake.run(mostBytes, this.#isBlocked());
       if (unread.length > 0) this.#deliver(unread);
       if (status === INTAKE.nothingNow) return NOT_NOW;
       return status === INTAKE.hostLeft ? -1 : tookBytes + unread.length;

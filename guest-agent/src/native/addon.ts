@@ -84,12 +84,20 @@ export interface Addon {
   startRelay(spec: RelaySpec, length: number): void;
   stopRelay(numbers: Float64Array): { readonly unwritten?: Buffer; readonly unread?: Buffer };
   // direct-file.cc: one file at a time each way
-  startDirectWrite(fd: number): boolean;
+  startDirectWrite(fd: number, sizeBytes: number): boolean;
   writeDirect(buffer: Uint8Array, offset: number, length: number): number;
   endDirectWrite(): number;
   startDirectRead(fd: number): boolean;
   // intake.cc
-  startIntake(link: number, stream: number, target: number, wantedBytes: number): void;
+  startIntake(
+    link: number,
+    stream: number,
+    target: number,
+    wantedBytes: number,
+    creditWorth: number,
+    canReply: number,
+    isBlocked: number,
+  ): void;
   runIntake(mostBytes: number, numbers: Float64Array, unread: Uint8Array): number;
   stopIntake(): void;
   // files.cc

@@ -166,10 +166,12 @@ export class Channel implements StreamOwner {
       stream: stream.id,
       target,
       wanted: () => (isOver() ? 0 : wanted()),
-      took: (bytes, frames) => {
+      creditDue: () => stream.creditDue,
+      creditWorth: stream.creditWorth,
+      took: (bytes, frames, returned) => {
         if (isOver()) return;
         this.#guard(stream, () => {
-          stream.takenIn(bytes, frames);
+          stream.takenIn(bytes, frames, returned);
           took(bytes);
         });
       },

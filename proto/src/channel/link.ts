@@ -56,10 +56,14 @@ export type Intake = {
   readonly failed: (errno: number) => void;
 };
 
-/** The same with its stream. `frames` is how many began among the bytes. */
+/** The same with its stream, and the credit that is returned for what is taken in. */
 export type StreamIntake = Pick<Intake, 'target' | 'wanted' | 'failed'> & {
   readonly stream: number;
-  readonly took: (bytes: number, frames: number) => void;
+  /** `frames` is how many began among the bytes, `returned` the credit that the link has sent by itself. */
+  readonly took: (bytes: number, frames: number, returned: number) => void;
+  /** Credit that is due to the peer already, and how much is worth a frame. */
+  readonly creditDue: () => number;
+  readonly creditWorth: number;
 };
 
 /** Piped bytes with what makes data frames of them: a header before each `frameBytes`, another before the last. */

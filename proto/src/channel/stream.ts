@@ -152,7 +152,7 @@ export class Stream {
     this.#heldBytes -= passed;
     this.#heldFrames -= frames;
     this.#unreturned += passed + frames * FRAME_CREDIT_BYTES;
-    if (this.#unreturned < this.#receiveWindow * RETURN_SHARE) return;
+    if (this.#unreturned < this.creditWorth) return;
     const credit = this.#unreturned;
     this.#unreturned = 0;
     this.#receiveCredit += credit;
@@ -164,10 +164,23 @@ export class Stream {
     if (!this.#isOver) this.#owner.offerIntake(this, intake);
   }
 
-  /** Called by the channel: the link took in so many bytes, which count as received and passed on. */
-  takenIn(bytes: number, frames: number): void {
-    this.#receiveCredit -= bytes + frames * FRAME_CREDIT_BYTES;
+  /** Credit that is due to the peer and not yet sent, and how much is worth a frame. */
+  get creditDue(): number {
+    return this.#unreturned;
+  }
+
+  get creditWorth(): number {
+    return this.#receiveWindow * RETURN_SHARE;
+  }
+
+  /**
+   * Called by the channel: the link took in so many bytes, which count as received and passed on, and has sent so much
+   * credit for them.
+   */
+  takenIn(bytes: number, frames: number, returned: number): void {
+    this.#receiveCredit += returned - bytes - frames * FRAME_CREDIT_BYTES;
     if (this.#receiveCredit < 0) throw this.#overCredit(bytes);
+    this.#unreturned -= returned;
     this.#heldBytes += bytes;
     this.#heldFrames += frames;
     this.consumed(bytes);
