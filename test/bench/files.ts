@@ -4,7 +4,7 @@ import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
 import type { Daemon } from '../support/daemon.ts';
 import { makeTar, type TarMember } from '../support/files.ts';
 import { PlainClient } from './plain-client.ts';
-import type { RawChannel } from './raw-channel.ts';
+import type { RawChannel, RawHttpChannel } from './raw-channel.ts';
 import { median, type Section, spread } from './stats.ts';
 
 const MIB = 2 ** 20;
@@ -47,7 +47,7 @@ async function tarThroughExec(daemon: Daemon, id: string, archive: Buffer, to: s
 export async function benchFiles(
   daemon: Daemon,
   id: string,
-  raw: RawChannel,
+  { raw, http }: { readonly raw: RawChannel; readonly http: RawHttpChannel },
   rounds: number,
   sizeMib = 128,
 ): Promise<Section> {
@@ -70,11 +70,12 @@ export async function benchFiles(
     if (status !== 200) throw new Error(`pull: ${status} ${tail}`);
   };
   const rates: Record<
-    'rawIn' | 'rawDisk' | 'rawOut' | 'push' | 'ram' | 'tarLarge' | 'dd' | 'pull',
+    'rawIn' | 'rawDisk' | 'rawHttp' | 'rawOut' | 'push' | 'ram' | 'tarLarge' | 'dd' | 'pull',
     number[]
   > = {
     rawIn: [],
     rawDisk: [],
+    rawHttp: [],
     rawOut: [],
     push: [],
     ram: [],
@@ -89,10 +90,12 @@ export async function benchFiles(
   await mustPush(`${DIR}/ram`, large);
   await mustPush(`${DIR}/warm`, large);
   await mustPull(`${DIR}/ram/large`, query);
+  await http.sendToDisk(sizeMib);
   for (let round = 0; round < rounds; round++) {
     const rate = (seconds: number): number => sizeMib / seconds;
     rates.rawIn.push(await raw.send(sizeMib));
     rates.rawDisk.push(await raw.sendToDisk(sizeMib));
+    rates.rawHttp.push(await http.sendToDisk(sizeMib));
     rates.push.push(rate(await timed(() => mustPush(`${DIR}/a`, large))));
     rates.ram.push(rate(await timed(() => mustPush(`${DIR}/ram`, large))));
     rates.tarLarge.push(rate(await timed(() => tarThroughExec(daemon, id, large, `${DIR}/b`))));
@@ -119,12 +122,15 @@ export async function benchFiles(
     rows: [
       ['bare channel, host → guest', spread(rates.rawIn, 0, 'MiB/s')],
       ['the same program writes it to a disk, past its page cache', spread(rates.rawDisk, 0, 'MiB/s')],
+      ['the same behind an HTTP server that only passes bytes on', spread(rates.rawHttp, 0, 'MiB/s')],
       ['one large file in, to the disk', spread(rates.push, 0, 'MiB/s')],
       ['one large file in, to a tmpfs', spread(rates.ram, 0, 'MiB/s')],
       ['the same through exec, `tar x` to the disk', spread(rates.tarLarge, 0, 'MiB/s')],
       ['`dd` to the disk in the guest', spread(rates.dd, 0, 'MiB/s')],
       ['**in ÷ bare channel** (disk)', ratio(rates.push, rates.rawIn)],
       ['**in ÷ the same program to a disk**', ratio(rates.push, rates.rawDisk)],
+      ['**the same program to a disk, behind HTTP ÷ bare channel**', ratio(rates.rawHttp, rates.rawIn)],
+      ['**in ÷ the same program to a disk, behind HTTP**', ratio(rates.push, rates.rawHttp)],
       ['**in ÷ `dd` in the guest** (disk)', ratio(rates.push, rates.dd)],
       ['**in ÷ `tar x` through exec** (disk)', ratio(rates.push, rates.tarLarge)],
       ['bare channel, guest → host', spread(rates.rawOut, 0, 'MiB/s')],

@@ -2,8 +2,37 @@
 import type { Socket } from 'node:net';
 import { buildGuestProgram } from '../support/guest-program.ts';
 import { type BareOptions, startBareGuest } from './bare.ts';
+import { PlainClient } from './plain-client.ts';
+import { startPlainServer } from './plain-server.ts';
 
 const MIB = 2 ** 20;
+
+/** The same channel with nothing but an HTTP server at the host's end. */
+export class RawHttpChannel implements AsyncDisposable {
+  readonly #client: PlainClient;
+  readonly #resources: AsyncDisposableStack;
+
+  private constructor(client: PlainClient, resources: AsyncDisposableStack) {
+    this.#client = client;
+    this.#resources = resources;
+  }
+
+  static async open(): Promise<RawHttpChannel> {
+    await using resources = new AsyncDisposableStack();
+    const channel = resources.use(await RawChannel.open());
+    const { url } = resources.use(await startPlainServer(channel.release()));
+    return new RawHttpChannel(resources.use(new PlainClient(url)), resources.move());
+  }
+
+  /** MiB/s to a disk. */
+  async sendToDisk(sizeMib: number): Promise<number> {
+    return sizeMib / ((await this.#client.request('POST', '/D', Buffer.alloc(sizeMib * MIB))).ms / 1000);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#resources.disposeAsync();
+  }
+}
 
 export class RawChannel implements AsyncDisposable {
   readonly #socket: Socket;
@@ -58,6 +87,12 @@ export class RawChannel implements AsyncDisposable {
   /** MiB/s to a disk. */
   async sendToDisk(sizeMib: number): Promise<number> {
     return sizeMib / ((await this.#run('D', sizeMib * MIB, Buffer.alloc(MIB), 1)) / 1000);
+  }
+
+  /** The connection, which is somebody else's from now on; the guest stays. */
+  release(): Socket {
+    this.#socket.removeAllListeners('data').pause();
+    return this.#socket;
   }
 
   async #run(

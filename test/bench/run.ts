@@ -13,7 +13,7 @@ import { benchExec } from './exec.ts';
 import { benchFiles } from './files.ts';
 import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
-import { RawChannel } from './raw-channel.ts';
+import { RawChannel, RawHttpChannel } from './raw-channel.ts';
 import { benchRestart } from './restart.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
 import { markdownTable, plainTable, type Section } from './stats.ts';
@@ -53,7 +53,10 @@ try {
   {
     await using raw = await RawChannel.open();
     await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 3));
-    await measure('files', () => benchFiles(daemon, id, raw, isQuick ? 1 : 3, Math.ceil(128 / TIME_SCALE)));
+    await measure('files', async () => {
+      await using http = await RawHttpChannel.open();
+      return await benchFiles(daemon, id, { raw, http }, isQuick ? 1 : 3, Math.ceil(128 / TIME_SCALE));
+    });
   }
   await measure('logs', () => benchLogs(daemon, id, isQuick ? 3 : 5));
   await measure('memory', () => benchMemory(daemon, id));

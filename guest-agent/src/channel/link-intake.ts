@@ -70,7 +70,15 @@ export class LinkIntake {
     if (running === this) return true;
     const wantedBytes = running === undefined ? wanted() : 0;
     if (wantedBytes === 0) return false;
-    addon.startIntake(this.#fd, stream, target, wantedBytes, creditWorth, this.#canReply ? 1 : 0, isBlocked ? 1 : 0);
+    addon.startIntake(
+      this.#fd,
+      stream,
+      target,
+      wantedBytes,
+      creditWorth,
+      this.#canReply ? 1 : 0,
+      isBlocked ? 1 : 0,
+    );
     running = this;
     return true;
   }
