@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { AppError, toError } from '../lib/errors.ts';
-import { isRunning, readStartTicks, signalProcess } from '../lib/proc.ts';
+import { isRunning, listInheritable, readStartTicks, signalProcess } from '../lib/proc.ts';
 import { resetPriority } from '../lib/scheduling.ts';
 
 /** How often a process that is not our child is looked at. */
@@ -40,6 +40,21 @@ export type SpawnOptions = {
   readonly argv0?: string;
 };
 
+/**
+ * Descriptors that the program would get without being meant to: the store's, which its library opens so, and what our own
+ * parent left open. They are there before the first VMM is, and stay.
+ */
+let strays: readonly number[] | undefined;
+
+/** What the program finds under each number; a stray's is the log's once more. */
+function descriptors(log: number, inherited: number | undefined): (number | 'ignore')[] {
+  strays ??= listInheritable();
+  const stdio: (number | 'ignore')[] = ['ignore', log, log];
+  for (const fd of strays) stdio[fd] = log;
+  if (inherited !== undefined) stdio[INHERITED_FD] = inherited;
+  return Array.from(stdio, (fd) => fd ?? 'ignore');
+}
+
 /** Starts the program with stdout and stderr in a log file. AppError `internal` when it is not there. */
 export async function spawnVmm(
   program: string,
@@ -49,10 +64,9 @@ export async function spawnVmm(
 ): Promise<VmmProcess> {
   const { inheritedFd, argv0 } = options;
   await using log = await open(logPath, 'a', 0o600);
-  const inherited = inheritedFd === undefined ? [] : [inheritedFd];
   const child = spawn(program, args, {
     detached: true,
-    stdio: ['ignore', log.fd, log.fd, ...inherited],
+    stdio: descriptors(log.fd, inheritedFd),
     cwd: '/',
     ...(argv0 !== undefined && { argv0 }),
   });

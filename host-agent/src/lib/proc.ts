@@ -56,3 +56,20 @@ export function signalProcess(
     return false;
   }
 }
+
+/** Our descriptors, standard ones apart, that every process we start gets: those without close-on-exec. */
+export function listInheritable(): number[] {
+  const CLOSE_ON_EXEC = 0o2000000;
+  return readdirSync('/proc/self/fdinfo')
+    .map(Number)
+    .filter((fd) => {
+      if (fd <= 2) return false;
+      try {
+        const flags = /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))?.[1];
+        return (Number.parseInt(flags ?? '0', 8) & CLOSE_ON_EXEC) === 0;
+      } catch {
+        // The one of the directory itself.
+        return false;
+      }
+    });
+}
