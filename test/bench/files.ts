@@ -70,13 +70,14 @@ export async function benchFiles(
     if (status !== 200) throw new Error(`pull: ${status} ${tail}`);
   };
   const rates: Record<
-    'rawIn' | 'rawDisk' | 'rawHttp' | 'rawOut' | 'push' | 'ram' | 'tarLarge' | 'dd' | 'pull',
+    'rawIn' | 'rawDisk' | 'rawHttp' | 'rawOut' | 'rawHttpOut' | 'push' | 'ram' | 'tarLarge' | 'dd' | 'pull',
     number[]
   > = {
     rawIn: [],
     rawDisk: [],
     rawHttp: [],
     rawOut: [],
+    rawHttpOut: [],
     push: [],
     ram: [],
     tarLarge: [],
@@ -105,6 +106,7 @@ export async function benchFiles(
       ),
     );
     rates.rawOut.push(await raw.receive(sizeMib));
+    rates.rawHttpOut.push(await http.receive(sizeMib));
     rates.pull.push(rate(await timed(() => mustPull(`${DIR}/ram/large`, query))));
     await api.sh(id, `rm -rf ${DIR}/a ${DIR}/b ${DIR}/c ${DIR}/ram/*`);
     times.push.push(await timed(() => mustPush(`${DIR}/s`, small)));
@@ -134,8 +136,11 @@ export async function benchFiles(
       ['**in ÷ `dd` in the guest** (disk)', ratio(rates.push, rates.dd)],
       ['**in ÷ `tar x` through exec** (disk)', ratio(rates.push, rates.tarLarge)],
       ['bare channel, guest → host', spread(rates.rawOut, 0, 'MiB/s')],
+      ['the same behind an HTTP server that only passes bytes on', spread(rates.rawHttpOut, 0, 'MiB/s')],
       ['one large file out', spread(rates.pull, 0, 'MiB/s')],
       ['**out ÷ bare channel**', ratio(rates.pull, rates.rawOut)],
+      ['**bare channel behind HTTP, out ÷ bare channel**', ratio(rates.rawHttpOut, rates.rawOut)],
+      ['**out ÷ bare channel behind HTTP**', ratio(rates.pull, rates.rawHttpOut)],
       ['many small files in', spread(times.push, 2, 's')],
       ['the same through exec, `tar x`', spread(times.tar, 2, 's')],
       ['**time in ÷ time of `tar x` through exec**', ratio(times.push, times.tar)],

@@ -1,5 +1,5 @@
-// The least that an HTTP daemon in Node can do with an upload: a process of its own that passes bodies on to the bare
-// channel. Beside the daemon it tells what HTTP costs from what sandboxd adds.
+// The least that an HTTP daemon in Node can do with files: a process of its own that passes bodies on to the bare channel,
+// and its bytes back. Beside the daemon it tells what HTTP costs from what sandboxd adds.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -7,7 +7,10 @@ import type { AddressInfo, Socket } from 'node:net';
 
 export type PlainServer = { readonly url: string } & Disposable;
 
-/** Takes the channel over; the path of each request is the letter of a command of `raw-channel.c`. */
+/**
+ * Takes the channel over. The path of each request is the letter of a command of `raw-channel.c`, and where there is no body
+ * a length: `/D`, `/S/1024`.
+ */
 export async function startPlainServer(channel: Socket): Promise<PlainServer> {
   const child = fork(import.meta.filename, { stdio: 'inherit' });
   child.send('channel', channel);
@@ -16,15 +19,27 @@ export async function startPlainServer(channel: Socket): Promise<PlainServer> {
 }
 
 function serve(channel: Socket): void {
-  let answered = (): void => undefined;
-  channel.on('data', () => answered());
+  let onBytes = (_bytes: Buffer): void => undefined;
+  channel.on('data', (bytes) => onBytes(bytes as Buffer));
   const server = createServer((request, response) => {
+    const [, letter = '', length = request.headers['content-length'] ?? '0'] = request.url?.split('/') ?? [];
     const command = Buffer.alloc(9);
-    command.write(request.url?.slice(1) ?? '', 'latin1');
-    command.writeBigUInt64BE(BigInt(request.headers['content-length'] ?? 0), 1);
+    command.write(letter, 'latin1');
+    command.writeBigUInt64BE(BigInt(length), 1);
     channel.write(command);
-    answered = () => response.end();
-    request.pipe(channel, { end: false });
+    if (letter !== 'S') {
+      onBytes = () => response.end();
+      request.pipe(channel, { end: false });
+      return;
+    }
+    let left = Number(length);
+    response.writeHead(200, { 'Content-Length': length });
+    response.on('drain', () => channel.resume());
+    onBytes = (bytes) => {
+      left -= bytes.length;
+      if (!response.write(bytes)) channel.pause();
+      if (left === 0) response.end(() => channel.resume());
+    };
   });
   server.keepAliveTimeout = 0;
   server.listen(0, '127.0.0.1', () => {

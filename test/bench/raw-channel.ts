@@ -29,6 +29,11 @@ export class RawHttpChannel implements AsyncDisposable {
     return sizeMib / ((await this.#client.request('POST', '/D', Buffer.alloc(sizeMib * MIB))).ms / 1000);
   }
 
+  /** MiB/s from the guest. */
+  async receive(sizeMib: number): Promise<number> {
+    return sizeMib / ((await this.#client.request('GET', `/S/${sizeMib * MIB}`, Buffer.alloc(0))).ms / 1000);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#resources.disposeAsync();
   }
