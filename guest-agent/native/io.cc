@@ -148,6 +148,16 @@ METHOD(make_pipe) {
   return to_pair(env, ends[0], ends[1]);
 }
 
+// position(fd): where the next byte of a file is read from
+METHOD(position) {
+  ARGUMENTS(1);
+  int32_t fd;
+  CHECK(read_int(env, arguments[0], &fd));
+  off_t position = lseek(fd, 0, SEEK_CUR);
+  if (position < 0) return throw_errno(env, "lseek", errno);
+  return to_number(env, static_cast<double>(position));
+}
+
 // available(fd): bytes that can be read now; of a file, up to its end
 METHOD(available) {
   ARGUMENTS(1);
@@ -214,7 +224,7 @@ int64_t readable_bytes(int fd) {
 bool add_io(napi_env env, napi_value exports) {
   const Method methods[] = {
       {"read", read_available},  {"write", write_some},       {"writeGathered", write_gathered},
-      {"pipe", make_pipe},       {"available", available},    {"socketPair", socket_pair},
+      {"pipe", make_pipe},       {"available", available}, {"position", position},    {"socketPair", socket_pair},
       {"open", open_file},       {"close", close_file},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);

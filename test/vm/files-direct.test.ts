@@ -6,8 +6,8 @@ import { makeTar, pull, push } from '../support/files.ts';
 import { scaled } from '../support/time-scale.ts';
 
 const MIB = 2 ** 20;
-/** A piece of the agent is 240 KiB; a block 4 KiB. */
-const SIZES = [4 * MIB, 4 * MIB + 1, 4 * MIB + 4095, 20 * 240 * 1024, 9 * MIB + 12_345];
+/** A piece of the agent is 900 KiB; a block 4 KiB. */
+const SIZES = [4 * MIB, 4 * MIB + 1, 4 * MIB + 4095, 5 * 900 * 1024, 9 * MIB + 12_345];
 
 t.setTimeout(scaled(600_000));
 const { api } = await startDaemon(t);
@@ -114,4 +114,35 @@ t.test('a file that becomes shorter while it is read is an error', async (t) => 
   await api.sh(id, 'truncate -s 1M /direct/shrinking');
   await t.rejects(response.arrayBuffer());
   t.equal(await api.sh(id, 'echo alive'), 'alive');
+});
+
+/**
+ * Makes a file with a hole behind each block, so that its extents need blocks of their own, and wipes one of those. Gives how
+ * many bytes can be read before that.
+ */
+async function makeUnreadable(path: string, blocks: number): Promise<number> {
+  const write = `perl -e 'open F, ">", $ARGV[0]; for (0..${blocks - 1}) { sysseek F, $_ * 8192, 0; syswrite F, "x" x 4096 }'`;
+  await api.sh(id, `${write} ${path}`);
+  await dropCaches();
+  const extents = await api.sh(id, `debugfs -R 'stat /upper${path}' /dev/vdb 2>/dev/null`);
+  const [, second] = [...extents.matchAll(/ETB0\):(\d+)/g)].map(([, block]) => block);
+  await api.sh(id, `dd if=/dev/zero of=/dev/vdb bs=4k seek=${second} count=1 conv=notrunc status=none`);
+  await dropCaches();
+  const readable = Number(await api.sh(id, `cat ${path} 2>/dev/null | wc -c`));
+  await dropCaches();
+  return readable;
+}
+
+t.test('a disk that cannot be read is an error, never zeros', async (t) => {
+  // Read past the page cache, and through it.
+  for (const blocks of [768, 384]) {
+    const path = `/root/unreadable-${blocks}`;
+    const readable = await makeUnreadable(path, blocks);
+    t.ok(readable < blocks * 8192 - 4096, `only ${readable} bytes can be read`);
+    const outcome = await pulled(path).then(
+      (bytes) => bytes.length,
+      (error: Error) => error,
+    );
+    t.type(outcome, Error, `${blocks} blocks`);
+  }
 });

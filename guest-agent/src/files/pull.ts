@@ -19,6 +19,11 @@ import { showName } from './tar/entry.ts';
 const READ_BYTES = MAX_DATA_BYTES - 32;
 /** From so many bytes on a file's pages are moved in the kernel instead of being read. */
 const BULK_BYTES = 32 * 1024;
+/**
+ * The last bytes are read all the same. Zeros stand for bytes that were moved and could not be read, and that shows in how
+ * far the file was read: while there still is something to hold back.
+ */
+const TAIL_BYTES = READ_BYTES;
 /** Files that claim to be shorter are read at once: those of /proc and /sys are of another size than they say. */
 const SMALL_BYTES = 16 * 1024;
 /** Longer files are read past the page cache, unless they are in it. */
@@ -61,10 +66,13 @@ class Pull {
   #head: Buffer;
   /** Bytes still to be sent; of an unknown size at most so many. */
   #left: number;
+  /** How far the file must have been read, and whether some of that was moved and not checked yet. */
+  #readTo = 0;
+  #isUnchecked = false;
   readonly #isSizeKnown: boolean;
   #isOver = false;
   readonly #returned = (movedBytes: number): void => {
-    this.#left -= movedBytes;
+    this.#moved(movedBytes);
   };
 
   constructor(stream: Stream, fd: number, name: string, maxBytes: number, statedBytes: number) {
@@ -101,21 +109,37 @@ class Pull {
       this.#left -= bytes.length;
       return bytes;
     }
-    const length = Math.min(pipedLimit, this.#left);
+    const bulk = this.#left - TAIL_BYTES;
+    const length = Math.min(pipedLimit, bulk);
     // The file may have become shorter; what is not there any more is found out by reading.
     if (this.#isSizeKnown && length >= BULK_BYTES && addon.available(this.#fd) >= length) {
-      this.#left -= length;
+      this.#moved(length);
       return {
         source: this.#fd,
         isPipe: false,
         length,
-        rest: { length: this.#left, returned: this.#returned },
+        rest: { length: bulk - length, returned: this.#returned },
       };
     }
+    if (this.#isUnchecked && addon.position(this.#fd) !== this.#readTo) return this.#explainGap();
+    this.#isUnchecked = false;
     const got = this.#read(Math.min(wanted, READ_BYTES));
     if (got <= 0) return this.#end();
     this.#left -= got;
+    this.#readTo += got;
     return got === READ_BYTES ? scratch : scratch.subarray(0, got);
+  }
+
+  #moved(bytes: number): void {
+    this.#left -= bytes;
+    this.#readTo += bytes;
+    this.#isUnchecked = true;
+  }
+
+  /** Reading on from where it ended says why; throws that, mostly. */
+  #explainGap(): null {
+    this.#read(READ_BYTES);
+    return this.#end('changed');
   }
 
   #read(lengthBytes: number): number {
@@ -127,13 +151,13 @@ class Pull {
     }
   }
 
-  #end(): null {
-    const isShort = this.#isSizeKnown && this.#left > 0;
+  #end(change?: string): null {
+    const problem = change ?? (this.#isSizeKnown && this.#left > 0 ? 'became shorter' : undefined);
     this.#close();
     this.#stream.finish(
-      isShort
-        ? { error: { code: 'conflict', message: `${showName(this.#name)} became shorter while it was read` } }
-        : { filePull: {} },
+      problem === undefined
+        ? { filePull: {} }
+        : { error: { code: 'conflict', message: `${showName(this.#name)} ${problem} while it was read` } },
     );
     return null;
   }

@@ -56,6 +56,7 @@ export interface Addon {
   writeGathered(fd: number, chunks: readonly Uint8Array[]): number;
   pipe(ours: 0 | 1, sizeBytes: number): [number, number];
   available(fd: number): number;
+  position(fd: number): number;
   socketPair(): [number, number];
   open(path: string, flags: number): number;
   close(fd: number): void;
