@@ -10,6 +10,7 @@ import { PartJoiner } from '../wire/part-joiner.ts';
 import type { ByteLink, Intake } from './link.ts';
 import { SendRound } from './send-round.ts';
 import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from './stream.ts';
+import { toStreamIntake } from './stream-intake.ts';
 
 export type ChannelOptions = {
   readonly role: 'host' | 'guest';
@@ -159,26 +160,11 @@ export class Channel implements StreamOwner {
   }
 
   /** For Stream: what arrives for it next may bypass it. */
-  offerIntake(stream: Stream, { target, wanted, took, failed }: Intake): void {
-    if (this.#closed !== undefined) return;
+  offerIntake(stream: Stream, intake: Intake): void {
     const isOver = (): boolean => this.#closed !== undefined || stream.isOver;
-    this.#options.link.offerIntake?.({
-      stream: stream.id,
-      target,
-      wanted: () => (isOver() ? 0 : wanted()),
-      creditDue: () => stream.creditDue,
-      creditWorth: stream.creditWorth,
-      took: (bytes, frames, returned) => {
-        if (isOver()) return;
-        this.#guard(stream, () => {
-          stream.takenIn(bytes, frames, returned);
-          took(bytes);
-        });
-      },
-      failed: (errno) => {
-        if (!isOver()) this.#guard(stream, () => failed(errno));
-      },
-    });
+    if (isOver()) return;
+    const guard = (work: () => void): void => this.#guard(stream, work);
+    this.#options.link.offerIntake?.(toStreamIntake(stream, intake, isOver, guard));
   }
 
   /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */

@@ -6,12 +6,7 @@ import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize 
 import { FLOW, type Flow } from '../messages.ts';
 import { creditFor, payloadFor } from '../wire/data-frame.ts';
 import type { Intake, PipedBytes, PipedRest, Relayed } from './link.ts';
-
-/**
- * Share of the window that is worth a frame of credit: each wakes the other end. What is held back keeps the other end
- * sending until the frame is there.
- */
-const RETURN_SHARE = 1 / 2;
+import { ReceiveWindow } from './receive-window.ts';
 
 /**
  * Gives 1 to `maxBytes` (at most 65,536; in the guest 262,144) bytes of a flow, or null when there are none now (then
@@ -80,14 +75,8 @@ export class Stream {
   readonly #endedOutflows = new Set<Flow>();
   readonly #openInflows: Set<Flow>;
   readonly #sendWindow: number;
-  readonly #receiveWindow: number;
+  readonly #inflow: ReceiveWindow;
   #sendCredit: number;
-  #receiveCredit: number;
-  /** Received and not yet passed on. */
-  #heldBytes = 0;
-  #heldFrames = 0;
-  /** Credit that is due to the peer and not yet worth a frame. */
-  #unreturned = 0;
   #hasStarted = false;
   #isCancelled = false;
   #isOver = false;
@@ -100,8 +89,7 @@ export class Stream {
     this.id = id;
     this.#sendWindow = sendWindow;
     this.#sendCredit = sendWindow;
-    this.#receiveWindow = receiveWindow;
-    this.#receiveCredit = receiveWindow;
+    this.#inflow = new ReceiveWindow(receiveWindow);
     this.#openInflows = new Set(owner.role === 'host' ? [FLOW.out, FLOW.err] : [FLOW.in]);
   }
 
@@ -145,18 +133,8 @@ export class Stream {
   /** Returns credit for payload bytes that were passed on, and their share of what their frames cost. */
   consumed(bytes: number): void {
     if (this.#isOver) return;
-    // Never more than was received: credit out of nothing would be a violation at the other end.
-    const passed = Math.min(bytes, this.#heldBytes);
-    const isAll = passed === this.#heldBytes;
-    const frames = isAll ? this.#heldFrames : Math.floor((this.#heldFrames * passed) / this.#heldBytes);
-    this.#heldBytes -= passed;
-    this.#heldFrames -= frames;
-    this.#unreturned += passed + frames * FRAME_CREDIT_BYTES;
-    if (this.#unreturned < this.creditWorth) return;
-    const credit = this.#unreturned;
-    this.#unreturned = 0;
-    this.#receiveCredit += credit;
-    this.#owner.sendControl({ stream: this.id, credit });
+    const credit = this.#inflow.passedOn(bytes);
+    if (credit > 0) this.#owner.sendControl({ stream: this.id, credit });
   }
 
   /** Guest side: what arrives next may go where it belongs without being seen, if the link can do that. */
@@ -164,13 +142,9 @@ export class Stream {
     if (!this.#isOver) this.#owner.offerIntake(this, intake);
   }
 
-  /** Credit that is due to the peer and not yet sent, and how much is worth a frame. */
-  get creditDue(): number {
-    return this.#unreturned;
-  }
-
-  get creditWorth(): number {
-    return this.#receiveWindow * RETURN_SHARE;
+  /** For the link that takes in what arrives, see `offerIntake`. */
+  get inflow(): Pick<ReceiveWindow, 'due' | 'worth'> {
+    return this.#inflow;
   }
 
   /**
@@ -178,11 +152,8 @@ export class Stream {
    * credit for them.
    */
   takenIn(bytes: number, frames: number, returned: number): void {
-    this.#receiveCredit += returned - bytes - frames * FRAME_CREDIT_BYTES;
-    if (this.#receiveCredit < 0) throw this.#overCredit(bytes);
-    this.#unreturned -= returned;
-    this.#heldBytes += bytes;
-    this.#heldFrames += frames;
+    this.#inflow.returned(returned);
+    if (!this.#inflow.received(bytes, frames)) throw this.#overCredit(bytes);
     this.consumed(bytes);
   }
 
@@ -308,10 +279,7 @@ export class Stream {
   /** Called by the channel. Throws ProtocolViolation for bytes without credit or of a flow that is not open. */
   receiveData(flow: number, chunk: Buffer): void {
     const open = this.#openInflow(flow);
-    this.#receiveCredit -= chunk.length + FRAME_CREDIT_BYTES;
-    if (chunk.length === 0 || this.#receiveCredit < 0) throw this.#overCredit(chunk.length);
-    this.#heldBytes += chunk.length;
-    this.#heldFrames += 1;
+    if (!this.#inflow.received(chunk.length, 1) || chunk.length === 0) throw this.#overCredit(chunk.length);
     this.handlers.data?.(open, chunk);
   }
 

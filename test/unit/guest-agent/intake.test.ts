@@ -6,20 +6,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type Channel,
-  FLOW,
-  MAX_FRAME_BYTES,
-  PROTOCOL_VERSION,
-  type Result,
-  type Stream,
-} from '@sandboxd/proto';
+import { MAX_FRAME_BYTES, PROTOCOL_VERSION, type Result, type Stream } from '@sandboxd/proto';
 import t from 'tap';
 import { addon } from '../../../guest-agent/src/native/addon.ts';
 import { dataFrame } from '../../../proto/src/wire/data-frame.ts';
 import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
 import { makeTar } from '../../support/files.ts';
-import { type LocalAgent, run, startLocalAgent } from './support/local-agent.ts';
+import { type LocalAgent, push, run, startLocalAgent } from './support/local-agent.ts';
 
 const MIB = 2 ** 20;
 // Not /tmp, which may be in memory: such files cannot go past a page cache.
@@ -37,27 +30,6 @@ addon.startIntake = (...all) => {
 t.teardown(() => {
   addon.startIntake = startIntake;
 });
-
-type Pushing = { readonly stream: Stream; readonly done: Promise<Result> };
-
-/** `pieceBytes` is how much of the archive each frame carries. */
-function push(channel: Channel, path: string, archive: Buffer, pieceBytes = (): number => 65_536): Pushing {
-  const done = Promise.withResolvers<Result>();
-  const stream = channel.open(
-    { filePush: { path } },
-    { result: done.resolve, lost: (loss) => done.reject(new Error(`lost: ${loss.kind}`)) },
-  );
-  let at = 0;
-  stream.setSource(FLOW.in, (maxBytes) => {
-    const piece = archive.subarray(at, at + Math.min(maxBytes, pieceBytes()));
-    at += piece.length;
-    if (piece.length > 0) return piece;
-    stream.end(FLOW.in);
-    return null;
-  });
-  stream.ready(FLOW.in);
-  return { stream, done: done.promise };
-}
 
 const isSame = (name: string, content: Buffer): boolean => readFileSync(join(dir, name)).equals(content);
 

@@ -8,6 +8,7 @@ import {
   type ExecResult,
   FLOW,
   GuestConnection,
+  type Result,
   type Stream,
   type StreamLoss,
 } from '@sandboxd/proto';
@@ -32,6 +33,8 @@ export type Running = {
 };
 
 export type LocalAgent = {
+  /** The hosts' ends of its links. */
+  readonly sockets: readonly Socket[];
   /** Faults that the agent would have logged. */
   readonly faults: unknown[];
   /** A link to it, for a host that is played byte by byte. */
@@ -39,7 +42,8 @@ export type LocalAgent = {
   connect(incarnation?: string): Promise<Channel>;
 };
 
-export function startLocalAgent(t: Test): LocalAgent {
+/** `isPort`: its links are never over, as that of a virtio-serial port. */
+export function startLocalAgent(t: Test, { isPort = false } = {}): LocalAgent {
   const faults: unknown[] = [];
   const poller = new Poller((error) => faults.push(error));
   poller.start();
@@ -61,12 +65,14 @@ export function startLocalAgent(t: Test): LocalAgent {
   });
   const attach = (): Socket => {
     const [ours, theirs] = addon.socketPair();
-    connection.attach(new FdLink(ours, { poller }));
+    const onHostLeft = (): void => attached.hostLeft();
+    const attached = connection.attach(new FdLink(ours, { poller, ...(isPort && { onHostLeft }) }));
     const socket = new Socket({ fd: theirs, readable: true, writable: true });
     sockets.push(socket);
     return socket;
   };
   return {
+    sockets,
     faults,
     attach: () => attach().resume(),
     async connect(incarnation = 'one') {
@@ -120,4 +126,30 @@ export function sendInput(stream: Stream, bytes: Buffer): void {
     return null;
   });
   stream.ready(FLOW.in);
+}
+
+export type Pushing = { readonly stream: Stream; readonly done: Promise<Result> };
+
+/** `pieceBytes` is how much of the archive each frame carries. */
+export function push(
+  channel: Channel,
+  path: string,
+  archive: Buffer,
+  pieceBytes = (): number => 65_536,
+): Pushing {
+  const done = Promise.withResolvers<Result>();
+  const stream = channel.open(
+    { filePush: { path } },
+    { result: done.resolve, lost: (loss) => done.reject(new Error(`lost: ${loss.kind}`)) },
+  );
+  let at = 0;
+  stream.setSource(FLOW.in, (maxBytes) => {
+    const piece = archive.subarray(at, at + Math.min(maxBytes, pieceBytes()));
+    at += piece.length;
+    if (piece.length > 0) return piece;
+    stream.end(FLOW.in);
+    return null;
+  });
+  stream.ready(FLOW.in);
+  return { stream, done: done.promise };
 }
