@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <linux/aio_abi.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -41,20 +40,18 @@ bool is_cached(int fd) {
   return is_all;
 }
 
-napi_value to_boolean(napi_env env, bool value) {
+napi_value started(napi_env env, napi_value* arguments, bool (*begin)(int)) {
+  int32_t fd;
+  CHECK(read_int(env, arguments[0], &fd));
   napi_value result;
-  TRY(napi_get_boolean(env, value, &result));
+  TRY(napi_get_boolean(env, begin(fd), &result));
   return result;
 }
 
-// startDirectWrite(fd, sizeBytes): whether what is written to the new file goes through writeDirect from now on
+// startDirectWrite(fd): whether what is written to the new file goes through writeDirect from now on
 METHOD(start_direct_write) {
-  ARGUMENTS(2);
-  int32_t fd;
-  double size;
-  CHECK(read_int(env, arguments[0], &fd));
-  CHECK(read_double(env, arguments[1], &size));
-  return to_boolean(env, direct_writer.begin(fd, static_cast<off_t>(size)));
+  ARGUMENTS(1);
+  return started(env, arguments, [](int fd) { return direct_writer.begin(fd); });
 }
 
 // writeDirect(buffer, offset, length): 0, or -errno
@@ -75,9 +72,7 @@ METHOD(end_direct_write) {
 // startDirectRead(fd): whether it is read so until it is closed; read and frames go on as with any file
 METHOD(start_direct_read) {
   ARGUMENTS(1);
-  int32_t fd;
-  CHECK(read_int(env, arguments[0], &fd));
-  return to_boolean(env, direct_reader.begin(fd));
+  return started(env, arguments, [](int fd) { return direct_reader.begin(fd); });
 }
 
 }  // namespace
@@ -160,9 +155,8 @@ ssize_t DirectPieces::transfer(bool is_write, size_t from, size_t to, off_t posi
   }
 }
 
-bool DirectWriter::begin(int fd, off_t size) {
+bool DirectWriter::begin(int fd) {
   if (!pieces_.begin(fd)) return false;
-  if (access("/run/trunc", F_OK) == 0) (void)!ftruncate(fd, size);
   filled_ = 0;
   position_ = 0;
   generation_ += 1;

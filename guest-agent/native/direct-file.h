@@ -53,7 +53,7 @@ class DirectPieces {
 // A new file, from its beginning.
 class DirectWriter {
  public:
-  bool begin(int fd, off_t size);
+  bool begin(int fd);
   bool is_writing(int fd) const { return pieces_.has(fd); }
   // Differs from file to file, where descriptors have the same number again.
   unsigned generation() const { return generation_; }

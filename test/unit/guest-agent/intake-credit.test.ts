@@ -87,7 +87,7 @@ t.test('nothing is written behind a part of another frame', (t) => {
     for (const fd of [link, host]) addon.close(fd);
     closeSync(target);
   });
-  t.ok(addon.startDirectWrite(target, 8 * MIB));
+  t.ok(addon.startDirectWrite(target));
   const watch = poller.watch(link, POLL.in | POLL.edge, () => undefined);
   addon.startIntake(link, 1, target, 8 * MIB, 100_000, 1, 1);
   const [numbers, bytes] = [new Float64Array(5), Buffer.alloc(65_536)];
