@@ -109,7 +109,7 @@ export interface Addon {
   writeText(directory: number, name: string, text: string): number;
   /** 0 or a negative error number. */
   replaceText(path: string, text: string): number;
-  // tree.cc: names are bytes, results a number that is -errno on failure; nothing throws
+  // tree-read.cc, tree-make.cc: names are bytes, results a number that is -errno on failure; nothing throws
   openBeneath(directory: number, name: string, flags: number, resolve: number): number;
   createFile(parent: number, leaf: string): number;
   writeAt(fd: number, buffer: Uint8Array, offset: number, length: number, position: number): number;
