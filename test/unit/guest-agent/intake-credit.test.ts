@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { INTAKE } from '../../../guest-agent/src/channel/link-intake.ts';
-import { addon } from '../../../guest-agent/src/native/addon.ts';
+import { addon, NOT_NOW } from '../../../guest-agent/src/native/addon.ts';
 import { POLL, Poller } from '../../../guest-agent/src/native/poller.ts';
 import { dataFrame } from '../../../proto/src/wire/data-frame.ts';
 import { makeTar } from '../../support/files.ts';
@@ -112,4 +112,40 @@ t.test('nothing is written behind a part of another frame', (t) => {
   t.equal(takeIn(), 0, 'it is blocked again');
   watch.close();
   t.end();
+});
+
+t.test('what JavaScript returned while the link was blocked is not returned again', async (t) => {
+  const poller = new Poller((error) => t.fail(String(error)));
+  poller.start();
+  const [link, host] = addon.socketPair();
+  const target = openSync(join(dir, 'returned'), 'w');
+  t.teardown(() => {
+    addon.stopIntake();
+    addon.endDirectWrite();
+    poller.stop();
+    for (const fd of [link, host]) addon.close(fd);
+    closeSync(target);
+  });
+  t.ok(addon.startDirectWrite(target));
+  const watch = poller.watch(link, POLL.in | POLL.edge, () => undefined);
+  t.teardown(() => watch.close());
+  addon.startIntake(link, 1, target, 8 * MIB, 100_000, 1, 1);
+  const [numbers, bytes] = [new Float64Array(5), Buffer.alloc(65_536)];
+  const send = (): void => {
+    const frame = Buffer.concat(dataFrame(1, 0, randomBytes(60_000)));
+    t.equal(addon.write(host, frame, 0, frame.length), frame.length);
+  };
+  for (let n = 0; n < 3; n++) send();
+  t.equal(addon.runIntake(MIB, numbers, bytes), INTAKE.nothingNow);
+  t.equal(numbers[4], 0, 'all of it is worth a frame, which is left to JavaScript');
+  watch.update(POLL.in | POLL.edge);
+  send();
+  await sleep(50);
+  t.equal(addon.read(host, bytes, 0, bytes.length), NOT_NOW, 'one frame is not worth any yet');
+  send();
+  await sleep(50);
+  t.ok(addon.read(host, bytes, 0, bytes.length) > 0, 'two are');
+  numbers[0] = 0;
+  t.equal(addon.runIntake(MIB, numbers, bytes), INTAKE.nothingNow);
+  t.equal(numbers[4], 2 * 60_064);
 });
