@@ -1,6 +1,6 @@
 // Frames of a source's bytes that the link cannot take now: read the ordinary way, to wait.
 import { MAX_DATA_BYTES, type PipedFrames } from '@sandboxd/proto';
-import { addon, NOT_NOW } from '../native/addon.ts';
+import { addon } from '../native/addon.ts';
 
 /** One for all: whoever is given the bytes copies them. */
 const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
@@ -24,16 +24,27 @@ export function readFramed(
   }
 }
 
-/** Zeros stand for bytes that are gone: a command may read its own output, a file become shorter. */
+/**
+ * Zeros stand for bytes that are gone: a command may read its own output, a file become shorter or unreadable. The frames
+ * were announced; whoever named the source finds out how far it was read.
+ */
 function readExactly(source: number, sizeBytes: number): Buffer {
   const bytes = scratch.subarray(0, sizeBytes);
   for (let at = 0; at < sizeBytes; ) {
-    const got = addon.read(source, bytes, at, sizeBytes - at);
-    if (got === NOT_NOW || got === 0) {
+    const got = readSome(source, bytes, at);
+    if (got <= 0) {
       bytes.fill(0, at);
       break;
     }
     at += got;
   }
   return bytes;
+}
+
+function readSome(source: number, bytes: Buffer, at: number): number {
+  try {
+    return addon.read(source, bytes, at, bytes.length - at);
+  } catch {
+    return 0;
+  }
 }

@@ -1,11 +1,18 @@
 // A port's link across hosts that come and go, on a real socket whose end of file is only made up.
 import './support/addon-dir.ts';
 import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FLOW } from '@sandboxd/proto';
 import t from 'tap';
 import { FdLink } from '../../../guest-agent/src/channel/fd-link.ts';
-import { addon } from '../../../guest-agent/src/native/addon.ts';
+import { addon, NOT_NOW } from '../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../guest-agent/src/native/poller.ts';
+import { pipedFrames, readDataFrame } from '../../../proto/src/wire/data-frame.ts';
+import { FrameDecoder } from '../../../proto/src/wire/frame-decoder.ts';
+
+const MIB = 2 ** 20;
 
 t.test('the first bytes of a host that comes back are answered', async (t) => {
   const faults: unknown[] = [];
@@ -43,4 +50,43 @@ t.test('the first bytes of a host that comes back are answered', async (t) => {
   t.equal(String((await once(host, 'data'))[0]), 'answer to unseen');
   t.same(wereTaken, [true, true]);
   t.same(faults, []);
+});
+
+t.test('a file that cannot be read costs the link nothing, also where what it sends must wait', async (t) => {
+  const poller = new Poller((error) => t.fail(String(error)));
+  poller.start();
+  const [ours, theirs] = addon.socketPair();
+  // Its first page is nobody's: reading it is an error.
+  const source = openSync('/proc/self/mem', 'r');
+  t.teardown(() => {
+    poller.stop();
+    addon.close(theirs);
+    closeSync(source);
+  });
+  t.throws(() => addon.read(source, Buffer.alloc(1), 0, 1), { code: 'EIO' });
+  const link = new FdLink(ours, { poller });
+  let closed: Error | true | undefined;
+  link.start({ data: () => {}, drain: () => {}, close: (cause) => (closed = cause ?? true) });
+  const length = 32 * MIB;
+  const frames = pipedFrames(1, FLOW.out, { source, isPipe: false, length });
+  t.equal(link.writePiped(frames), false, 'it takes a part of that');
+  t.equal(closed, undefined);
+  t.equal(link.writePiped(pipedFrames(1, FLOW.out, { source, isPipe: false, length: 100_000 })), false);
+  let zeros = 0;
+  const decoder = new FrameDecoder('refuse', (encoded) => {
+    const data = readDataFrame(encoded)?.data;
+    t.ok(data?.every((byte) => byte === 0));
+    zeros += data?.length ?? 0;
+  });
+  const bytes = Buffer.alloc(MIB);
+  for (let got = 0; zeros < length + 100_000 && got >= 0; await sleep(1)) {
+    for (;;) {
+      got = addon.read(theirs, bytes, 0, bytes.length);
+      if (got <= 0) break;
+      decoder.push(bytes.subarray(0, got));
+    }
+    if (got === NOT_NOW) got = 0;
+  }
+  t.equal(zeros, length + 100_000);
+  link.destroy();
 });
