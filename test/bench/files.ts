@@ -119,12 +119,12 @@ export async function benchFiles(
     `**${(median(above.map((value, n) => value / (below[n] ?? Number.NaN))) * 100).toFixed(0)} %**`;
   return {
     title: 'Files',
-    note: `${rounds} rounds in turn, after a warm-up, of one file of ${sizeMib} MiB and of ${SMALL_FILES} files of 0 to 6 KB in 40 directories (${(small.length / MIB).toFixed(0)} MiB of tar). Bare channel: a C program that throws the bytes away. \`dd\`: the guest's own way to its disk, from /dev/zero, no channel. Ratios: median of the rounds'. To reach: 70 % of the bare channel; for many files 100 % or less of the time of \`tar x\` through exec.`,
+    note: `${rounds} rounds in turn, after a warm-up, of one file of ${sizeMib} MiB and of ${SMALL_FILES} files of 0 to 6 KB in 40 directories (${(small.length / MIB).toFixed(0)} MiB of tar). Bare channel: a C program that throws the bytes away, or sends one buffer again and again; at the host's end this very benchmark. Behind HTTP: a Node server of its own that does nothing but pass bytes on, which is what a daemon could at best do. \`dd\`: the guest's own way to its disk, from /dev/zero, no channel. Ratios: median of the rounds'. To reach: 70 % of the bare channel; for many files 100 % or less of the time of \`tar x\` through exec.`,
     head: ['', 'median (min–max)'],
     rows: [
       ['bare channel, host → guest', spread(rates.rawIn, 0, 'MiB/s')],
       ['the same program writes it to a disk, past its page cache', spread(rates.rawDisk, 0, 'MiB/s')],
-      ['the same behind an HTTP server that only passes bytes on', spread(rates.rawHttp, 0, 'MiB/s')],
+      ['that again behind an HTTP server that only passes bytes on', spread(rates.rawHttp, 0, 'MiB/s')],
       ['one large file in, to the disk', spread(rates.push, 0, 'MiB/s')],
       ['one large file in, to a tmpfs', spread(rates.ram, 0, 'MiB/s')],
       ['the same through exec, `tar x` to the disk', spread(rates.tarLarge, 0, 'MiB/s')],
@@ -136,7 +136,7 @@ export async function benchFiles(
       ['**in ÷ `dd` in the guest** (disk)', ratio(rates.push, rates.dd)],
       ['**in ÷ `tar x` through exec** (disk)', ratio(rates.push, rates.tarLarge)],
       ['bare channel, guest → host', spread(rates.rawOut, 0, 'MiB/s')],
-      ['the same behind an HTTP server that only passes bytes on', spread(rates.rawHttpOut, 0, 'MiB/s')],
+      ['that behind an HTTP server that only passes bytes on', spread(rates.rawHttpOut, 0, 'MiB/s')],
       ['one large file out', spread(rates.pull, 0, 'MiB/s')],
       ['**out ÷ bare channel**', ratio(rates.pull, rates.rawOut)],
       ['**bare channel behind HTTP, out ÷ bare channel**', ratio(rates.rawHttpOut, rates.rawOut)],
