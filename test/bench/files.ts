@@ -44,10 +44,17 @@ async function tarThroughExec(daemon: Daemon, id: string, archive: Buffer, to: s
   if (!exit?.includes('"exit_code":0')) throw new Error(`tar x: ${exit}`);
 }
 
+/** The same channel, used in different ways. */
+export type BareChannels = {
+  readonly raw: RawChannel;
+  readonly stream: RawChannel;
+  readonly http: RawHttpChannel;
+};
+
 export async function benchFiles(
   daemon: Daemon,
   id: string,
-  { raw, http }: { readonly raw: RawChannel; readonly http: RawHttpChannel },
+  { raw, stream, http }: BareChannels,
   rounds: number,
   sizeMib = 128,
 ): Promise<Section> {
@@ -70,13 +77,24 @@ export async function benchFiles(
     if (status !== 200) throw new Error(`pull: ${status} ${tail}`);
   };
   const rates: Record<
-    'rawIn' | 'rawDisk' | 'rawHttp' | 'rawOut' | 'rawHttpOut' | 'push' | 'ram' | 'tarLarge' | 'dd' | 'pull',
+    | 'rawIn'
+    | 'rawDisk'
+    | 'rawHttp'
+    | 'rawOut'
+    | 'streamOut'
+    | 'rawHttpOut'
+    | 'push'
+    | 'ram'
+    | 'tarLarge'
+    | 'dd'
+    | 'pull',
     number[]
   > = {
     rawIn: [],
     rawDisk: [],
     rawHttp: [],
     rawOut: [],
+    streamOut: [],
     rawHttpOut: [],
     push: [],
     ram: [],
@@ -106,6 +124,7 @@ export async function benchFiles(
       ),
     );
     rates.rawOut.push(await raw.receive(sizeMib));
+    rates.streamOut.push(await stream.receive(sizeMib));
     rates.rawHttpOut.push(await http.receive(sizeMib));
     rates.pull.push(rate(await timed(() => mustPull(`${DIR}/ram/large`, query))));
     await api.sh(id, `rm -rf ${DIR}/a ${DIR}/b ${DIR}/c ${DIR}/ram/*`);
@@ -136,9 +155,14 @@ export async function benchFiles(
       ['**in ÷ `dd` in the guest** (disk)', ratio(rates.push, rates.dd)],
       ['**in ÷ `tar x` through exec** (disk)', ratio(rates.push, rates.tarLarge)],
       ['bare channel, guest → host', spread(rates.rawOut, 0, 'MiB/s')],
-      ['that behind an HTTP server that only passes bytes on', spread(rates.rawHttpOut, 0, 'MiB/s')],
+      ['the same, read as a Node stream', spread(rates.streamOut, 0, 'MiB/s')],
+      [
+        'the bare channel behind an HTTP server that only passes bytes on',
+        spread(rates.rawHttpOut, 0, 'MiB/s'),
+      ],
       ['one large file out', spread(rates.pull, 0, 'MiB/s')],
       ['**out ÷ bare channel**', ratio(rates.pull, rates.rawOut)],
+      ['**out ÷ bare channel as a Node stream**', ratio(rates.pull, rates.streamOut)],
       ['**bare channel behind HTTP, out ÷ bare channel**', ratio(rates.rawHttpOut, rates.rawOut)],
       ['**out ÷ bare channel behind HTTP**', ratio(rates.pull, rates.rawHttpOut)],
       ['many small files in', spread(times.push, 2, 's')],
