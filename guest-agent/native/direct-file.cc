@@ -80,8 +80,10 @@ METHOD(start_direct_read) {
 DirectWriter direct_writer;
 DirectReader direct_reader;
 
-bool DirectPieces::begin(int fd) {
-  if (memory_ != nullptr || !set_direct(fd, true)) return false;
+bool DirectPieces::begin(int fd, bool must_be_direct) {
+  if (memory_ != nullptr) return false;
+  bool is_direct = set_direct(fd, true);
+  if (must_be_direct && !is_direct) return false;
   // Twice as much as is used, so that a huge page lies in it: one piece of memory to the disk instead of a page at a time.
   void* mapping = mmap(nullptr, 2 * kHugeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) {
@@ -94,7 +96,7 @@ bool DirectPieces::begin(int fd) {
   fd_ = fd;
   queue_ = 0;
   // Without a queue every piece is waited for.
-  if (syscall(SYS_io_setup, 1, &queue_) < 0) queue_ = 0;
+  if (!is_direct || syscall(SYS_io_setup, 1, &queue_) < 0) queue_ = 0;
   return true;
 }
 
@@ -156,7 +158,7 @@ ssize_t DirectPieces::transfer(bool is_write, size_t from, size_t to, off_t posi
 }
 
 bool DirectWriter::begin(int fd) {
-  if (!pieces_.begin(fd)) return false;
+  if (!pieces_.begin(fd, false)) return false;
   filled_ = 0;
   position_ = 0;
   generation_ += 1;
@@ -225,7 +227,7 @@ void DirectWriter::write_now(size_t from, size_t to, off_t position) {
 }
 
 bool DirectReader::begin(int fd) {
-  if (is_cached(fd) || !pieces_.begin(fd)) return false;
+  if (is_cached(fd) || !pieces_.begin(fd, true)) return false;
   start_ = 0;
   filled_ = 0;
   return true;

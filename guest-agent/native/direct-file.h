@@ -1,5 +1,6 @@
 // Large files past the page cache, which costs an emulated guest several times the copying. One is read and one written
-// at a time, each in order and one piece ahead; others go through the cache.
+// at a time, each in order and one piece ahead; others go through the cache. What is written to a file system that cannot do
+// that goes through the cache too, in the same pieces.
 #pragma once
 
 #include <stddef.h>
@@ -16,8 +17,8 @@ class DirectPieces {
   static constexpr size_t kSlotBytes = 60 << 10;
   static constexpr size_t kBytes = kSlots * kSlotBytes;
 
-  // False when the file's system cannot, or another file has them.
-  bool begin(int fd);
+  // False when another file has them, or the file's system cannot and must.
+  bool begin(int fd, bool must_be_direct);
   void end();
   bool has(int fd) const { return memory_ != nullptr && fd == fd_; }
   bool is_open() const { return memory_ != nullptr; }

@@ -56,7 +56,7 @@ export class BareQemu implements BareEngine {
     const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
     return {
       pid: child.pid ?? 0,
-      openPort: () => connectWhenReady(agentSocketPath),
+      openPort: (reader) => connectWhenReady(agentSocketPath, reader),
       save: () => saveToStream(dir, qmpSocketPath),
       kill: async () => {
         child.kill('SIGKILL');

@@ -1,7 +1,7 @@
 // The engine driven bare: the same kernel, disks and devices as a sandbox, without the daemon. One file per engine does
 // it; the one is used that the daemon under measurement chose.
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { connect, type Socket } from 'node:net';
+import { connect, type OnReadOpts, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { copySparse, createWritableLayer, resolveKernel, resolveProfile } from '@sandboxd/rootfs-builder';
@@ -11,8 +11,8 @@ import { BAKED_DATA_DIR, type LogLine } from '../support/daemon.ts';
 
 export type BareVm = {
   readonly pid: number;
-  /** A new connection to the agent's port. */
-  readonly openPort: () => Promise<Socket>;
+  /** A new connection to the agent's port; `reader` gets its bytes instead of `data`, where the engine can do that. */
+  readonly openPort: (reader?: OnReadOpts) => Promise<Socket>;
   /** Has the VMM write everything, memory included. Milliseconds that the guest stood still for it; it still does. */
   readonly save: () => Promise<number>;
   readonly kill: () => Promise<void>;
@@ -35,6 +35,8 @@ export type BareOptions = {
   readonly bootArgs?: string;
   readonly memoryMib?: number;
   readonly isStock?: boolean;
+  /** The host's end reads as Node's streams do, into new memory each time. */
+  readonly isStream?: boolean;
 };
 
 let chosen: BareEngine | undefined;
@@ -127,10 +129,10 @@ function toGuest(vm: BareVm, dir: string, startedAt: number): BareGuest {
 }
 
 /** Connects to a Unix socket as soon as somebody listens. */
-export async function connectWhenReady(path: string): Promise<Socket> {
+export async function connectWhenReady(path: string, onread?: OnReadOpts): Promise<Socket> {
   for (;;) {
     const socket = await new Promise<Socket | undefined>((resolve) => {
-      const attempt = connect({ path });
+      const attempt = connect({ path, ...(onread && { onread }) });
       attempt.once('connect', () => resolve(attempt));
       attempt.once('error', () => resolve(undefined));
     });

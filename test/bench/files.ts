@@ -44,10 +44,17 @@ async function tarThroughExec(daemon: Daemon, id: string, archive: Buffer, to: s
   if (!exit?.includes('"exit_code":0')) throw new Error(`tar x: ${exit}`);
 }
 
+/** The same channel, used in different ways. */
+export type BareChannels = {
+  readonly raw: RawChannel;
+  readonly stream: RawChannel;
+  readonly http: RawHttpChannel;
+};
+
 export async function benchFiles(
   daemon: Daemon,
   id: string,
-  { raw, http }: { readonly raw: RawChannel; readonly http: RawHttpChannel },
+  { raw, stream, http }: BareChannels,
   rounds: number,
   sizeMib = 128,
 ): Promise<Section> {
@@ -70,13 +77,24 @@ export async function benchFiles(
     if (status !== 200) throw new Error(`pull: ${status} ${tail}`);
   };
   const rates: Record<
-    'rawIn' | 'rawDisk' | 'rawHttp' | 'rawOut' | 'rawHttpOut' | 'push' | 'ram' | 'tarLarge' | 'dd' | 'pull',
+    | 'rawIn'
+    | 'rawDisk'
+    | 'rawHttp'
+    | 'rawOut'
+    | 'streamOut'
+    | 'rawHttpOut'
+    | 'push'
+    | 'ram'
+    | 'tarLarge'
+    | 'dd'
+    | 'pull',
     number[]
   > = {
     rawIn: [],
     rawDisk: [],
     rawHttp: [],
     rawOut: [],
+    streamOut: [],
     rawHttpOut: [],
     push: [],
     ram: [],
@@ -106,6 +124,7 @@ export async function benchFiles(
       ),
     );
     rates.rawOut.push(await raw.receive(sizeMib));
+    rates.streamOut.push(await stream.receive(sizeMib));
     rates.rawHttpOut.push(await http.receive(sizeMib));
     rates.pull.push(rate(await timed(() => mustPull(`${DIR}/ram/large`, query))));
     await api.sh(id, `rm -rf ${DIR}/a ${DIR}/b ${DIR}/c ${DIR}/ram/*`);
@@ -119,12 +138,12 @@ export async function benchFiles(
     `**${(median(above.map((value, n) => value / (below[n] ?? Number.NaN))) * 100).toFixed(0)} %**`;
   return {
     title: 'Files',
-    note: `${rounds} rounds in turn, after a warm-up, of one file of ${sizeMib} MiB and of ${SMALL_FILES} files of 0 to 6 KB in 40 directories (${(small.length / MIB).toFixed(0)} MiB of tar). Bare channel: a C program that throws the bytes away. \`dd\`: the guest's own way to its disk, from /dev/zero, no channel. Ratios: median of the rounds'. To reach: 70 % of the bare channel; for many files 100 % or less of the time of \`tar x\` through exec.`,
+    note: `${rounds} rounds in turn, after a warm-up, of one file of ${sizeMib} MiB and of ${SMALL_FILES} files of 0 to 6 KB in 40 directories (${(small.length / MIB).toFixed(0)} MiB of tar). Bare channel: a C program that throws the bytes away, or sends one buffer again and again; at the host's end this very benchmark. Behind HTTP: a Node server of its own that does nothing but pass bytes on, which is what a daemon could at best do. \`dd\`: the guest's own way to its disk, from /dev/zero, no channel. Ratios: median of the rounds'. To reach: 70 % of the bare channel; for many files 100 % or less of the time of \`tar x\` through exec.`,
     head: ['', 'median (min–max)'],
     rows: [
       ['bare channel, host → guest', spread(rates.rawIn, 0, 'MiB/s')],
       ['the same program writes it to a disk, past its page cache', spread(rates.rawDisk, 0, 'MiB/s')],
-      ['the same behind an HTTP server that only passes bytes on', spread(rates.rawHttp, 0, 'MiB/s')],
+      ['that again behind an HTTP server that only passes bytes on', spread(rates.rawHttp, 0, 'MiB/s')],
       ['one large file in, to the disk', spread(rates.push, 0, 'MiB/s')],
       ['one large file in, to a tmpfs', spread(rates.ram, 0, 'MiB/s')],
       ['the same through exec, `tar x` to the disk', spread(rates.tarLarge, 0, 'MiB/s')],
@@ -136,9 +155,14 @@ export async function benchFiles(
       ['**in ÷ `dd` in the guest** (disk)', ratio(rates.push, rates.dd)],
       ['**in ÷ `tar x` through exec** (disk)', ratio(rates.push, rates.tarLarge)],
       ['bare channel, guest → host', spread(rates.rawOut, 0, 'MiB/s')],
-      ['the same behind an HTTP server that only passes bytes on', spread(rates.rawHttpOut, 0, 'MiB/s')],
+      ['the same, read as a Node stream', spread(rates.streamOut, 0, 'MiB/s')],
+      [
+        'the bare channel behind an HTTP server that only passes bytes on',
+        spread(rates.rawHttpOut, 0, 'MiB/s'),
+      ],
       ['one large file out', spread(rates.pull, 0, 'MiB/s')],
       ['**out ÷ bare channel**', ratio(rates.pull, rates.rawOut)],
+      ['**out ÷ bare channel as a Node stream**', ratio(rates.pull, rates.streamOut)],
       ['**bare channel behind HTTP, out ÷ bare channel**', ratio(rates.rawHttpOut, rates.rawOut)],
       ['**out ÷ bare channel behind HTTP**', ratio(rates.pull, rates.rawHttpOut)],
       ['many small files in', spread(times.push, 2, 's')],

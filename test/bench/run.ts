@@ -52,10 +52,17 @@ try {
   await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 30));
   {
     await using raw = await RawChannel.open();
-    await measure('throughput', () => benchThroughput(daemon, id, raw, isQuick ? 2 : 3));
+    await using stream = await RawChannel.open({ isStream: true });
+    await measure('throughput', () => benchThroughput(daemon, id, { raw, stream }, isQuick ? 2 : 3));
     await measure('files', async () => {
       await using http = await RawHttpChannel.open();
-      return await benchFiles(daemon, id, { raw, http }, isQuick ? 1 : 3, Math.ceil(128 / TIME_SCALE));
+      return await benchFiles(
+        daemon,
+        id,
+        { raw, stream, http },
+        isQuick ? 1 : 3,
+        Math.ceil(128 / TIME_SCALE),
+      );
     });
   }
   await measure('logs', () => benchLogs(daemon, id, isQuick ? 3 : 5));

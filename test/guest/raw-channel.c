@@ -5,7 +5,8 @@
  *   S n  n bytes are sent
  *   R n  n bytes are received, then one byte is sent
  *   P n  the same, but the bytes go through a pipe to another process, as a command's input does
- *   D n  the same, but the bytes are written to the second disk, past the page cache
+ *   O n  n bytes are sent that come through a pipe from another process, as a command's output does
+ *   D n  as R, but the bytes are written to the second disk, past the page cache
  */
 #include "port.h"
 
@@ -46,6 +47,31 @@ static void pass_on(int pipe_fd, uint64_t left) {
   wait(NULL);
 }
 
+static void pass_out(uint64_t left) {
+  int ends[2];
+  if (pipe(ends) < 0) end("pipe");
+  fcntl(ends[1], F_SETPIPE_SZ, 4 * CHUNK);
+  pid_t child = fork();
+  if (child < 0) end("fork");
+  if (child == 0) {
+    for (uint64_t more = left; more > 0;) {
+      ssize_t put = write(ends[1], buffer, more < CHUNK ? more : CHUNK);
+      if (put < 0) end("write");
+      more -= put;
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  while (left > 0) {
+    ssize_t got = read(ends[0], buffer, CHUNK);
+    if (got <= 0) end("read");
+    write_all(buffer, got);
+    left -= got;
+  }
+  close(ends[0]);
+  wait(NULL);
+}
+
 static void store(uint64_t left) {
   static char piece[4 * CHUNK] __attribute__((aligned(4096)));
   int disk = open("/dev/vdb", O_RDWR | O_DIRECT);
@@ -68,6 +94,10 @@ int main(void) {
     for (int i = 1; i < 9; i++) left = left << 8 | command[i];
     if (command[0] == 'P') {
       pass_on(start_reader(), left);
+      left = 0;
+    }
+    if (command[0] == 'O') {
+      pass_out(left);
       left = 0;
     }
     if (command[0] == 'D') {

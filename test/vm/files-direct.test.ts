@@ -100,11 +100,16 @@ t.test('a full disk is an error that names the file, and leaves nothing of it', 
   t.equal(await api.sh(id, 'rm /filler; ls /full'), '');
 });
 
-t.test('memory is no file system for it, and takes the file all the same', async (t) => {
+t.test('a file system in memory takes them too, and says when it is full', async (t) => {
   await api.sh(id, 'mkdir -p /ram && mount -t tmpfs -o size=32m ram /ram');
   const content = randomBytes(7 * MIB + 1);
   t.equal((await push(api, id, '/ram', await makeTar([{ name: 'large', content }]))).status, 200);
   t.equal(digest(await pulled('/ram/large')), digest(content));
+  const tooLarge = await makeTar([{ name: 'too-large', content: randomBytes(40 * MIB) }]);
+  const { status, error } = await push(api, id, '/ram', tooLarge);
+  t.equal(status, 400, error);
+  t.match(error, /too-large/);
+  t.equal(await api.sh(id, 'ls /ram'), 'large');
 });
 
 t.test('a file that becomes shorter while it is read is an error', async (t) => {

@@ -12,8 +12,8 @@ const MAX_WAITING_DIRECTORIES = 20_000;
 const { EEXIST, ENOENT, ENOTDIR, EPERM, EXDEV } = constants.errno;
 const NOTHING = Buffer.alloc(0);
 /**
- * From this size on, files go past the page cache: an emulated guest writes them several times faster so, and the memory
- * of a small one stays with its programs.
+ * From this size on, files go past the page cache, where their file system can do that: an emulated guest writes them
+ * several times faster so, and the memory of a small one stays with its programs. The addon writes them in any case.
  */
 const DIRECT_BYTES = 4 * 1024 * 1024;
 
@@ -22,7 +22,7 @@ type OpenFile = {
   readonly entry: TarEntry;
   readonly parts: readonly string[];
   writtenTo: number;
-  /** It is written past the page cache, in order. */
+  /** The addon writes it in order. */
   isDirect: boolean;
 };
 
@@ -46,7 +46,7 @@ export class Extractor implements TarSink {
     return { files: this.#files, bytes: this.#bytes };
   }
 
-  /** The file that is written past the page cache, if one is now. */
+  /** The file that the addon writes in order, if one is now. */
   get directFile(): number | undefined {
     return this.#file?.isDirect === true ? this.#file.fd : undefined;
   }

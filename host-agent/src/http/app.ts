@@ -4,6 +4,7 @@ import { createNotFound } from './allowed-methods.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { logging } from './middleware/logging.ts';
+import { ownOrigin } from './middleware/own-origin.ts';
 import { requestId } from './middleware/request-id.ts';
 import { addExecRoutes } from './routes/exec.ts';
 import { addFileRoutes } from './routes/files.ts';
@@ -16,7 +17,7 @@ import type { HttpServices } from './services.ts';
 
 export function createHttpApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
-  app.use(requestId, logging(services.log));
+  app.use(requestId, logging(services.log), ownOrigin);
   addMetaRoutes(app, services);
   addSandboxRoutes(app, services);
   addExecRoutes(app, services);

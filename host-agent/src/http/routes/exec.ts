@@ -1,8 +1,7 @@
 // Exec in its three forms: streamed response, connection taken over, WebSocket. They differ in the transport only.
 import { type WebSocket, WebSocketServer } from 'ws';
-import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
-import { type HttpApp, type HttpContext, readSandboxId, show, type Takeover } from '../context.ts';
+import { type HttpApp, type HttpContext, readSandboxId, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
@@ -95,7 +94,7 @@ function takeoverOf(c: HttpContext): Takeover | undefined {
   return env?.takeover;
 }
 
-/** 426 for what is no WebSocket request, 403 for a page of another origin. */
+/** 426 for what is no WebSocket request. */
 function requireWebSocket(c: HttpContext): Takeover {
   const takeover = takeoverOf(c);
   if (takeover === undefined) {
@@ -108,13 +107,5 @@ function requireWebSocket(c: HttpContext): Takeover {
       },
     );
   }
-  const origin = c.req.header('origin');
-  if (origin !== undefined && !isSameOrigin(origin, c.req.header('host'))) {
-    throw new AppError('forbidden', `origin ${show(origin)} is foreign to this daemon; connect without one`);
-  }
   return takeover;
-}
-
-function isSameOrigin(origin: string, host: string | undefined): boolean {
-  return URL.canParse(origin) && new URL(origin).host === host?.toLowerCase();
 }
