@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-// Two pieces of memory, one for the program, one for the disk. Each has four slots for a data frame's payload, with room
+// Two pieces of memory, one for the program, one for the disk. Each has slots for a data frame's payload, with room
 // before and behind it for what makes a frame of it: so a file's bytes are never copied in the guest's memory.
 class DirectPieces {
  public:
