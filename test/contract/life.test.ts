@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
+import { explainExit } from '../../host-agent/src/sandboxes/start.ts';
 import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
 
 type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };
@@ -194,6 +195,21 @@ t.test('a guest’s end is noticed and told apart', async (t) => {
     await t.rejects(vm.save({ dir: '/', whilePaused: async () => undefined }), { message: /the VM ended/ });
     guest.close(new Error('over'));
   }
+});
+
+t.test('a guest that is over is not called lost, however long its VMM takes to end', async (t) => {
+  const host = makeFakeHost(t);
+  const engine = host.engine();
+  await engine.probe();
+  const one = await boot(host, engine, 'slow');
+  t.equal(await one.vm.isEnding(), false);
+  host.set({ endMs: 1500 });
+  await one.guest.powerOff(soon()).catch(() => undefined);
+  while (one.guest.isConnected) await sleep(10);
+  t.equal(one.vm.exit, undefined, 'its connection is lost, its VMM not');
+  t.equal(await one.vm.isEnding(), true);
+  t.equal(await explainExit(one.vm), 'the guest powered off');
+  one.guest.close(new Error('over'));
 });
 
 t.test('a VMM that booted its guest anew all the same is ended', async (t) => {

@@ -44,7 +44,10 @@ export async function makeTar(members: Iterable<TarMember>): Promise<Buffer> {
   const whole = buffer(stream);
   for (const { content, ...header } of members) stream.entry(header, Buffer.from(content ?? ''));
   stream.finalize();
-  return whole;
+  const archive = await whole;
+  // It kept the process busy: what a server closed meanwhile must be seen before `fetch` uses it again.
+  await new Promise((resolve) => setImmediate(resolve));
+  return archive;
 }
 
 /** Name → what is to be compared of each member. */

@@ -30,6 +30,10 @@ export class EndedVm implements Vm {
 
   async kill(): Promise<void> {}
 
+  async isEnding(): Promise<boolean> {
+    return true;
+  }
+
   async responds(): Promise<boolean> {
     return false;
   }

@@ -100,6 +100,8 @@ export interface Vm {
   kill(): Promise<void>;
   /** Why the VMM holds the guest for now, such as a full disk of the host; undefined while it runs. */
   readonly standstill: string | undefined;
+  /** Whether it is known that the guest is over and the VMM about to end, which may take a host that is busy its time. */
+  isEnding(): Promise<boolean>;
   /** Whether the VMM answers on its control socket within `timeoutMs`. */
   responds(timeoutMs: number): Promise<boolean>;
   /** Lets go of it: it runs on, and this object must not be used any more. */

@@ -119,7 +119,7 @@ async function takeOver(
     source: vm,
     incarnation: record.incarnation,
     log,
-    explainLoss: () => explainExit(vm.exited),
+    explainLoss: () => explainExit(vm),
   });
   const sandboxLog = await logs?.open(id);
   const parts = { id, paths, vm, guest, records, logs, sandboxLog, faults, log };

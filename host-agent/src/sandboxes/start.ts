@@ -135,7 +135,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       source: vm,
       incarnation: record.incarnation,
       log,
-      explainLoss: () => explainExit(vm.exited),
+      explainLoss: () => explainExit(vm),
     });
     clock = guest;
     undo.defer(() => guest.close(new Error('the sandbox was not made')));
@@ -183,6 +183,11 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
   }
 }
 
+/** A connection breaks a moment before the end of its VMM is seen. */
+const EXIT_WAIT_MS = 300;
+/** The same for one that is known to be ending. */
+const ENDING_WAIT_MS = 10_000;
+
 /** Index of the writable layer among the disks. */
 const LAYER_DISK = 1;
 
@@ -200,7 +205,7 @@ async function greetGuest(vm: Vm, guest: Guest, input: StartInput, signal: Abort
   } catch (error) {
     if (input.signal.aborted) throw error;
     // A guest that ends takes its channel with it a moment before its exit is seen.
-    const exitReason = await explainExit(vm.exited);
+    const exitReason = await explainExit(vm);
     throw new AppError('internal', `${exitReason ?? toError(error).message}\n${await vm.diagnose()}`, {
       cause: error,
     });
@@ -221,9 +226,15 @@ async function startService(
   }
 }
 
-/** The reason once the VM has ended, undefined when it has not within a moment. */
-export function explainExit(exited: Promise<{ readonly reason: string }>): Promise<string | undefined> {
-  const timeout = new Promise<undefined>((resolve) => setTimeout(resolve, 300, undefined).unref());
+/** The reason once the VM has ended, undefined when it has not within a moment and does not seem about to. */
+export async function explainExit(vm: Pick<Vm, 'exited' | 'isEnding'>): Promise<string | undefined> {
+  const reason = await exitWithin(vm, EXIT_WAIT_MS);
+  if (reason !== undefined || !(await vm.isEnding())) return reason;
+  return exitWithin(vm, ENDING_WAIT_MS);
+}
+
+function exitWithin({ exited }: Pick<Vm, 'exited'>, ms: number): Promise<string | undefined> {
+  const timeout = new Promise<undefined>((resolve) => setTimeout(resolve, ms, undefined).unref());
   return Promise.race([exited.then(({ reason }) => reason), timeout]);
 }
 

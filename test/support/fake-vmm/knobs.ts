@@ -40,6 +40,8 @@ export type Knobs = {
   readonly canMap: boolean;
   /** Time that a copy's memory takes to be filled; it cannot be saved meanwhile. */
   readonly fillMs: number;
+  /** Time from the end of a guest that powered off to that of the process. */
+  readonly endMs: number;
   readonly cpu: string;
   /** Pieces in which the event log is written. */
   readonly eventBytes: number;
@@ -57,6 +59,7 @@ export const USUAL: Omit<Knobs, 'locksDir'> = {
   hasUserfaultfd: true,
   canMap: true,
   fillMs: 0,
+  endMs: 0,
   cpu: 'cpu-one',
   eventBytes: 7,
   losesLastEvent: false,

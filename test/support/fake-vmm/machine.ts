@@ -147,15 +147,14 @@ export class FakeMachine {
 
   delete(): void {
     if (this.#config === undefined) return;
-    this.#stop();
+    if (this.#vm !== undefined) this.#shutDown();
     this.#config = undefined;
     this.#events.add('vm', 'deleted');
   }
 
   shutdown(): void {
     this.#running('The VM could not shutdown');
-    this.#stop();
-    this.#events.add('vm', 'shutdown');
+    this.#shutDown();
   }
 
   info(): Record<string, unknown> {
@@ -167,7 +166,7 @@ export class FakeMachine {
   /** What the guest does by itself. */
   powerOff(): void {
     this.delete();
-    this.#exit(0);
+    setTimeout(() => this.#exit(0), readKnobs().endMs);
   }
 
   async reset(lastWords: string): Promise<void> {
@@ -228,6 +227,12 @@ export class FakeMachine {
       unlock();
       throw error;
     }
+  }
+
+  #shutDown(): void {
+    // Connections are open until the event is written.
+    this.#events.add('vm', 'shutdown');
+    this.#stop();
   }
 
   #stop(): void {

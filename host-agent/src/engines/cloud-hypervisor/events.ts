@@ -28,3 +28,8 @@ export function hasReset(events: readonly VmmEvent[]): boolean {
 export function hasPowerOff(events: readonly VmmEvent[]): boolean {
   return events.some(({ source, event }) => source === 'vmm' && event === 'shutdown');
 }
+
+/** Whether the VM was shut down, which comes before its connections break; the VMM ends a while later. */
+export function hasShutDown(events: readonly VmmEvent[]): boolean {
+  return events.some(({ source, event }) => source === 'vm' && event === 'shutdown');
+}

@@ -11,7 +11,7 @@ import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from '../engine.ts
 import { readLastWords } from '../last-words.ts';
 import type { ProcessEnd, VmmProcess } from '../vmm-process.ts';
 import type { VmmApi } from './api.ts';
-import { hasPowerOff, hasReset, readEvents } from './events.ts';
+import { hasPowerOff, hasReset, hasShutDown, readEvents } from './events.ts';
 import { leftSockets, type VmmFiles } from './files.ts';
 import { saveVm } from './save.ts';
 import { diskId } from './vm-config.ts';
@@ -102,6 +102,10 @@ export class CloudHypervisorVm implements Vm {
     this.#assertRunning();
     const body = { id: diskId(index), desired_size: sizeBytes };
     await this.#options.api.put('vm.resize-disk', body, { timeoutMs: RESIZE_TIMEOUT_MS });
+  }
+
+  async isEnding(): Promise<boolean> {
+    return this.#exit !== undefined || hasShutDown(await readEvents(this.#options.files.eventsPath));
   }
 
   async responds(timeoutMs: number): Promise<boolean> {

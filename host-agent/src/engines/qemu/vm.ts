@@ -96,6 +96,10 @@ export class QemuVm implements Vm {
     this.#standstill.begin(cause);
   }
 
+  async isEnding(): Promise<boolean> {
+    return this.#exit !== undefined || this.#shutdownReason !== undefined;
+  }
+
   async responds(timeoutMs: number): Promise<boolean> {
     if (this.#qmp === undefined) return false;
     return this.#qmp.execute('query-status', {}, timeoutMs).then(
