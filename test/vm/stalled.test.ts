@@ -77,7 +77,7 @@ t.test(`${STREAMS} clients that stop reading`, async (t) => {
   // Garbage that a collection has not met yet is not the clients': then they stall once more, against the same beginning.
   for (
     let round = 1;
-    round < 3 && Math.max(perStream('daemon'), perStream('agent')) > MAX_MIB_EACH;
+    round < 6 && Math.max(perStream('daemon'), perStream('agent')) > MAX_MIB_EACH;
     round++
   ) {
     await leave(execs);
