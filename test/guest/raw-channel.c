@@ -15,14 +15,19 @@
 #define CHUNK 65536
 static char buffer[CHUNK];
 
-/* The write end of a pipe whose other end a child reads until it is over. */
-static int start_reader(void) {
-  int ends[2];
+/* A pipe between this process and a child; 0 in the child. */
+static pid_t fork_with_pipe(int ends[2]) {
   if (pipe(ends) < 0) end("pipe");
   fcntl(ends[1], F_SETPIPE_SZ, 4 * CHUNK);
   pid_t child = fork();
   if (child < 0) end("fork");
-  if (child == 0) {
+  return child;
+}
+
+/* The write end of a pipe whose other end a child reads until it is over. */
+static int start_reader(void) {
+  int ends[2];
+  if (fork_with_pipe(ends) == 0) {
     close(ends[1]);
     while (read(ends[0], buffer, CHUNK) > 0) {
     }
@@ -49,11 +54,7 @@ static void pass_on(int pipe_fd, uint64_t left) {
 
 static void pass_out(uint64_t left) {
   int ends[2];
-  if (pipe(ends) < 0) end("pipe");
-  fcntl(ends[1], F_SETPIPE_SZ, 4 * CHUNK);
-  pid_t child = fork();
-  if (child < 0) end("fork");
-  if (child == 0) {
+  if (fork_with_pipe(ends) == 0) {
     for (uint64_t more = left; more > 0;) {
       ssize_t put = write(ends[1], buffer, more < CHUNK ? more : CHUNK);
       if (put < 0) end("write");

@@ -53,6 +53,7 @@ export class FdLink implements ByteLink {
   constructor(fd: number, options: FdLinkOptions) {
     this.#fd = fd;
     this.#options = options;
+    // A port takes 32 KiB at once or nothing; a socket may take a part.
     this.#intake = new LinkIntake(fd, this.#scratch, options.onHostLeft !== undefined);
   }
 

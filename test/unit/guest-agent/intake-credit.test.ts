@@ -5,7 +5,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { INTAKE } from '../../../guest-agent/src/channel/link-intake.ts';
 import { addon, NOT_NOW } from '../../../guest-agent/src/native/addon.ts';
 import { POLL, Poller } from '../../../guest-agent/src/native/poller.ts';
@@ -75,29 +75,36 @@ t.test('a host that stops reading now and then, with other output on its way', a
   t.same(agent.faults, []);
 });
 
-t.test('nothing is written behind a part of another frame', (t) => {
+/** An intake of a link that is blocked, driven by hand: what is written to `host` arrives there. */
+function startBlockedIntake(t: Test, name: string) {
   const poller = new Poller((error) => t.fail(String(error)));
   poller.start();
   const [link, host] = addon.socketPair();
-  const target = openSync(join(dir, 'blocked'), 'w');
+  const target = openSync(join(dir, name), 'w');
+  t.ok(addon.startDirectWrite(target));
+  const watch = poller.watch(link, POLL.in | POLL.edge, () => undefined);
+  addon.startIntake(link, 1, target, 8 * MIB, 100_000, 1, 1);
   t.teardown(() => {
+    watch.close();
     addon.stopIntake();
     addon.endDirectWrite();
     poller.stop();
     for (const fd of [link, host]) addon.close(fd);
     closeSync(target);
   });
-  t.ok(addon.startDirectWrite(target));
-  const watch = poller.watch(link, POLL.in | POLL.edge, () => undefined);
-  addon.startIntake(link, 1, target, 8 * MIB, 100_000, 1, 1);
-  const [numbers, bytes] = [new Float64Array(5), Buffer.alloc(65_536)];
+  const send = (): void => {
+    const frame = Buffer.concat(dataFrame(1, 0, randomBytes(60_000)));
+    t.equal(addon.write(host, frame, 0, frame.length), frame.length);
+  };
+  return { host, watch, send, numbers: new Float64Array(5), bytes: Buffer.alloc(65_536) };
+}
+
+t.test('nothing is written behind a part of another frame', (t) => {
+  const { host, watch, send, numbers, bytes } = startBlockedIntake(t, 'blocked');
   let due = 0;
   /** Three frames for the intake; the credit that it sent for them. */
   const takeIn = (): number => {
-    for (let n = 0; n < 3; n++) {
-      const frame = Buffer.concat(dataFrame(1, 0, randomBytes(60_000)));
-      t.equal(addon.write(host, frame, 0, frame.length), frame.length);
-    }
+    for (let n = 0; n < 3; n++) send();
     numbers[0] = due;
     t.equal(addon.runIntake(MIB, numbers, bytes), INTAKE.nothingNow);
     const sent = numbers[4] ?? 0;
@@ -110,31 +117,11 @@ t.test('nothing is written behind a part of another frame', (t) => {
   t.ok(takeIn() > 3 * 60_064, 'what was due before comes along');
   watch.update(POLL.in | POLL.out | POLL.edge);
   t.equal(takeIn(), 0, 'it is blocked again');
-  watch.close();
   t.end();
 });
 
 t.test('what JavaScript returned while the link was blocked is not returned again', async (t) => {
-  const poller = new Poller((error) => t.fail(String(error)));
-  poller.start();
-  const [link, host] = addon.socketPair();
-  const target = openSync(join(dir, 'returned'), 'w');
-  t.teardown(() => {
-    addon.stopIntake();
-    addon.endDirectWrite();
-    poller.stop();
-    for (const fd of [link, host]) addon.close(fd);
-    closeSync(target);
-  });
-  t.ok(addon.startDirectWrite(target));
-  const watch = poller.watch(link, POLL.in | POLL.edge, () => undefined);
-  t.teardown(() => watch.close());
-  addon.startIntake(link, 1, target, 8 * MIB, 100_000, 1, 1);
-  const [numbers, bytes] = [new Float64Array(5), Buffer.alloc(65_536)];
-  const send = (): void => {
-    const frame = Buffer.concat(dataFrame(1, 0, randomBytes(60_000)));
-    t.equal(addon.write(host, frame, 0, frame.length), frame.length);
-  };
+  const { host, watch, send, numbers, bytes } = startBlockedIntake(t, 'returned');
   for (let n = 0; n < 3; n++) send();
   t.equal(addon.runIntake(MIB, numbers, bytes), INTAKE.nothingNow);
   t.equal(numbers[4], 0, 'all of it is worth a frame, which is left to JavaScript');

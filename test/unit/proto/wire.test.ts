@@ -1,4 +1,4 @@
-// Frames, parts, varints and the sync mark: what they are as bytes, however these are split.
+// Frames, parts and varints: what they are as bytes, however these are split.
 
 import {
   FrameCodec,
@@ -7,7 +7,6 @@ import {
   MAX_FRAME_BYTES,
   MAX_MESSAGE_BYTES,
   MAX_PARTS_BYTES,
-  NONCE_BYTES,
   PART_BYTES,
   ProtocolViolation,
 } from '@sandboxd/proto';
@@ -18,7 +17,6 @@ import { FrameDecoder, type Padding } from '../../../proto/src/wire/frame-decode
 import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
 import { ownBytes } from '../../../proto/src/wire/own-bytes.ts';
 import { PartJoiner } from '../../../proto/src/wire/part-joiner.ts';
-import { SyncScanner, syncMark } from '../../../proto/src/wire/sync-mark.ts';
 import { varintLength, writeVarint } from '../../../proto/src/wire/varint.ts';
 import { cut } from './support/cut.ts';
 
@@ -301,42 +299,6 @@ t.test('parts interleave between streams and hold no more than their limits', as
   joiner.drop(1);
   joiner.drop(1);
   t.doesNotThrow(() => joiner.add(3, full, false), 'dropping makes room');
-});
-
-t.test('the sync mark is found in any split, behind any garbage', async () => {
-  const nonce = Buffer.alloc(NONCE_BYTES, 0xab);
-  const mark = syncMark(nonce);
-  const garbage = fc.oneof(
-    fc.uint8Array({ maxLength: 200 }),
-    fc.integer({ min: 1, max: mark.length - 1 }).map((length) => mark.subarray(0, length)),
-    fc.constant(syncMark(Buffer.alloc(NONCE_BYTES, 1))),
-  );
-  fc.assert(
-    fc.property(
-      fc.array(garbage),
-      fc.uint8Array({ maxLength: 40 }),
-      fc.infiniteStream(fc.nat(60)),
-      (before, after, sizes) => {
-        const scanner = new SyncScanner(nonce, 1 << 20);
-        const got: Buffer[] = [];
-        let isFound = false;
-        for (const chunk of cut(Buffer.concat([...before, mark, after]), sizes)) {
-          const rest = isFound ? chunk : scanner.push(chunk);
-          if (rest === undefined) continue;
-          isFound = true;
-          got.push(rest);
-        }
-        return isFound && Buffer.concat(got).equals(after);
-      },
-    ),
-  );
-});
-
-t.test('the search for the mark ends at its limit', (t) => {
-  const scanner = new SyncScanner(Buffer.alloc(NONCE_BYTES, 2), 1000);
-  t.equal(scanner.push(Buffer.alloc(1000)), undefined);
-  t.throws(() => scanner.push(Buffer.alloc(1)), ProtocolViolation);
-  t.end();
 });
 
 t.test('a small view is copied out of a large chunk, a large one is not', (t) => {
