@@ -26,9 +26,12 @@ const STAMP = 'dist/.sandboxd-stamp';
 const WORK = 'dist/.sandboxd-build';
 /**
  * The heap is some 20 MB, and V8 would collect all of it for every 15 MB of socket buffers, which it counts as well: half of
- * the daemon's time for bytes that come in.
+ * the daemon's time for bytes that come in (host-agent/src/lib/memory-trim.ts collects when it rests). V8 refuses a code cache
+ * that was made with other flags.
  */
-const NODE_OPTIONS = ['--initial-old-space-size=128'];
+const V8_OPTIONS = ['--initial-old-space-size=128'];
+/** A signal opens no debugger, at which every user of the machine could run code as the daemon. */
+const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 const SOURCES = ['host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
@@ -144,7 +147,7 @@ function makeExecutable(runtime: string): void {
       execArgv: NODE_OPTIONS,
     }),
   );
-  execFileSync(runtime, ['--build-sea', config], { stdio: ['ignore', 'ignore', 'inherit'] });
+  execFileSync(runtime, [...V8_OPTIONS, '--build-sea', config], { stdio: ['ignore', 'ignore', 'inherit'] });
   chmodSync(join(WORK, 'sandboxd'), 0o755);
 }
 

@@ -15,6 +15,7 @@ import { ENGINE_NAMES } from './engines/index.ts';
 import { toError } from './lib/errors.ts';
 import { type Faults, FileFaults, NO_FAULTS } from './lib/faults.ts';
 import { createLogger } from './lib/logger.ts';
+import { MemoryTrim } from './lib/memory-trim.ts';
 import { scheduleForThroughput } from './lib/scheduling.ts';
 
 const EXIT = { failed: 1, usage: 2 } as const;
@@ -53,6 +54,7 @@ async function serve({ config, warnings }: LoadedConfig): Promise<void> {
   obeySignals(app, log);
   try {
     const address = await app.start();
+    new MemoryTrim();
     log.info({ version: about.version, pid: process.pid }, `listening on http://${formatListen(address)}`);
   } catch (error) {
     process.stderr.write(`sandboxd: ${toError(error).message}\n`);
@@ -88,7 +90,7 @@ function obeySignals(app: App, log: Logger): void {
       },
     );
   };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, onSignal);
 }
 
 main().catch((error: unknown) => {

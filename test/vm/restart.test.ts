@@ -2,6 +2,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -120,7 +121,11 @@ t.test('a lifetime goes on, and ends while no daemon runs', async (t) => {
   const daemon = await spawnDaemon(directories, KEEP);
   const short = await daemon.api.create({ memory_mib: 128, timeout_s: 2 });
   const long = await daemon.api.create({ memory_mib: 128, timeout_s: 3600 });
-  await daemon.end('SIGTERM');
+  // Which Node would answer with a debugger, open to every user of the machine.
+  const caught = /^SigCgt:\s+(\w+)/m.exec(await readFile(`/proc/${daemon.pid}/status`, 'utf8'))?.[1];
+  t.equal(BigInt(`0x${caught}`) & (1n << BigInt(constants.signals.SIGUSR1 - 1)), 0n, 'SIGUSR1 is not caught');
+  // As when its terminal is closed.
+  t.equal(await daemon.end('SIGHUP'), 0);
   await sleep(2000);
   const next = await spawnDaemon(directories);
   for (let waitedMs = 0; waitedMs < scaled(10_000) && existsSync(short.workdir); waitedMs += 100)

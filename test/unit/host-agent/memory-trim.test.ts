@@ -1,0 +1,52 @@
+// Garbage goes when the process rests, and not while it works.
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { MemoryTrim, makeCollector } from '../../../host-agent/src/lib/memory-trim.ts';
+
+const INTERVAL_MS = 100;
+/** More than is worth a collection. */
+const GARBAGE_BYTES = 16 * 2 ** 20;
+
+/** Uses about half of the time for so long. */
+async function work(ms: number): Promise<void> {
+  const end = performance.now() + ms;
+  while (performance.now() < end) {
+    const pause = performance.now() + 10;
+    while (performance.now() < pause);
+    await sleep(10);
+  }
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  for (let n = 0; n < 100 && !isSo(); n++) await sleep(INTERVAL_MS);
+}
+
+t.test('a process that works is let alone, one that rests is trimmed once', async (t) => {
+  let collections = 0;
+  const trim = new MemoryTrim(() => collections++, INTERVAL_MS);
+  t.teardown(() => trim.stop());
+  // Its first look finds a process that has grown from nothing.
+  await until(() => collections === 1);
+  const held = new Uint8Array(GARBAGE_BYTES).fill(1);
+  await work(5 * INTERVAL_MS);
+  t.equal(collections, 1, 'not while it works');
+  await until(() => collections === 2);
+  t.equal(collections, 2, 'when it rests');
+  await sleep(5 * INTERVAL_MS);
+  t.equal(collections, 2, 'and not again for what is still in use');
+  t.equal(held[0], 1);
+});
+
+t.test('a collection frees what nobody holds', async (t) => {
+  let buffer: Uint8Array | undefined = new Uint8Array(GARBAGE_BYTES).fill(1);
+  const before = process.memoryUsage().arrayBuffers;
+  await sleep(1);
+  t.equal(buffer[0], 1);
+  buffer = undefined;
+  makeCollector()();
+  const isFree = (): boolean => before - process.memoryUsage().arrayBuffers > GARBAGE_BYTES / 2;
+  // Another thread frees it.
+  await until(isFree);
+  t.ok(isFree());
+});

@@ -1,0 +1,12 @@
+// The executable as it was built.
+import { spawnSync } from 'node:child_process';
+import t from 'tap';
+import about from '../../../host-agent/package.json' with { type: 'json' };
+import { DAEMON_PROGRAM } from '../../support/leftovers.ts';
+
+t.test('it says its version and nothing else, not even that its code cache was refused', async (t) => {
+  const { status, stdout, stderr } = spawnSync(DAEMON_PROGRAM, ['--version'], { encoding: 'utf8' });
+  t.equal(stdout, `sandboxd ${about.version}\n`);
+  t.equal(stderr, '');
+  t.equal(status, 0);
+});
