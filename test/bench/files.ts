@@ -83,11 +83,14 @@ export async function benchFiles(
     | 'rawOut'
     | 'streamOut'
     | 'rawHttpOut'
+    | 'rawDiskOut'
+    | 'rawHttpDiskOut'
     | 'push'
     | 'ram'
     | 'tarLarge'
     | 'dd'
-    | 'pull',
+    | 'pull'
+    | 'pullDisk',
     number[]
   > = {
     rawIn: [],
@@ -96,11 +99,14 @@ export async function benchFiles(
     rawOut: [],
     streamOut: [],
     rawHttpOut: [],
+    rawDiskOut: [],
+    rawHttpDiskOut: [],
     push: [],
     ram: [],
     tarLarge: [],
     dd: [],
     pull: [],
+    pullDisk: [],
   };
   const times: Record<'push' | 'tar' | 'pull', number[]> = { push: [], tar: [], pull: [] };
   await api.sh(id, `mkdir -p ${DIR}/ram && mount -t tmpfs -o size=${sizeMib + 16}m t ${DIR}/ram`);
@@ -109,6 +115,7 @@ export async function benchFiles(
   await mustPush(`${DIR}/ram`, large);
   await mustPush(`${DIR}/warm`, large);
   await mustPull(`${DIR}/ram/large`, query);
+  await mustPull(`${DIR}/warm/large`, query);
   await http.sendToDisk(sizeMib);
   for (let round = 0; round < rounds; round++) {
     const rate = (seconds: number): number => sizeMib / seconds;
@@ -126,6 +133,9 @@ export async function benchFiles(
     rates.rawOut.push(await raw.receive(sizeMib));
     rates.streamOut.push(await stream.receive(sizeMib));
     rates.rawHttpOut.push(await http.receive(sizeMib));
+    rates.rawDiskOut.push(await raw.receiveFromDisk(sizeMib));
+    rates.rawHttpDiskOut.push(await http.receiveFromDisk(sizeMib));
+    rates.pullDisk.push(rate(await timed(() => mustPull(`${DIR}/a/large`, query))));
     rates.pull.push(rate(await timed(() => mustPull(`${DIR}/ram/large`, query))));
     await api.sh(id, `rm -rf ${DIR}/a ${DIR}/b ${DIR}/c ${DIR}/ram/*`);
     times.push.push(await timed(() => mustPush(`${DIR}/s`, small)));
@@ -160,11 +170,30 @@ export async function benchFiles(
         'the bare channel behind an HTTP server that only passes bytes on',
         spread(rates.rawHttpOut, 0, 'MiB/s'),
       ],
-      ['one large file out', spread(rates.pull, 0, 'MiB/s')],
-      ['**out ÷ bare channel**', ratio(rates.pull, rates.rawOut)],
-      ['**out ÷ bare channel as a Node stream**', ratio(rates.pull, rates.streamOut)],
+      [
+        'the bare program sends what it reads from a disk, past its page cache',
+        spread(rates.rawDiskOut, 0, 'MiB/s'),
+      ],
+      [
+        'that again behind an HTTP server that only passes bytes on',
+        spread(rates.rawHttpDiskOut, 0, 'MiB/s'),
+      ],
+      ['one large file out, from the disk', spread(rates.pullDisk, 0, 'MiB/s')],
+      ['one large file out, from a tmpfs', spread(rates.pull, 0, 'MiB/s')],
+      ['**out ÷ bare channel** (disk)', ratio(rates.pullDisk, rates.rawOut)],
+      ['**out ÷ bare channel** (tmpfs)', ratio(rates.pull, rates.rawOut)],
+      ['**the bare program from a disk ÷ bare channel**', ratio(rates.rawDiskOut, rates.rawOut)],
+      [
+        '**the bare program from a disk, behind HTTP ÷ bare channel**',
+        ratio(rates.rawHttpDiskOut, rates.rawOut),
+      ],
+      [
+        '**out ÷ the bare program from a disk, behind HTTP** (disk)',
+        ratio(rates.pullDisk, rates.rawHttpDiskOut),
+      ],
+      ['**out ÷ bare channel as a Node stream** (tmpfs)', ratio(rates.pull, rates.streamOut)],
       ['**bare channel behind HTTP, out ÷ bare channel**', ratio(rates.rawHttpOut, rates.rawOut)],
-      ['**out ÷ bare channel behind HTTP**', ratio(rates.pull, rates.rawHttpOut)],
+      ['**out ÷ bare channel behind HTTP** (tmpfs)', ratio(rates.pull, rates.rawHttpOut)],
       ['many small files in', spread(times.push, 2, 's')],
       ['the same through exec, `tar x`', spread(times.tar, 2, 's')],
       ['**time in ÷ time of `tar x` through exec**', ratio(times.push, times.tar)],

@@ -9,7 +9,7 @@ export type PlainServer = { readonly url: string } & Disposable;
 
 /**
  * Takes the channel over. The path of each request is the letter of a command of `raw-channel.c`, and where there is no body
- * a length: `/D`, `/S/1024`.
+ * a length: `/D`, `/S/1024`, `/F/1024`.
  */
 export async function startPlainServer(channel: Socket): Promise<PlainServer> {
   const child = fork(import.meta.filename, { stdio: 'inherit' });
@@ -27,7 +27,7 @@ function serve(channel: Socket): void {
     command.write(letter, 'latin1');
     command.writeBigUInt64BE(BigInt(length), 1);
     channel.write(command);
-    if (letter !== 'S') {
+    if (request.method !== 'GET') {
       onBytes = () => response.end();
       request.pipe(channel, { end: false });
       return;

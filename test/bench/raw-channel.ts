@@ -30,8 +30,18 @@ export class RawHttpChannel implements AsyncDisposable {
   }
 
   /** MiB/s from the guest. */
-  async receive(sizeMib: number): Promise<number> {
-    return sizeMib / ((await this.#client.request('GET', `/S/${sizeMib * MIB}`, Buffer.alloc(0))).ms / 1000);
+  receive(sizeMib: number): Promise<number> {
+    return this.#get('S', sizeMib);
+  }
+
+  /** MiB/s from a disk. */
+  receiveFromDisk(sizeMib: number): Promise<number> {
+    return this.#get('F', sizeMib);
+  }
+
+  async #get(letter: string, sizeMib: number): Promise<number> {
+    const path = `/${letter}/${sizeMib * MIB}`;
+    return sizeMib / ((await this.#client.request('GET', path, Buffer.alloc(0))).ms / 1000);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -86,6 +96,11 @@ export class RawChannel implements AsyncDisposable {
   /** MiB/s from the guest. */
   async receive(sizeMib: number): Promise<number> {
     return sizeMib / ((await this.#run('S', sizeMib * MIB, undefined, sizeMib * MIB)) / 1000);
+  }
+
+  /** MiB/s from a disk. */
+  async receiveFromDisk(sizeMib: number): Promise<number> {
+    return sizeMib / ((await this.#run('F', sizeMib * MIB, undefined, sizeMib * MIB)) / 1000);
   }
 
   /** MiB/s from another process in the guest, through a pipe. */

@@ -7,6 +7,7 @@
  *   P n  the same, but the bytes go through a pipe to another process, as a command's input does
  *   O n  n bytes are sent that come through a pipe from another process, as a command's output does
  *   D n  as R, but the bytes are written to the second disk, past the page cache
+ *   F n  n bytes are sent that are read from there
  */
 #include "port.h"
 
@@ -73,14 +74,31 @@ static void pass_out(uint64_t left) {
   wait(NULL);
 }
 
-static void store(uint64_t left) {
-  static char piece[4 * CHUNK] __attribute__((aligned(4096)));
+static char piece[4 * CHUNK] __attribute__((aligned(4096)));
+
+static int open_disk(void) {
   int disk = open("/dev/vdb", O_RDWR | O_DIRECT);
   if (disk < 0) end("/dev/vdb");
+  return disk;
+}
+
+static void store(uint64_t left) {
+  int disk = open_disk();
   for (uint64_t position = 0; left > 0; position += sizeof piece) {
     size_t have = 0, want = left < sizeof piece ? left : sizeof piece;
     while (have < want) have += read_some(piece + have, want - have);
     if (pwrite(disk, piece, sizeof piece, position) < 0) end("pwrite");
+    left -= want;
+  }
+  close(disk);
+}
+
+static void fetch(uint64_t left) {
+  int disk = open_disk();
+  for (uint64_t position = 0; left > 0; position += sizeof piece) {
+    size_t want = left < sizeof piece ? left : sizeof piece;
+    if (pread(disk, piece, sizeof piece, position) < (ssize_t)want) end("pread");
+    write_all(piece, want);
     left -= want;
   }
   close(disk);
@@ -103,6 +121,10 @@ int main(void) {
     }
     if (command[0] == 'D') {
       store(left);
+      left = 0;
+    }
+    if (command[0] == 'F') {
+      fetch(left);
       left = 0;
     }
     while (left > 0) {

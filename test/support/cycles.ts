@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Daemon } from './daemon.ts';
 
 /** Descriptors and memory are looked at when what was deleted has had this long to be closed and collected. */
-const SETTLE_MS = 3000;
+const SETTLE_MS = 6000;
 
 export type DaemonLevels = { readonly descriptors: number; readonly anonymousMib: number };
 
