@@ -147,7 +147,10 @@ function makeExecutable(runtime: string): void {
       execArgv: NODE_OPTIONS,
     }),
   );
-  execFileSync(runtime, [...V8_OPTIONS, '--build-sea', config], { stdio: ['ignore', 'ignore', 'inherit'] });
+  execFileSync(runtime, [...V8_OPTIONS, '--build-sea', config], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, NODE_OPTIONS: '' },
+  });
   chmodSync(join(WORK, 'sandboxd'), 0o755);
 }
 

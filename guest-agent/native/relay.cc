@@ -34,8 +34,9 @@ struct Relay {
   bool is_staged;
   std::vector<uint8_t>* unwritten;
 
+  // Frames are sent whole then: with half of its window out, the host owes credit for one.
   bool is_made_ahead() const {
-    return !is_pipe && window >= 2 * kFrameBytes && !direct_reader.is_reading(source);
+    return !is_pipe && window >= 4 * kFrameBytes && !direct_reader.is_reading(source);
   }
 
   void stop();

@@ -74,6 +74,8 @@ function obeySignals(app: App, log: Logger): void {
   const hurry = new AbortController();
   let count = 0;
   const onSignal = (signal: NodeJS.Signals) => {
+    // A terminal that is closed may say so more than once.
+    if (signal === 'SIGHUP' && count > 0) return;
     count++;
     if (count === 2) hurry.abort();
     if (count > 2) process.exit(EXIT.failed);

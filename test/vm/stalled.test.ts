@@ -9,7 +9,7 @@ import { scaled } from '../support/time-scale.ts';
 
 const STREAMS = 32;
 const MAX_MIB_EACH = 1;
-/** Memory is read when nothing moved for so long, in which both ends collect their garbage; the least of some looks. */
+/** Memory is read when nothing moved for so long, in which the daemon collects its garbage; the least of some looks. */
 const QUIET_MS = 6000;
 const LOOKS = 5;
 /** A command that used no time for so long stands still. */

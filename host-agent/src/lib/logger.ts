@@ -9,11 +9,13 @@ export type LoggerOptions = {
   readonly destination?: DestinationStream;
 };
 
+/** Lines that could not be written (a full disk) and are kept until they can; later ones are lost then. */
+const MAX_UNWRITTEN_BYTES = 1024 * 1024;
+
 /** Lines carry `requestId` and `sandbox` where there is one; errors are in `err` with their causes. */
 export function createLogger({ level, format, destination }: LoggerOptions): Logger {
   const isPretty = format === 'pretty' || (format === 'auto' && process.stderr.isTTY);
-  // Synchronous writes: the last line before a crash is the one that matters.
-  const plain = destination ?? pino.destination({ fd: 2, sync: true });
+  const plain = destination ?? openStandardError();
   const stream = isPretty
     ? PinoPretty({ destination: plain as NodeJS.WritableStream, sync: true, ignore: 'pid,hostname' })
     : plain;
@@ -26,4 +28,12 @@ export function createLogger({ level, format, destination }: LoggerOptions): Log
     },
     stream,
   );
+}
+
+/** Never throws: a daemon whose terminal is closed, or whose log has no space, goes on and stops in order. */
+function openStandardError(): DestinationStream {
+  // Synchronous writes: the last line before a crash is the one that matters.
+  const stream = pino.destination({ fd: 2, sync: true, maxLength: MAX_UNWRITTEN_BYTES });
+  stream.on('error', () => undefined);
+  return stream;
 }

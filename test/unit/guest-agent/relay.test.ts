@@ -130,7 +130,11 @@ t.test('the end of a command that comes together with credit for its output is s
   };
   await started;
   // All that there is credit for.
-  for (let seen = -1; relays() === before || heldBytes > seen; await sleep(150)) seen = heldBytes;
+  let seen = -1;
+  for (let looks = 0; looks < 60 && (relays() === before || heldBytes > seen); looks++) {
+    seen = heldBytes;
+    await sleep(150);
+  }
   await channel.ping(); // it takes the flow out of the addon's hands
   stream.consumed(heldBytes);
   // Agent and host are one process here: it finds both events at once when it looks.
