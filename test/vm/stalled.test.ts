@@ -7,7 +7,7 @@ import { startDaemon } from '../support/daemon.ts';
 import { RawExec } from '../support/interactive.ts';
 import { scaled } from '../support/time-scale.ts';
 
-const STREAMS = 32;
+const STREAMS = 64;
 const MAX_MIB_EACH = 1;
 /** Memory is read when nothing moved for so long, in which the daemon collects its garbage; the least of some looks. */
 const QUIET_MS = 6000;
