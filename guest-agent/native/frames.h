@@ -3,41 +3,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <vector>
-
-#include "wire.h"
 
 struct Bytes {
   const uint8_t* data;
   size_t size;
-};
-
-// What stands before `payload` bytes of a frame: at most 15 bytes.
-class Header {
- public:
-  Header(uint32_t stream, uint32_t flow, int payload) {
-    uint8_t head[24];
-    size_t size = 0;
-    head[size++] = kTagStream;
-    size += put_varint(head + size, stream);
-    if (flow != 0) {
-      head[size++] = kTagFlow;
-      head[size++] = static_cast<uint8_t>(flow);
-    }
-    head[size++] = kTagData;
-    size += put_varint(head + size, static_cast<uint32_t>(payload));
-    size_t frame_size = size + static_cast<size_t>(payload) + sizeof kWhole;
-    size_ = put_varint(bytes_, static_cast<uint32_t>(frame_size));
-    memcpy(bytes_ + size_, head, size);
-    size_ += size;
-  }
-  Bytes bytes() const { return {bytes_, size_}; }
-
- private:
-  uint8_t bytes_[32];
-  size_t size_;
 };
 
 // `length` bytes of `source` as frames: a header before each `frame_size`, another before the last, the trailer behind.

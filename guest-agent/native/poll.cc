@@ -14,10 +14,6 @@
 namespace {
 
 constexpr int kBatch = 64;
-// While the addon alone is busy, its events are waited for here: Node's loop would take as long for each as the addon does.
-// What is Node's own (timers) waits so long at most, in all and without an event.
-constexpr uint64_t kMaxLingerNs = 10 * 1000 * 1000;
-constexpr int kLingerMs = 2;
 
 struct Poller {
   napi_env env;
@@ -75,15 +71,9 @@ int take_relayed(epoll_event* ready, int count) {
 void on_ready(uv_poll_t* handle, int, int) {
   Poller* self = static_cast<Poller*>(handle->data);
   epoll_event ready[kBatch];
-  int count;
-  uint64_t end = uv_hrtime() + kMaxLingerNs;
-  for (int timeout = 0;; timeout = kLingerMs) {
-    count = epoll_wait(self->epoll_fd, ready, kBatch, timeout);
-    if (count <= 0) return;
-    count = take_relayed(ready, count);
-    if (count > 0) break;
-    if (uv_hrtime() > end) return;
-  }
+  int count = epoll_wait(self->epoll_fd, ready, kBatch, 0);
+  if (count > 0) count = take_relayed(ready, count);
+  if (count <= 0) return;
   napi_handle_scope scope;
   if (napi_open_handle_scope(self->env, &scope) != napi_ok) return;
   if (!deliver(self, ready, count)) report(self->env);

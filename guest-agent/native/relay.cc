@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "direct-file.h"
-#include "frames-ahead.h"
 #include "frames.h"
 #include "io.h"
 #include "napi.h"
@@ -21,6 +20,32 @@ namespace {
 constexpr size_t kMaxCreditFrame = 12;
 // From so many waiting bytes on a pipe's pages are moved instead of copied.
 constexpr int kBulkBytes = 32768;
+
+// What stands before `payload` bytes of a frame.
+class Header {
+ public:
+  Header(uint32_t stream, uint32_t flow, int payload) {
+    uint8_t head[24];
+    size_t size = 0;
+    head[size++] = kTagStream;
+    size += put_varint(head + size, stream);
+    if (flow != 0) {
+      head[size++] = kTagFlow;
+      head[size++] = static_cast<uint8_t>(flow);
+    }
+    head[size++] = kTagData;
+    size += put_varint(head + size, static_cast<uint32_t>(payload));
+    size_t frame_size = size + static_cast<size_t>(payload) + sizeof kWhole;
+    size_ = put_varint(bytes_, static_cast<uint32_t>(frame_size));
+    memcpy(bytes_ + size_, head, size);
+    size_ += size;
+  }
+  Bytes bytes() const { return {bytes_, size_}; }
+
+ private:
+  uint8_t bytes_[32];
+  size_t size_;
+};
 
 struct Relay {
   bool is_running, is_pipe, has_hung_up, has_host_left;
@@ -34,12 +59,7 @@ struct Relay {
   bool is_staged;
   std::vector<uint8_t>* unwritten;
 
-  // Frames are sent whole then: with half of its window out, the host owes credit for one.
-  bool is_made_ahead() const {
-    return !is_pipe && window >= 4 * kFrameBytes && !direct_reader.is_reading(source);
-  }
-
-  void stop();
+  void stop() { is_running = false; }
 
   int payload_for_credit() const {
     int full = credit / (kFrameBytes + kFrameCredit);
@@ -50,28 +70,14 @@ struct Relay {
   void pump();
   void send(int length);
   bool send_direct(int length);
-  bool send_ahead();
-  void write_all(const uint8_t* data, size_t size);
   void receive();
   bool take_credit(const uint8_t* frame, size_t size);
 };
 
 Relay relay;
-FramesAhead ahead;
-
-// What was read and not sent, JavaScript reads again.
-void Relay::stop() {
-  is_running = false;
-  if (!ahead.is_empty()) lseek(source, -static_cast<off_t>(ahead.payload()), SEEK_CUR);
-  ahead.clear();
-}
 
 void Relay::pump() {
   while (is_running && left > 0) {
-    if (is_made_ahead()) {
-      if (!send_ahead()) return;
-      continue;
-    }
     int payload = payload_for_credit();
     if (payload <= 0) return;
     int64_t waiting = readable_bytes(source);
@@ -134,39 +140,19 @@ bool Relay::send_direct(int length) {
   credit -= static_cast<int>(got) + kFrameCredit;
   left -= static_cast<double>(got);
   moved += static_cast<double>(got);
-  write_all(frame, size);
-  memcpy(payload + got, next, sizeof next);
-  return true;
-}
-
-// False when there is nothing to do until credit comes, or the source gives nothing: JavaScript finds out why.
-bool Relay::send_ahead() {
-  ahead.make(source, stream, flow, left);
-  if (ahead.is_empty()) stop();
-  while (is_running && !ahead.is_empty()) {
-    int payload = static_cast<int>(ahead.first_payload());
-    if (credit < payload + kFrameCredit) return false;
-    Bytes frame = ahead.take();
-    credit -= payload + kFrameCredit;
-    left -= payload;
-    moved += payload;
-    write_all(frame.data, frame.size);
-  }
-  return is_running;
-}
-
-// What the link does not take is JavaScript's.
-void Relay::write_all(const uint8_t* data, size_t size) {
   while (size > 0) {
-    ssize_t put = write(link, data, size);
+    ssize_t put = write(link, frame, size);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
-      unwritten->assign(data, data + size);
-      return stop();
+      unwritten->assign(frame, frame + size);
+      stop();
+      break;
     }
-    data += put;
+    frame += put;
     size -= static_cast<size_t>(put);
   }
+  memcpy(payload + got, next, sizeof next);
+  return true;
 }
 
 // True when the frame was credit for the flow, and no more than it had used.

@@ -1,5 +1,4 @@
-// Files that the addon sends by itself, frames made before there is credit for them: whatever stops it, every byte arrives
-// once and in its place.
+// Files that the addon sends by itself: whatever stops it, every byte arrives once and in its place.
 import './support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
