@@ -40,18 +40,17 @@ bool is_cached(int fd) {
   return is_all;
 }
 
-napi_value started(napi_env env, napi_value* arguments, bool (*begin)(int)) {
-  int32_t fd;
-  CHECK(read_int(env, arguments[0], &fd));
-  napi_value result;
-  TRY(napi_get_boolean(env, begin(fd), &result));
-  return result;
-}
-
-// startDirectWrite(fd): whether what is written to the new file goes through writeDirect from now on
+// startDirectWrite(fd, sizeBytes): whether what is written to the new file goes through writeDirect from now on. It has its
+// size at once.
 METHOD(start_direct_write) {
-  ARGUMENTS(1);
-  return started(env, arguments, [](int fd) { return direct_writer.begin(fd); });
+  ARGUMENTS(2);
+  int32_t fd;
+  double size;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_double(env, arguments[1], &size));
+  napi_value result;
+  TRY(napi_get_boolean(env, direct_writer.begin(fd, static_cast<off_t>(size)), &result));
+  return result;
 }
 
 // writeDirect(buffer, offset, length): 0, or -errno
@@ -72,7 +71,11 @@ METHOD(end_direct_write) {
 // startDirectRead(fd): whether it is read so until it is closed; read and frames go on as with any file
 METHOD(start_direct_read) {
   ARGUMENTS(1);
-  return started(env, arguments, [](int fd) { return direct_reader.begin(fd); });
+  int32_t fd;
+  CHECK(read_int(env, arguments[0], &fd));
+  napi_value result;
+  TRY(napi_get_boolean(env, direct_reader.begin(fd), &result));
+  return result;
 }
 
 }  // namespace
@@ -157,8 +160,10 @@ ssize_t DirectPieces::transfer(bool is_write, size_t from, size_t to, off_t posi
   }
 }
 
-bool DirectWriter::begin(int fd) {
+bool DirectWriter::begin(int fd, off_t size) {
   if (!pieces_.begin(fd, false)) return false;
+  // A write that makes the file longer is waited for, others are not. Where this is refused they all are.
+  if (ftruncate(fd, size) < 0) errno = 0;
   filled_ = 0;
   position_ = 0;
   generation_ += 1;
@@ -228,6 +233,7 @@ void DirectWriter::write_now(size_t from, size_t to, off_t position) {
 
 bool DirectReader::begin(int fd) {
   if (is_cached(fd) || !pieces_.begin(fd, true)) return false;
+  position_ = lseek(fd, 0, SEEK_CUR);
   start_ = 0;
   filled_ = 0;
   return true;
@@ -241,20 +247,18 @@ ssize_t DirectReader::read(uint8_t* into, size_t size) {
 }
 
 ssize_t DirectReader::take(size_t size, uint8_t** next) {
-  off_t position = lseek(pieces_.fd(), 0, SEEK_CUR);
-  if (position < 0) return -1;
-  if (position < start_ || position >= start_ + static_cast<off_t>(filled_)) {
-    ssize_t got = fill(position);
+  if (position_ < start_ || position_ >= start_ + static_cast<off_t>(filled_)) {
+    ssize_t got = fill(position_);
     if (got <= 0) return got;
   }
-  size_t offset = static_cast<size_t>(position - start_);
+  size_t offset = static_cast<size_t>(position_ - start_);
   // Less than a block before the position may be all that there is.
   if (offset >= filled_) return 0;
   size_t there = filled_ - offset < DirectPieces::run(offset) ? filled_ - offset : DirectPieces::run(offset);
   size_t step = there < size ? there : size;
   *next = pieces_.at(offset);
-  position += static_cast<off_t>(step);
-  return lseek(pieces_.fd(), position, SEEK_SET) < 0 ? -1 : static_cast<ssize_t>(step);
+  position_ += static_cast<off_t>(step);
+  return static_cast<ssize_t>(step);
 }
 
 ssize_t DirectReader::fill(off_t position) {

@@ -54,7 +54,8 @@ class DirectPieces {
 // A new file, from its beginning.
 class DirectWriter {
  public:
-  bool begin(int fd);
+  // `size`: what the file will have.
+  bool begin(int fd, off_t size);
   bool is_writing(int fd) const { return pieces_.has(fd); }
   // Differs from file to file, where descriptors have the same number again.
   unsigned generation() const { return generation_; }
@@ -85,7 +86,9 @@ class DirectReader {
   // False also for what is in the cache already.
   bool begin(int fd);
   bool is_reading(int fd) const { return pieces_.has(fd); }
-  // As read(2), and it moves the descriptor's position as that does.
+  // Where the next byte is read from: the descriptor's own position stays behind.
+  off_t position() const { return position_; }
+  // As read(2).
   ssize_t read(uint8_t* into, size_t size);
   // The same without a copy: bytes of the memory that `next` names, which has room for a frame's ends around them until the
   // next call. 0 at the end; -1 with errno.
@@ -97,6 +100,7 @@ class DirectReader {
   void read_ahead();
 
   DirectPieces pieces_;
+  off_t position_ = 0;
   // What of the file the program's piece holds.
   off_t start_ = 0;
   size_t filled_ = 0;

@@ -14,6 +14,10 @@
 
 namespace {
 
+off_t source_position(int fd) {
+  return direct_reader.is_reading(fd) ? direct_reader.position() : lseek(fd, 0, SEEK_CUR);
+}
+
 // read(fd, buffer, offset, length): reads until the range is full, nothing more is there, or the end. A virtio-serial
 // port gives 4 KiB a call, a terminal less, a pipe what it has. Returns bytes; 0 at the end; -EAGAIN for nothing now.
 METHOD(read_available) {
@@ -153,7 +157,7 @@ METHOD(position) {
   ARGUMENTS(1);
   int32_t fd;
   CHECK(read_int(env, arguments[0], &fd));
-  off_t position = lseek(fd, 0, SEEK_CUR);
+  off_t position = source_position(fd);
   if (position < 0) return throw_errno(env, "lseek", errno);
   return to_number(env, static_cast<double>(position));
 }
@@ -214,7 +218,7 @@ int64_t readable_bytes(int fd) {
   if (fstat(fd, &status) < 0) return -1;
   if (S_ISREG(status.st_mode)) {
     // FIONREAD has no room for more than 2 GiB.
-    off_t position = lseek(fd, 0, SEEK_CUR);
+    off_t position = source_position(fd);
     return position < status.st_size ? status.st_size - position : 0;
   }
   int bytes = 0;

@@ -133,7 +133,7 @@ export class Extractor implements TarSink {
     const { parent, leaf } = this.#destination.place(this.#parts);
     const fd = addon.createFile(parent, leaf);
     if (fd < 0) throw fileError(fd, entry.name);
-    const isDirect = entry.sizeBytes >= DIRECT_BYTES && addon.startDirectWrite(fd);
+    const isDirect = entry.sizeBytes >= DIRECT_BYTES && addon.startDirectWrite(fd, entry.sizeBytes);
     return { fd, entry, parts: this.#parts, writtenTo: 0, isDirect };
   }
 

@@ -85,7 +85,7 @@ export interface Addon {
   startRelay(spec: RelaySpec, length: number): void;
   stopRelay(numbers: Float64Array): { readonly unwritten?: Buffer; readonly unread?: Buffer };
   // direct-file.cc: one file at a time each way
-  startDirectWrite(fd: number): boolean;
+  startDirectWrite(fd: number, sizeBytes: number): boolean;
   writeDirect(buffer: Uint8Array, offset: number, length: number): number;
   endDirectWrite(): number;
   startDirectRead(fd: number): boolean;

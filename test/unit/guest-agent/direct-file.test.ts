@@ -17,7 +17,7 @@ t.test('a second file does not disturb the one that is read', async (t) => {
   const content = randomBytes(2 ** 20);
   const [first, second] = ['first', 'second'].map((name) => {
     const fd = openSync(join(dir, name), 'w');
-    t.ok(addon.startDirectWrite(fd));
+    t.ok(addon.startDirectWrite(fd, content.length));
     t.equal(addon.writeDirect(content, 0, content.length), 0);
     t.equal(addon.endDirectWrite(), 0);
     closeSync(fd);

@@ -81,7 +81,7 @@ function startBlockedIntake(t: Test, name: string) {
   poller.start();
   const [link, host] = addon.socketPair();
   const target = openSync(join(dir, name), 'w');
-  t.ok(addon.startDirectWrite(target));
+  t.ok(addon.startDirectWrite(target, 8 * MIB));
   const watch = poller.watch(link, POLL.in | POLL.edge, () => undefined);
   addon.startIntake(link, 1, target, 8 * MIB, 100_000, 1, 1);
   t.teardown(() => {
