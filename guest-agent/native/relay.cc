@@ -20,6 +20,9 @@ namespace {
 constexpr size_t kMaxCreditFrame = 12;
 // From so many waiting bytes on a pipe's pages are moved instead of copied.
 constexpr int kBulkBytes = 32768;
+// Frames of a file that are sent before the link is looked at again, and their payload: in whole writes of the
+// virtio-serial driver, which takes 32 KiB at a time.
+constexpr int kFileFrames = 4, kFileFrameBytes = kFrameBytes - 32;
 
 // What stands before `payload` bytes of a frame.
 class Header {
@@ -61,15 +64,17 @@ struct Relay {
 
   void stop() { is_running = false; }
 
+  int frame_bytes() const { return is_pipe ? kFrameBytes : kFileFrameBytes; }
+
   int payload_for_credit() const {
-    int full = credit / (kFrameBytes + kFrameCredit);
-    int rest = credit - full * (kFrameBytes + kFrameCredit) - kFrameCredit;
-    return full * kFrameBytes + (rest > 0 ? rest : 0);
+    int full = credit / (frame_bytes() + kFrameCredit);
+    int rest = credit - full * (frame_bytes() + kFrameCredit) - kFrameCredit;
+    return full * frame_bytes() + (rest > 0 ? rest : 0);
   }
 
   void pump();
   void send(int length);
-  bool send_direct(int length);
+  int send_direct(int length);
   void receive();
   bool take_credit(const uint8_t* frame, size_t size);
 };
@@ -77,28 +82,41 @@ struct Relay {
 Relay relay;
 
 void Relay::pump() {
-  while (is_running && left > 0) {
+  for (int unheard = 0; is_running && left > 0;) {
+    // Whoever has something to say to the guest does not wait for a whole window of a file.
+    if (unheard >= kFileFrames * kFileFrameBytes) {
+      unheard = 0;
+      receive();
+      if (!is_running) break;
+    }
     int payload = payload_for_credit();
     if (payload <= 0) return;
+    int length = left < payload ? static_cast<int>(left) : payload;
+    if (direct_reader.is_reading(source)) {
+      int sent = send_direct(length);
+      if (sent == 0) return stop();
+      unheard += sent;
+      continue;
+    }
     int64_t waiting = readable_bytes(source);
     if (waiting <= 0) {
       // The source says by itself why: with an event, or as the end that JavaScript reads.
       if (has_hung_up || !is_pipe || waiting < 0) stop();
       return;
     }
-    int length = waiting < payload ? static_cast<int>(waiting) : payload;
-    if (length > left) length = static_cast<int>(left);
-    if (!direct_reader.is_reading(source)) send(length);
-    else if (!send_direct(length)) return stop();
+    if (length > waiting) length = static_cast<int>(waiting);
+    if (!is_pipe && length > kFileFrames * kFileFrameBytes) length = kFileFrames * kFileFrameBytes;
+    unheard += length;
+    send(length);
   }
   stop();
 }
 
 void Relay::send(int length) {
-  int last = (length - 1) % kFrameBytes + 1;
-  Header header(stream, flow, kFrameBytes), last_header(stream, flow, last);
-  Framing framing = {link, source, length, kFrameBytes, header.bytes(), last_header.bytes(), {kWhole, sizeof kWhole}};
-  credit -= length + (length + kFrameBytes - 1) / kFrameBytes * kFrameCredit;
+  int size = frame_bytes(), last = (length - 1) % size + 1;
+  Header header(stream, flow, size), last_header(stream, flow, last);
+  Framing framing = {link, source, length, size, header.bytes(), last_header.bytes(), {kWhole, sizeof kWhole}};
+  credit -= length + (length + size - 1) / size * kFrameCredit;
   left -= length;
   moved += length;
   if (!is_pipe || length < kBulkBytes) {
@@ -124,11 +142,12 @@ void Relay::send(int length) {
   }
 }
 
-// One frame, made where the disk put its payload. False, with nothing moved, when that could not be read.
-bool Relay::send_direct(int length) {
+// One frame of at most `length` bytes, made where the disk put its payload. Returns how many it has: 0, with nothing moved,
+// when they could not be read.
+int Relay::send_direct(int length) {
   uint8_t* payload;
   ssize_t got = direct_reader.take(static_cast<size_t>(length), &payload);
-  if (got <= 0) return false;
+  if (got <= 0) return 0;
   Header header(stream, flow, static_cast<int>(got));
   uint8_t* frame = payload - header.bytes().size;
   size_t size = header.bytes().size + static_cast<size_t>(got) + sizeof kWhole;
@@ -152,7 +171,7 @@ bool Relay::send_direct(int length) {
     size -= static_cast<size_t>(put);
   }
   memcpy(payload + got, next, sizeof next);
-  return true;
+  return static_cast<int>(got);
 }
 
 // True when the frame was credit for the flow, and no more than it had used.

@@ -15,6 +15,7 @@ import {
 import type { Outflow } from '../lib/byte-queue.ts';
 import { AppError, type ErrorCode, toError } from '../lib/errors.ts';
 import { PullBody } from './pull-body.ts';
+import { pullWindows } from './pull-windows.ts';
 
 /** Longest reason of a guest that is passed on. */
 const MAX_MESSAGE = 4096;
@@ -123,8 +124,10 @@ function pull(
   what: string,
   maxBytes: number,
 ): Promise<PulledFile> {
-  return new Promise((resolve, reject) => {
-    const { signal } = options;
+  const { signal, channel } = options;
+  const lent = channel.hasRequestWindows ? pullWindows.lend() : undefined;
+  let hasStarted = false;
+  const pulled = new Promise<PulledFile>((resolve, reject) => {
     const onAbort = (): void => {
       cancel(stream);
       reject(signal?.reason);
@@ -132,28 +135,37 @@ function pull(
     const body = new PullBody({
       consumed: (bytes) => stream.consumed(bytes),
       cancel: () => cancel(stream),
+      ...(lent && { over: lent.giveBack }),
     });
     const fail = (error: Error): void => {
       signal?.removeEventListener('abort', onAbort);
       reject(error);
       body.fail(error);
     };
-    const stream = open(options, request, {
+    const named = lent === undefined ? request : { ...request, window: lent.bytes };
+    const stream = open(options, named, {
       started: (_pid, file) => {
         signal?.removeEventListener('abort', onAbort);
+        hasStarted = true;
         const info = file === undefined ? {} : toFileInfo(file, maxBytes);
         body.expect(info.contentBytes, maxBytes);
         resolve({ ...info, body });
       },
       data: (_flow, bytes) => body.push(bytes),
       result: (result) => {
-        if (result.error || !(result.filePull || result.dirPull)) fail(toAppError(result, false));
+        if (result.error || !(result.filePull || result.dirPull) || !hasStarted)
+          fail(toAppError(result, false));
         else body.end();
       },
       lost: (loss) => void lossError(options, loss, what).then(fail),
     });
     if (signal?.aborted) onAbort();
     else signal?.addEventListener('abort', onAbort, { once: true });
+  });
+  // Who got a body gives the window back with its end.
+  return pulled.catch((error: unknown) => {
+    lent?.giveBack();
+    throw error;
   });
 }
 

@@ -1,6 +1,6 @@
 // One connection after its handshake: routes frames to streams, and ends the streams whose handlers fail.
 import { AgentError, ProtocolViolation } from '../errors.ts';
-import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
+import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_REQUEST_WINDOW_BYTES, MAX_STREAMS } from '../limits.ts';
 import type { FileInfo, Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
 import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
 import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from '../wire/data-frame.ts';
@@ -18,6 +18,8 @@ export type ChannelOptions = {
   /** Credit of each new stream for us to send, and for the peer. */
   readonly sendWindow: number;
   readonly receiveWindow: number;
+  /** Host side: whether the guest obeys a window that a request names. */
+  readonly hasRequestWindows?: boolean;
   /** Guest side: a request arrived; the stream's handlers must be set before returning. */
   readonly onRequest?: (stream: Stream, request: Request) => void;
   /** Any frame arrived (for idle watchdogs). */
@@ -59,6 +61,11 @@ export class Channel implements StreamOwner {
     return this.#streams.size;
   }
 
+  /** Host side: whether a request may name the window of its stream. */
+  get hasRequestWindows(): boolean {
+    return this.#options.hasRequestWindows === true;
+  }
+
   /**
    * Host side: opens a stream with a request. Throws the cause when the channel is closed, RangeError when the request is
    * too long, AgentError `busy` when the guest has too many calls or takes no bytes.
@@ -72,7 +79,8 @@ export class Channel implements StreamOwner {
     if (id > 0xffff_fff0) throw new ProtocolViolation('stream numbers of this connection are used up');
     const frames = encodeFrame({ stream: id, request });
     this.#lastStreamId = id;
-    const stream = this.#addStream(id);
+    const { sendWindow, receiveWindow } = this.#options;
+    const stream = this.#addStream(id, sendWindow, request.window || receiveWindow);
     stream.handlers = handlers;
     this.#round.control(frames);
     return stream;
@@ -175,8 +183,8 @@ export class Channel implements StreamOwner {
     this.#round.control(frames);
   }
 
-  #addStream(id: number): Stream {
-    const stream = new Stream(this, id, this.#options.sendWindow, this.#options.receiveWindow);
+  #addStream(id: number, sendWindow: number, receiveWindow: number): Stream {
+    const stream = new Stream(this, id, sendWindow, receiveWindow);
     this.#streams.set(id, stream);
     return stream;
   }
@@ -269,7 +277,9 @@ export class Channel implements StreamOwner {
     if (frame.stream <= this.#lastStreamId)
       throw new ProtocolViolation(`stream ${frame.stream} opened twice`);
     this.#lastStreamId = frame.stream;
-    const stream = this.#addStream(frame.stream);
+    const { sendWindow, receiveWindow } = this.#options;
+    const named = Math.min(frame.request?.window ?? 0, MAX_REQUEST_WINDOW_BYTES);
+    const stream = this.#addStream(frame.stream, named || sendWindow, receiveWindow);
     if (this.#streams.size > MAX_STREAMS) {
       stream.finish({ error: { code: 'busy', message: `more than ${MAX_STREAMS} calls at once` } });
       return;

@@ -5,6 +5,7 @@ import {
   MIN_WINDOW_BYTES,
   NONCE_BYTES,
   PROTOCOL_VERSION,
+  REQUEST_WINDOW,
 } from '../limits.ts';
 import { FrameCodec, type Hello, type HelloReplyInput, type Request } from '../messages.ts';
 import { FrameDecoder } from '../wire/frame-decoder.ts';
@@ -15,7 +16,7 @@ import type { ByteLink } from './link.ts';
 import type { Stream, StreamLoss } from './stream.ts';
 
 export type GuestConnectionOptions = {
-  /** What the reply says about this agent; version, nonce and window are filled in. */
+  /** What the reply says about this agent; version, nonce, window and what every connection can are filled in. */
   readonly describe: () => HelloReplyInput;
   readonly onRequest: (stream: Stream, request: Request) => void;
   /** A host said hello; the connection before it, if any, was given up in favour of this one. */
@@ -98,6 +99,7 @@ export class GuestConnection {
     this.#current = { channel, link, incarnation: hello.incarnation };
     const reply = {
       ...described,
+      capabilities: [REQUEST_WINDOW, ...(described.capabilities ?? [])],
       version: PROTOCOL_VERSION,
       nonce: hello.nonce,
       window: DEFAULT_WINDOW_BYTES,

@@ -32,12 +32,13 @@ function pull(
   channel: Channel,
   maxBytes: number,
   take?: (stream: Stream, heldBytes: number) => void,
+  window = 0,
 ): Pulling {
   const chunks: Buffer[] = [];
   const done = Promise.withResolvers<Result>();
   let heldBytes = 0;
   const stream = channel.open(
-    { filePull: { path, maxBytes } },
+    { filePull: { path, maxBytes }, window },
     {
       data: (_flow, chunk) => {
         chunks.push(Buffer.from(chunk));
@@ -118,6 +119,31 @@ t.test('credit in odd pieces, and none for a while', async (t) => {
   t.match(await done, { filePull: {} });
   t.ok(received().equals(content));
   t.ok(relays > before, `${relays - before} times`);
+  t.same(agent.faults, []);
+});
+
+t.test('a window of its own, which is never passed', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  for (const window of [70_000, 5 * 2 ** 20, 2 ** 24]) {
+    const before = relays;
+    let dueBytes = 0;
+    let mostBytes = 0;
+    let turn = 0;
+    const take = (stream: Stream, heldBytes: number): void => {
+      dueBytes += heldBytes;
+      mostBytes = Math.max(mostBytes, dueBytes);
+      // Slowly at first, so that the window fills.
+      if (++turn < 200 && dueBytes < window / 2) return;
+      stream.consumed(dueBytes);
+      dueBytes = 0;
+    };
+    const { done, received } = pull(channel, 2 ** 40, take, window);
+    t.match(await done, { filePull: {} });
+    t.ok(received().equals(content), `a window of ${window}`);
+    t.ok(mostBytes <= window && mostBytes > window / 4, `${mostBytes} bytes at once`);
+    t.ok(relays > before, 'by the addon');
+  }
   t.same(agent.faults, []);
 });
 

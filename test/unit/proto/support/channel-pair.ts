@@ -23,7 +23,7 @@ export function channelPair(
     receiveWindow: windowBytes,
     onFault: (cause: unknown) => void faults.push(cause),
   };
-  const host = new Channel({ role: 'host', link: links.host, ...common });
+  const host = new Channel({ role: 'host', link: links.host, hasRequestWindows: true, ...common });
   const guest = new Channel({ role: 'guest', link: links.guest, onRequest, ...common });
   for (const [channel, link] of [
     [host, links.host],

@@ -1,0 +1,41 @@
+// Windows of pulls that are larger than other streams', as long as there are few: what a client does not take is held here,
+// but a guest that waits for credit again and again sends a third slower.
+import { DEFAULT_WINDOW_BYTES } from '@sandboxd/proto';
+
+const WINDOW_BYTES = 4 * 1024 * 1024;
+/** Most bytes that all of them together are larger than others. */
+const BUDGET_BYTES = 32 * 1024 * 1024;
+
+export type LentWindow = {
+  readonly bytes: number;
+  /** Once is enough; more often does nothing. */
+  readonly giveBack: () => void;
+};
+
+export class WindowBudget {
+  readonly #windowBytes: number;
+  #leftBytes: number;
+
+  constructor(windowBytes: number, budgetBytes: number) {
+    this.#windowBytes = windowBytes;
+    this.#leftBytes = budgetBytes;
+  }
+
+  /** Undefined when too many have one. */
+  lend(): LentWindow | undefined {
+    const extra = this.#windowBytes - DEFAULT_WINDOW_BYTES;
+    if (extra > this.#leftBytes) return undefined;
+    this.#leftBytes -= extra;
+    let isLent = true;
+    return {
+      bytes: this.#windowBytes,
+      giveBack: () => {
+        if (isLent) this.#leftBytes += extra;
+        isLent = false;
+      },
+    };
+  }
+}
+
+/** Of the whole daemon. */
+export const pullWindows = new WindowBudget(WINDOW_BYTES, BUDGET_BYTES);
