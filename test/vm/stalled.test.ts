@@ -1,6 +1,9 @@
 // What a client that stops reading costs: its command stands still, and neither the daemon nor the guest's agent holds more
-// than 1 MiB for it. Many of them at once, so that what a heap swings by on its own disappears beside them.
+// than 1 MiB for it. Many of them at once, so that what a heap swings by on its own disappears beside them. Pulled files may
+// cost the daemon more, but all of them together only so much.
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
@@ -9,6 +12,10 @@ import { scaled } from '../support/time-scale.ts';
 
 const STREAMS = 64;
 const MAX_MIB_EACH = 1;
+const PULLS = 24;
+/** What their larger windows may add up to, see host-agent/src/guest/pull-windows.ts. */
+const MAX_PULLS_MIB = 32;
+const FILE_MIB = 16;
 /** Memory is read when nothing moved for so long, in which the daemon collects its garbage; the least of some looks. */
 const QUIET_MS = 6000;
 const LOOKS = 5;
@@ -89,4 +96,41 @@ t.test(`${STREAMS} clients that stop reading`, async (t) => {
   first?.resume();
   await first?.until(() => first.outputBytes > seen + 4 * 2 ** 20, 'more output');
   await leave(execs);
+});
+
+/** Reads the head of the answer, and no more. */
+async function startPull(path: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  socket.on('error', () => {});
+  socket.write(
+    `GET /sandboxes/${id}/files?path=${path}&max_bytes=${2 ** 40} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+  );
+  await once(socket, 'readable');
+  return socket;
+}
+
+async function restOf(socket: Socket): Promise<number> {
+  let bytes = 0;
+  for await (const chunk of socket) {
+    bytes += (chunk as Buffer).length;
+    if (bytes >= FILE_MIB * 2 ** 20) break;
+  }
+  return bytes;
+}
+
+t.test(`${PULLS} clients that stop reading a file`, async (t) => {
+  await api.sh(id, `head -c ${FILE_MIB}M /dev/urandom > /tmp/file`);
+  for (let n = 0; n < PULLS; n++) await restOf(await startPull('/tmp/file'));
+  const before = await quietMib();
+  const sockets: Socket[] = [];
+  for (let n = 0; n < PULLS; n++) sockets.push(await startPull('/tmp/file'));
+  const during = await quietMib();
+  const heldMib = during.daemon - before.daemon;
+  t.comment(`daemon: ${before.daemon.toFixed(1)} → ${during.daemon.toFixed(1)} MiB`);
+  t.ok(heldMib <= PULLS * MAX_MIB_EACH + MAX_PULLS_MIB, `${heldMib.toFixed(1)} MiB in the daemon for all`);
+  t.ok(during.agent - before.agent <= PULLS * MAX_MIB_EACH, 'the agent holds no more than for commands');
+  for (const socket of sockets.slice(1)) socket.destroy();
+  const [first] = sockets;
+  t.ok(first !== undefined && (await restOf(first)) >= FILE_MIB * 2 ** 20, 'one that goes on gets the rest');
 });
