@@ -2,7 +2,7 @@
 // but a guest that waits for credit again and again sends a third slower.
 import { DEFAULT_WINDOW_BYTES } from '@sandboxd/proto';
 
-const WINDOW_BYTES = 4 * 1024 * 1024;
+const WINDOW_BYTES = 2 * 1024 * 1024;
 /** Most bytes that all of them together are larger than others. */
 const BUDGET_BYTES = 32 * 1024 * 1024;
 

@@ -58,7 +58,7 @@ async function start(t: Test, guest: Guest, signal?: AbortSignal) {
   const pulling = pullFile({ channel: pair.host, ...(signal && { signal }) }, '/file', 1000);
   pulling.catch(() => undefined);
   await settle(pair.links);
-  t.strictSame(windows, [4 * MIB], 'the guest is told of it');
+  t.strictSame(windows, [2 * MIB], 'the guest is told of it');
   return { pair, pulling };
 }
 
