@@ -36,6 +36,7 @@ export class PlainClient implements Disposable {
 
   /** Sends a request and reads its answer to the end, of whatever length; `body` goes out in pieces, at its pace. */
   async request(method: string, path: string, body: Buffer): Promise<PlainAnswer> {
+    if (this.#socket.destroyed) throw new Error('the connection was closed before');
     const startedAt = performance.now();
     let head = '';
     let isBody = false;

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { extract, type Header, pack } from 'tar-stream';
 import { paddingAfter } from '../../guest-agent/src/files/tar/entry.ts';
 import { encodeHeader, endMark } from '../../guest-agent/src/files/tar/writer.ts';
@@ -84,7 +84,7 @@ export function bigTar(name: string, sizeBytes: number, content: (bytes: number)
       yield encodeHeader(member);
       for (let left = sizeBytes; left > 0; ) {
         // A daemon that takes everything at once would leave nothing else of the test its turn.
-        await setImmediate();
+        await nextTurn();
         const piece = content(Math.min(left, 2 ** 18));
         left -= piece.length;
         yield piece;
