@@ -1,5 +1,6 @@
 // Windows of pulls that are larger than other streams', as long as there are few: what a client does not take is held here,
-// but a guest that waits for credit again and again sends a third slower.
+// and what is under way is what a command's answer waits behind, but each frame of credit costs both ends CPU
+// (docs/architecture.md).
 import { DEFAULT_WINDOW_BYTES } from '@sandboxd/proto';
 
 const WINDOW_BYTES = 2 * 1024 * 1024;
