@@ -1,5 +1,4 @@
 // The ways that an outflow's bytes travel to a client: written straight to its connection, or as a web stream.
-import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import type { Outflow } from '../lib/byte-queue.ts';
 
@@ -55,10 +54,16 @@ export async function writeOutflow(target: Writable, outflow: Outflow): Promise<
   }
 }
 
-async function drained(target: Writable): Promise<void> {
-  if (target.destroyed || !target.writableNeedDrain) return;
-  const waiting = new AbortController();
-  const { signal } = waiting;
-  await Promise.race([once(target, 'drain', { signal }), once(target, 'close', { signal })]).catch(() => {});
-  waiting.abort();
+/** Resolves when there is room again or the connection is gone. No signal ends the waiting: an AbortError has a stack trace. */
+function drained(target: Writable): Promise<void> {
+  if (target.destroyed || !target.writableNeedDrain) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = (): void => {
+      target.off('drain', done);
+      target.off('close', done);
+      resolve();
+    };
+    target.on('drain', done);
+    target.on('close', done);
+  });
 }
