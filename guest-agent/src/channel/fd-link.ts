@@ -13,8 +13,13 @@ const READ_BYTES = 65_536;
  * of a command alone is four frames.
  */
 const SMALL_BYTES = 4096;
-/** Bytes read in one go before the event loop gets its turn. */
+/**
+ * Bytes read and written in one go before the event loop gets its turn. A host that answers at once leaves something to read
+ * after every write, for hours: commands' events would wait as long.
+ */
 const TURN_BYTES = 1024 * 1024;
+/** What a read counts at least. */
+const MIN_TURN_BYTES = 4096;
 
 /** The link whose flow the addon sends; it sends one at a time. */
 let addonRelay: FdLink | undefined;
@@ -47,6 +52,7 @@ export class FdLink implements ByteLink {
   /** Bytes that the addon has read are still to be dealt with. */
   #isReturning = false;
   #isEnding = false;
+  #turnBytes = 0;
   readonly #intake: LinkIntake;
 
   /** Takes the descriptor over. */
@@ -71,6 +77,7 @@ export class FdLink implements ByteLink {
     }
     let sizeBytes = 0;
     for (const chunk of chunks) sizeBytes += chunk.length;
+    this.#turnBytes += sizeBytes;
     if (sizeBytes >= SMALL_BYTES) return this.#writeNow([...this.#small.splice(0), ...chunks]);
     if (this.#small.length === 0) queueMicrotask(() => this.#writeNow(this.#small.splice(0)));
     for (const chunk of chunks) this.#small.push(Buffer.from(chunk));
@@ -79,6 +86,7 @@ export class FdLink implements ByteLink {
 
   writePiped(frames: PipedFrames): boolean {
     this.#writeNow(this.#small.splice(0));
+    this.#turnBytes += frames.length;
     if (this.#watch === undefined || this.#isHostAway || this.#isBlocked()) {
       readFramed(frames, 0, (bytes) => {
         if (this.#isBlocked()) this.#unwritten.push(bytes);
@@ -159,18 +167,17 @@ export class FdLink implements ByteLink {
   }
 
   #readTurn(): void {
-    for (let total = 0; total < TURN_BYTES; ) {
-      if (this.#watch === undefined) return;
-      // Where the addon sends a flow it reads the link for itself: never both.
-      const isOffered = this.#intake.isOffered && this.#relayed === undefined;
-      const missing = isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
-      const got = missing === 0 ? this.#takeIn(TURN_BYTES - total) : this.#readOnce(missing);
+    for (this.#turnBytes = 0; this.#turnBytes < TURN_BYTES; ) {
+      // Where the addon sends a flow it reads the link for itself, from what waits there now on: never both.
+      if (this.#watch === undefined || this.#relayed !== undefined) return;
+      const missing = this.#intake.isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
+      const got = missing === 0 ? this.#takeIn(TURN_BYTES - this.#turnBytes) : this.#readOnce(missing);
       if (got === NOT_NOW) return;
       if (got < 0) {
         this.#onEnd();
         return;
       }
-      total += got;
+      this.#turnBytes += Math.max(got, MIN_TURN_BYTES);
     }
     // What is left is an event again, which the intake deals with by itself.
     if (this.#intake.isRunning && !this.#isBlocked()) this.#watch?.update(POLL.in | POLL.edge);

@@ -90,3 +90,39 @@ t.test('a file that cannot be read costs the link nothing, also where what it se
   t.equal(zeros, length + 100_000);
   link.destroy();
 });
+
+for (const answerBytes of [1, 65_536]) {
+  t.test(
+    `a host that answers each ${answerBytes} bytes at once leaves the event loop its turn`,
+    async (t) => {
+      const poller = new Poller((error) => t.fail(String(error)));
+      poller.start();
+      const [ours, theirs] = addon.socketPair();
+      t.teardown(() => {
+        link.destroy();
+        addon.close(theirs);
+        poller.stop();
+      });
+      const [credit, answer, sink] = [Buffer.alloc(8), Buffer.alloc(answerBytes), Buffer.alloc(MIB)];
+      let deliveries = 0;
+      let isOver = false;
+      const link = new FdLink(ours, { poller });
+      link.start({
+        data: () => {
+          deliveries += 1;
+          link.write([answer]);
+          addon.read(theirs, sink, 0, sink.length);
+          if (!isOver && deliveries < MIB) addon.write(theirs, credit, 0, credit.length);
+        },
+        drain: () => {},
+        close: () => {},
+      });
+      addon.write(theirs, credit, 0, credit.length);
+      while (deliveries === 0) await new Promise((resolve) => setImmediate(resolve));
+      isOver = true;
+      t.ok(deliveries > 1, 'it does read on');
+      t.ok(deliveries <= 256, `${deliveries} answers before that, at most 256 expected`);
+      t.ok(deliveries * answerBytes <= 2 * MIB, 'and at most some MiB');
+    },
+  );
+}
