@@ -48,6 +48,8 @@ export const MAX_REQUEST_WINDOW_BYTES = 16 * 1024 * 1024;
 
 /** Capability of a guest that obeys Request.window. */
 export const REQUEST_WINDOW = 'request-window';
+/** Of one that obeys Request.push_window. */
+export const PUSH_WINDOW = 'push-window';
 
 export const NONCE_BYTES = 16;
 

@@ -6,6 +6,8 @@ import {
   type FileInfo,
   type FilePushResult,
   FLOW,
+  PUSH_WINDOW,
+  REQUEST_WINDOW,
   type RequestInput,
   type Result,
   type Stream,
@@ -15,7 +17,7 @@ import {
 import type { Outflow } from '../lib/byte-queue.ts';
 import { AppError, type ErrorCode, toError } from '../lib/errors.ts';
 import { PullBody } from './pull-body.ts';
-import { pullWindows } from './pull-windows.ts';
+import { pullWindows, type WindowBudget } from './request-windows.ts';
 
 /** Longest reason of a guest that is passed on. */
 const MAX_MESSAGE = 4096;
@@ -33,6 +35,8 @@ export type PulledFile = {
 
 export type FileCallOptions = {
   readonly channel: Channel;
+  /** Windows of pushes to this guest. */
+  readonly pushWindows?: WindowBudget;
   /** Why the channel may have broken. */
   readonly explainLoss?: () => Promise<string | undefined>;
   readonly signal?: AbortSignal;
@@ -43,7 +47,9 @@ export type ByteSource = () => Promise<Uint8Array | undefined>;
 
 /** Sends an archive that the guest unpacks beneath `path`. AppError with the guest's reason, or the signal's. */
 export function pushFiles(options: FileCallOptions, path: string, read: ByteSource): Promise<PushResult> {
-  return new Promise((resolve, reject) => {
+  const lent = options.channel.can(PUSH_WINDOW) ? options.pushWindows?.lend() : undefined;
+  const request = { filePush: { path }, ...(lent && { pushWindow: lent.bytes }) };
+  return new Promise<PushResult>((resolve, reject) => {
     let chunk: Uint8Array | undefined;
     let isReading = false;
     let isOver = false;
@@ -59,20 +65,16 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
         reject(reason);
       });
     const onAbort = (): void => stop(options.signal?.reason);
-    const stream = open(
-      options,
-      { filePush: { path } },
-      {
-        result: (result) =>
-          settle(() => {
-            const { error, filePush } = result;
-            if (error || !filePush) reject(toAppError(result, true));
-            else resolve(toPushResult(filePush as FilePushResult));
-          }),
-        lost: (loss) =>
-          void lossError(options, loss, 'files were pushed').then((error) => settle(() => reject(error))),
-      },
-    );
+    const stream = open(options, request, {
+      result: (result) =>
+        settle(() => {
+          const { error, filePush } = result;
+          if (error || !filePush) reject(toAppError(result, true));
+          else resolve(toPushResult(filePush as FilePushResult));
+        }),
+      lost: (loss) =>
+        void lossError(options, loss, 'files were pushed').then((error) => settle(() => reject(error))),
+    });
     /** One chunk is read ahead of the one that is being sent. */
     const readNext = (): void => {
       if (isReading || isOver) return;
@@ -105,7 +107,7 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
       options.signal?.addEventListener('abort', onAbort, { once: true });
       readNext();
     }
-  });
+  }).finally(() => lent?.giveBack());
 }
 
 /** The content of one file, at most `maxBytes` of it. AppError with the guest's reason. */
@@ -125,7 +127,7 @@ function pull(
   maxBytes: number,
 ): Promise<PulledFile> {
   const { signal, channel } = options;
-  const lent = channel.hasRequestWindows ? pullWindows.lend() : undefined;
+  const lent = channel.can(REQUEST_WINDOW) ? pullWindows.lend() : undefined;
   let hasStarted = false;
   const pulled = new Promise<PulledFile>((resolve, reject) => {
     const onAbort = (): void => {

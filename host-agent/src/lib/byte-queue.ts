@@ -1,9 +1,9 @@
 // Bytes on their way from one pace to another, in blocks of memory that are used again: at hundreds of MiB/s, new
 // buffers for everything that passes would keep the garbage collector as busy as the copying keeps us.
 
-const BLOCK_BYTES = 128 * 1024;
+const BLOCK_BYTES = 256 * 1024;
 /** Blocks kept for reuse by all queues together. */
-const SPARE_BLOCKS = 128;
+const SPARE_BLOCKS = 64;
 
 type Block = {
   readonly memory: Buffer;

@@ -18,8 +18,8 @@ export type ChannelOptions = {
   /** Credit of each new stream for us to send, and for the peer. */
   readonly sendWindow: number;
   readonly receiveWindow: number;
-  /** Host side: whether the guest obeys a window that a request names. */
-  readonly hasRequestWindows?: boolean;
+  /** Host side: what the guest can do beyond the protocol's version. */
+  readonly capabilities?: readonly string[];
   /** Guest side: a request arrived; the stream's handlers must be set before returning. */
   readonly onRequest?: (stream: Stream, request: Request) => void;
   /** Any frame arrived (for idle watchdogs). */
@@ -61,9 +61,9 @@ export class Channel implements StreamOwner {
     return this.#streams.size;
   }
 
-  /** Host side: whether a request may name the window of its stream. */
-  get hasRequestWindows(): boolean {
-    return this.#options.hasRequestWindows === true;
+  /** Host side: whether the guest named this capability. */
+  can(capability: string): boolean {
+    return this.#options.capabilities?.includes(capability) === true;
   }
 
   /**
@@ -80,7 +80,7 @@ export class Channel implements StreamOwner {
     const frames = encodeFrame({ stream: id, request });
     this.#lastStreamId = id;
     const { sendWindow, receiveWindow } = this.#options;
-    const stream = this.#addStream(id, sendWindow, request.window || receiveWindow);
+    const stream = this.#addStream(id, request.pushWindow || sendWindow, request.window || receiveWindow);
     stream.handlers = handlers;
     this.#round.control(frames);
     return stream;
@@ -278,8 +278,14 @@ export class Channel implements StreamOwner {
       throw new ProtocolViolation(`stream ${frame.stream} opened twice`);
     this.#lastStreamId = frame.stream;
     const { sendWindow, receiveWindow } = this.#options;
-    const named = Math.min(frame.request?.window ?? 0, MAX_REQUEST_WINDOW_BYTES);
-    const stream = this.#addStream(frame.stream, named || sendWindow, receiveWindow);
+    const named = (window: number | null | undefined): number =>
+      Math.min(window ?? 0, MAX_REQUEST_WINDOW_BYTES);
+    const { window, pushWindow } = frame.request ?? {};
+    const stream = this.#addStream(
+      frame.stream,
+      named(window) || sendWindow,
+      named(pushWindow) || receiveWindow,
+    );
     if (this.#streams.size > MAX_STREAMS) {
       stream.finish({ error: { code: 'busy', message: `more than ${MAX_STREAMS} calls at once` } });
       return;

@@ -5,6 +5,7 @@ import {
   MIN_WINDOW_BYTES,
   NONCE_BYTES,
   PROTOCOL_VERSION,
+  PUSH_WINDOW,
   REQUEST_WINDOW,
 } from '../limits.ts';
 import { FrameCodec, type Hello, type HelloReplyInput, type Request } from '../messages.ts';
@@ -99,7 +100,7 @@ export class GuestConnection {
     this.#current = { channel, link, incarnation: hello.incarnation };
     const reply = {
       ...described,
-      capabilities: [REQUEST_WINDOW, ...(described.capabilities ?? [])],
+      capabilities: [REQUEST_WINDOW, PUSH_WINDOW, ...(described.capabilities ?? [])],
       version: PROTOCOL_VERSION,
       nonce: hello.nonce,
       window: DEFAULT_WINDOW_BYTES,

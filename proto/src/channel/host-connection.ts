@@ -8,7 +8,6 @@ import {
   MIN_WINDOW_BYTES,
   NONCE_BYTES,
   PROTOCOL_VERSION,
-  REQUEST_WINDOW,
 } from '../limits.ts';
 import { FrameCodec, type HelloReply } from '../messages.ts';
 import { FrameDecoder } from '../wire/frame-decoder.ts';
@@ -82,7 +81,7 @@ export function connectHost(link: ByteLink, options: HostConnectionOptions): Pro
           link,
           sendWindow: hello.window,
           receiveWindow: DEFAULT_WINDOW_BYTES,
-          hasRequestWindows: hello.capabilities.includes(REQUEST_WINDOW),
+          capabilities: hello.capabilities,
           ...(options.onActivity && { onActivity: options.onActivity }),
           ...(options.onFault && { onFault: options.onFault }),
         });

@@ -55,6 +55,23 @@ t.test('a request may name the window of its stream, up to a limit', async (t) =
   t.strictSame(pair.faults, []);
 });
 
+t.test('and the window of what the host sends', async (t) => {
+  for (const pushWindow of [0, 10_000, 3 * 2 ** 20, MAX_REQUEST_WINDOW_BYTES]) {
+    let gotBytes = 0;
+    const pair = channelPair((stream) => {
+      stream.handlers = { data: (_flow, chunk) => (gotBytes += chunk.length) };
+    });
+    const stream = pair.host.open({ ...call, pushWindow }, {});
+    stream.setSource(FLOW.in, (maxBytes) => Buffer.alloc(maxBytes, 1));
+    stream.ready(FLOW.in);
+    await settle(pair.links);
+    const wanted = pushWindow || DEFAULT_WINDOW_BYTES;
+    const frames = Math.ceil(gotBytes / MAX_DATA_BYTES);
+    t.ok(gotBytes <= wanted && gotBytes > wanted - (frames + 1) * 64, `${gotBytes} of ${pushWindow}`);
+    t.strictSame(pair.faults, []);
+  }
+});
+
 t.test('sources and handlers may call anything from within', async (t) => {
   const events: string[] = [];
   const pair = channelPair((stream) => {

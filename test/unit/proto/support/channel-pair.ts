@@ -1,5 +1,11 @@
 // A host and a guest channel over a link in memory, without a handshake, with windows of any size.
-import { Channel, type ChannelOptions, DEFAULT_WINDOW_BYTES } from '@sandboxd/proto';
+import {
+  Channel,
+  type ChannelOptions,
+  DEFAULT_WINDOW_BYTES,
+  PUSH_WINDOW,
+  REQUEST_WINDOW,
+} from '@sandboxd/proto';
 import { FrameDecoder } from '../../../../proto/src/wire/frame-decoder.ts';
 import { type MemoryLinks, memoryLinks } from '../../../support/memory-link.ts';
 
@@ -23,7 +29,12 @@ export function channelPair(
     receiveWindow: windowBytes,
     onFault: (cause: unknown) => void faults.push(cause),
   };
-  const host = new Channel({ role: 'host', link: links.host, hasRequestWindows: true, ...common });
+  const host = new Channel({
+    role: 'host',
+    link: links.host,
+    capabilities: [REQUEST_WINDOW, PUSH_WINDOW],
+    ...common,
+  });
   const guest = new Channel({ role: 'guest', link: links.guest, onRequest, ...common });
   for (const [channel, link] of [
     [host, links.host],

@@ -1,11 +1,12 @@
-// Windows of pulls that are larger than other streams', as long as there are few: what a client does not take is held here,
-// and what is under way is what a command's answer waits behind, but each frame of credit costs both ends CPU
-// (docs/architecture.md).
+// Windows of pulls and pushes that are larger than other streams', as long as there are few: what the reader does not take
+// is held in memory, and what is under way is what a command's answer waits behind, but each frame of credit costs both ends
+// CPU (docs/architecture.md).
 import { DEFAULT_WINDOW_BYTES } from '@sandboxd/proto';
 
 const WINDOW_BYTES = 2 * 1024 * 1024;
-/** Most bytes that all of them together are larger than others. */
-const BUDGET_BYTES = 32 * 1024 * 1024;
+/** Most bytes that all of them together are larger than others: all pulls of the daemon, the pushes to one guest. */
+const PULLS_BYTES = 32 * 1024 * 1024;
+const PUSHES_BYTES = 5 * 1024 * 1024;
 
 export type LentWindow = {
   readonly bytes: number;
@@ -38,5 +39,10 @@ export class WindowBudget {
   }
 }
 
-/** Of the whole daemon. */
-export const pullWindows = new WindowBudget(WINDOW_BYTES, BUDGET_BYTES);
+/** Of the whole daemon, which holds what clients do not take. */
+export const pullWindows = new WindowBudget(WINDOW_BYTES, PULLS_BYTES);
+
+/** Of one guest, which holds what it cannot write yet. */
+export function createPushWindows(): WindowBudget {
+  return new WindowBudget(WINDOW_BYTES, PUSHES_BYTES);
+}

@@ -1,8 +1,12 @@
-// Larger windows are lent while there are some, and every end of a pull gives its own back.
+// Larger windows are lent while there are some, and every end of a pull or a push gives its own back.
 import { FLOW, type Request, type Stream } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
-import { pullFile } from '../../../host-agent/src/guest/files.ts';
-import { pullWindows, WindowBudget } from '../../../host-agent/src/guest/pull-windows.ts';
+import { pullFile, pushFiles } from '../../../host-agent/src/guest/files.ts';
+import {
+  createPushWindows,
+  pullWindows,
+  WindowBudget,
+} from '../../../host-agent/src/guest/request-windows.ts';
 import { settle } from '../../support/memory-link.ts';
 import { channelPair } from '../proto/support/channel-pair.ts';
 
@@ -140,4 +144,50 @@ t.test('with none left a pull has the window of any stream', async (t) => {
   t.ok((await (await pulling).body.next())?.bytes.equals(CONTENT));
   t.equal(window, 0);
   for (const { giveBack } of lent) giveBack();
+});
+
+t.test('whatever a push ends by', async (t) => {
+  const pushWindows = createPushWindows();
+  const all = left(pushWindows);
+  t.equal(all, 4);
+  const begin = async (t: Test, guest: Guest, signal?: AbortSignal) => {
+    const windows: number[] = [];
+    const pair = channelPair((stream, request) => {
+      windows.push(request.pushWindow);
+      guest(stream, request);
+    });
+    const options = { channel: pair.host, pushWindows, ...(signal && { signal }) };
+    const pushing = pushFiles(options, '/', () => new Promise(() => undefined));
+    pushing.catch(() => undefined);
+    if (windows.length === 0) t.equal(left(pushWindows), all - 1, 'it has one');
+    await settle(pair.links);
+    t.strictSame(windows, [2 * MIB], 'the guest is told of it');
+    return { pair, pushing };
+  };
+  await t.test('it was unpacked', async (t) => {
+    const { pushing } = await begin(t, (stream) => stream.finish({ filePush: { files: 1, bytes: 2 } }));
+    t.strictSame(await pushing, { files: 1, bytes: 2 });
+    t.equal(left(pushWindows), all);
+  });
+  await t.test('the guest refuses', async (t) => {
+    const { pushing } = await begin(t, (stream) => stream.finish({ error: { code: 'no_space' } }));
+    await t.rejects(pushing, { code: 'invalid_argument' });
+    t.equal(left(pushWindows), all);
+  });
+  await t.test('the client leaves', async (t) => {
+    const leaving = new AbortController();
+    const { pushing } = await begin(t, () => undefined, leaving.signal);
+    leaving.abort(new Error('left'));
+    await t.rejects(pushing, { message: 'left' });
+    t.equal(left(pushWindows), all);
+  });
+  await t.test('the connection breaks', async (t) => {
+    const { pair, pushing } = await begin(t, () => undefined);
+    pair.host.close(new Error('broken'));
+    await t.rejects(pushing, { code: 'guest_unreachable' });
+    t.equal(left(pushWindows), all);
+    const again = pushFiles({ channel: pair.host, pushWindows }, '/', () => new Promise(() => undefined));
+    await t.rejects(again, { code: 'guest_unreachable' });
+    t.equal(left(pushWindows), all, 'nor was one lent for a broken one');
+  });
 });
