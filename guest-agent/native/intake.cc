@@ -113,7 +113,7 @@ Status Intake::run(double most) {
       into = head + head_size;
       room = (place == Place::header ? kMaxHeader : sizeof kWhole) - head_size;
     }
-    ssize_t got = read_again(link, into, room);
+    ssize_t got = receive_again(link, into, room);
     if (got < 0 && errno == EAGAIN) return kNothingNow;
     if (got < 0) {
       error = errno;

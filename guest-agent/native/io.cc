@@ -18,9 +18,7 @@ off_t source_position(int fd) {
   return direct_reader.is_reading(fd) ? direct_reader.position() : lseek(fd, 0, SEEK_CUR);
 }
 
-// read(fd, buffer, offset, length): reads until the range is full, nothing more is there, or the end. A virtio-serial
-// port gives 4 KiB a call, a terminal less, a pipe what it has. Returns bytes; 0 at the end; -EAGAIN for nothing now.
-METHOD(read_available) {
+napi_value read_until_full(napi_env env, napi_callback_info info, ssize_t (*read_some)(int, uint8_t*, size_t)) {
   ARGUMENTS(4);
   int32_t fd;
   uint8_t* data;
@@ -29,7 +27,7 @@ METHOD(read_available) {
   CHECK(read_range(env, arguments + 1, &data, &size));
   size_t filled = 0;
   while (filled < size) {
-    ssize_t got = read_source(fd, data + filled, size - filled);
+    ssize_t got = read_some(fd, data + filled, size - filled);
     if (got > 0) {
       filled += static_cast<size_t>(got);
       continue;
@@ -41,6 +39,13 @@ METHOD(read_available) {
   }
   return to_number(env, static_cast<double>(filled));
 }
+
+// read(fd, buffer, offset, length): reads until the range is full, nothing more is there, or the end. A terminal gives a
+// line a call, a pipe what it has. Returns bytes; 0 at the end; -EAGAIN for nothing now.
+METHOD(read_available) { return read_until_full(env, info, read_source); }
+
+// receive(fd, buffer, offset, length): the same of a link.
+METHOD(receive) { return read_until_full(env, info, receive_again); }
 
 // write(fd, buffer, offset, length): bytes written, which may be fewer; -EAGAIN for none now.
 METHOD(write_some) {
@@ -227,9 +232,10 @@ int64_t readable_bytes(int fd) {
 
 bool add_io(napi_env env, napi_value exports) {
   const Method methods[] = {
-      {"read", read_available},  {"write", write_some},       {"writeGathered", write_gathered},
-      {"pipe", make_pipe},       {"available", available}, {"position", position},    {"socketPair", socket_pair},
-      {"open", open_file},       {"close", close_file},
+      {"read", read_available},          {"receive", receive},   {"write", write_some},
+      {"writeGathered", write_gathered}, {"pipe", make_pipe},    {"available", available},
+      {"position", position},            {"open", open_file},    {"close", close_file},
+      {"socketPair", socket_pair},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

@@ -206,7 +206,7 @@ export class FdLink implements ByteLink {
   /** Reads for JavaScript: how many bytes; NOT_NOW; -1 at the end. */
   #readOnce(mostBytes: number): number {
     try {
-      const got = addon.read(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
+      const got = addon.receive(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
       if (got === 0) return -1;
       if (got > 0) this.#deliver(this.#scratch.subarray(0, got));
       return got;

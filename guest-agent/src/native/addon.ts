@@ -52,6 +52,8 @@ export interface Addon {
   unwatch(fd: number): void;
   // io.cc
   read(fd: number, buffer: Uint8Array, offset: number, length: number): number;
+  /** As `read`, of a link. */
+  receive(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   write(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   writeGathered(fd: number, chunks: readonly Uint8Array[]): number;
   pipe(ours: 0 | 1, sizeBytes: number): [number, number];

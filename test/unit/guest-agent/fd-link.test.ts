@@ -20,12 +20,12 @@ t.test('the first bytes of a host that comes back are answered', async (t) => {
   poller.start();
   const [ours, theirs] = addon.socketPair();
   const host = new Socket({ fd: theirs, readable: true, writable: true });
-  const { read } = addon;
+  const { receive } = addon;
   let isAway = false;
   // As a virtio-serial port reads while no host has it open.
-  addon.read = (fd, ...rest) => (fd === ours && isAway ? 0 : read(fd, ...rest));
+  addon.receive = (fd, ...rest) => (fd === ours && isAway ? 0 : receive(fd, ...rest));
   t.teardown(() => {
-    addon.read = read;
+    addon.receive = receive;
     host.destroy();
     poller.stop();
   });
