@@ -159,7 +159,7 @@ t.test('whatever a push ends by', async (t) => {
     const options = { channel: pair.host, pushWindows, ...(signal && { signal }) };
     const pushing = pushFiles(options, '/', () => new Promise(() => undefined));
     pushing.catch(() => undefined);
-    if (windows.length === 0) t.equal(left(pushWindows), all - 1, 'it has one');
+    t.equal(left(pushWindows), all - 1, 'it has one');
     await settle(pair.links);
     t.strictSame(windows, [2 * MIB], 'the guest is told of it');
     return { pair, pushing };
@@ -190,4 +190,26 @@ t.test('whatever a push ends by', async (t) => {
     await t.rejects(again, { code: 'guest_unreachable' });
     t.equal(left(pushWindows), all, 'nor was one lent for a broken one');
   });
+});
+
+t.test('a guest that does not know of them is not told', async (t) => {
+  const windows: (number | null | undefined)[] = [];
+  const pair = channelPair(
+    (stream, request) => {
+      windows.push(request.window, request.pushWindow);
+      if (request.filePull) whole(stream, request);
+      else stream.finish({ filePush: {} });
+    },
+    { capabilities: [] },
+  );
+  const pulling = pullFile({ channel: pair.host }, '/file', 1000);
+  const pushing = pushFiles(
+    { channel: pair.host, pushWindows: createPushWindows() },
+    '/',
+    async () => CONTENT,
+  );
+  await settle(pair.links);
+  t.ok((await (await pulling).body.next())?.bytes.equals(CONTENT));
+  await pushing;
+  t.strictSame(windows, [0, 0, 0, 0]);
 });

@@ -11,6 +11,8 @@ const DEFAULT_IDLE_MS = 30_000;
 const QUEUE_BYTES = 256 * 1024;
 /** Pieces likewise: a client may send them of single bytes. */
 const QUEUE_CHUNKS = 1024;
+/** Shares of both from which on the client may go on: not at every chunk, as stopping and starting costs more than it. */
+const LOW_SHARE = 1 / 4;
 
 export type BodySource = {
   /** The time limit counts only while bytes are waited for, so that a slow guest is not taken for a slow client. */
@@ -61,8 +63,9 @@ class QueuedBody implements BodySource {
       return undefined;
     }
     this.#queuedBytes -= bytes.length;
-    const isRoomy = this.#queuedBytes < QUEUE_BYTES && this.#queue.length < QUEUE_CHUNKS;
-    if (isRoomy && this.#stream?.isPaused()) this.#stream.resume();
+    const isLow =
+      this.#queuedBytes <= QUEUE_BYTES * LOW_SHARE && this.#queue.length <= QUEUE_CHUNKS * LOW_SHARE;
+    if (isLow && this.#stream?.isPaused()) this.#stream.resume();
     return bytes;
   };
 

@@ -19,9 +19,14 @@ export type ChannelPair = {
 
 export function channelPair(
   onRequest: NonNullable<ChannelOptions['onRequest']>,
-  options: { readonly windowBytes?: number; readonly capacityBytes?: number } = {},
+  options: {
+    readonly windowBytes?: number;
+    readonly capacityBytes?: number;
+    readonly capabilities?: readonly string[];
+  } = {},
 ): ChannelPair {
   const { windowBytes = DEFAULT_WINDOW_BYTES, capacityBytes } = options;
+  const { capabilities = [REQUEST_WINDOW, PUSH_WINDOW] } = options;
   const links = memoryLinks(capacityBytes);
   const faults: unknown[] = [];
   const common = {
@@ -32,7 +37,7 @@ export function channelPair(
   const host = new Channel({
     role: 'host',
     link: links.host,
-    capabilities: [REQUEST_WINDOW, PUSH_WINDOW],
+    capabilities,
     ...common,
   });
   const guest = new Channel({ role: 'guest', link: links.guest, onRequest, ...common });
