@@ -60,7 +60,7 @@ try {
         daemon,
         id,
         { raw, stream, http },
-        isQuick ? 1 : 3,
+        isQuick ? 1 : 9,
         Math.ceil(128 / TIME_SCALE),
       );
     });
