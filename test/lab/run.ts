@@ -53,6 +53,8 @@ async function runLab(dir: string): Promise<number> {
   await makeJobDisk(job, describeJob(), dataDir);
   await makeDataDisk(data, dataDir);
   const machineVersion = await readMachineVersion(values['machine-program']);
+  // Making the image takes no notice of it.
+  stopping.signal.throwIfAborted();
   console.log(`lab: emulated by ${machineVersion}`);
   console.log(`lab: ${await readVersions(image.packages)}, guest kernel ${kernel.version}`);
   const { status, end } = await runMachine({
