@@ -226,7 +226,7 @@ t.test('output nobody reads is not taken', async (t) => {
   const { id } = sandboxes.add();
   sandboxes.script = (exec) => {
     exec.events.started?.(1);
-    for (let i = 0; i < 8; i++) exec.output('stdout', Buffer.alloc(65_536));
+    for (let i = 0; i < 16; i++) exec.output('stdout', Buffer.alloc(65_536));
   };
   const response = await app.request(`/sandboxes/${id}/exec`, { method: 'POST', body: '{"cmd":["x"]}' });
   const exec = sandboxes.execs[0]!;
@@ -234,7 +234,10 @@ t.test('output nobody reads is not taken', async (t) => {
   t.equal(exec.consumedBytes, 0, 'before the first read');
   const reader = response.body!.getReader();
   await reader.read();
-  t.equal(exec.consumedBytes, 131_072, 'after one read');
+  t.ok(
+    exec.consumedBytes > 0 && exec.consumedBytes <= exec.sentBytes / 4,
+    'what one read gave, a block at most',
+  );
   await reader.cancel();
   t.equal(exec.isCancelled, true, 'a reader that leaves ends the command');
   t.equal(exec.consumedBytes, exec.sentBytes, 'what waited was given back');
