@@ -102,8 +102,10 @@ async function takeOver(
   const log = context.log.child({ sandbox: id });
   const paths = { ...sandboxPaths(context.directories, id), ...record.vmm.paths };
   const engine = findEngine(context, record.vmm);
+  // The guest may be let go on before there is anybody here who could set its clock.
+  const { promise: made, resolve: guestMade } = Promise.withResolvers<Guest>();
   const vm =
-    engine?.adopt(record.vmm, { log, onResumed: () => guest.stepClock() }) ??
+    engine?.adopt(record.vmm, { log, onResumed: () => void made.then((guest) => guest.stepClock()) }) ??
     (await findDead(engine, record));
   if (vm === undefined) return undefined;
   if (vm.exit !== undefined && record.exit === undefined) {
@@ -121,6 +123,7 @@ async function takeOver(
     log,
     explainLoss: () => explainExit(vm),
   });
+  guestMade(guest);
   const sandboxLog = await logs?.open(id);
   const parts = { id, paths, vm, guest, records, logs, sandboxLog, faults, log };
   const sandbox = new Sandbox({

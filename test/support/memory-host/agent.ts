@@ -1,0 +1,128 @@
+// A guest agent in memory: it speaks the agent protocol, keeps what it was told, and misbehaves where a test says so.
+import {
+  type Exec,
+  GuestConnection,
+  type Identity,
+  type IdentityInput,
+  type Request,
+  type ServiceConfigure,
+  type Stream,
+} from '@sandboxd/proto';
+import type { LoopLink } from './link.ts';
+
+/** What a save keeps of a guest and a copy goes on with. */
+export type AgentState = {
+  /** Files by path, as pushes would leave them; tests use it as the guest's memory. */
+  readonly notes: Readonly<Record<string, string>>;
+  readonly service: { readonly cmd: readonly string[] } | null;
+  readonly identities: number;
+};
+
+const NEW_STATE: AgentState = { notes: {}, service: null, identities: 0 };
+
+export type AgentFaults = {
+  /** Never answers a hello. */
+  isDeaf?: boolean;
+  /** Answers these requests with an error. */
+  refuses?: 'identity' | 'growDisk' | 'serviceConfigure' | 'setClock';
+};
+
+export class MemoryAgent {
+  readonly identities: Identity[] = [];
+  /** Each time that the host set the guest's clock to, but by an identity. */
+  readonly clocks: number[] = [];
+  readonly execs: { readonly stream: Stream; readonly exec: Exec }[] = [];
+  grownDisks = 0;
+  hellos = 0;
+  state: AgentState;
+  readonly #faults: AgentFaults;
+  readonly #links = new Set<LoopLink>();
+  readonly #connection: GuestConnection;
+
+  constructor(state: AgentState = NEW_STATE, faults: AgentFaults = {}) {
+    this.state = state;
+    this.#faults = faults;
+    this.#connection = new GuestConnection({
+      describe: () => ({ agentVersion: 'memory', bootId: 'memory', capabilities: [] }),
+      onHello: () => {
+        this.hellos++;
+      },
+      onRequest: (stream, request) => this.#serve(stream, request),
+    });
+  }
+
+  attach(link: LoopLink): void {
+    this.#links.add(link);
+    link.isDeaf = this.#faults.isDeaf === true;
+    this.#connection.attach(link, () => this.#links.delete(link));
+  }
+
+  /** A guest that hangs hears nothing until it is let go on. */
+  set isHanging(isHanging: boolean) {
+    for (const link of this.#links) link.isDeaf = isHanging;
+  }
+
+  /** Connections that are open. */
+  get connections(): number {
+    return this.#links.size;
+  }
+
+  /** The VM ends or loses its channel. */
+  cut(cause?: Error): void {
+    for (const link of [...this.#links]) link.destroy(cause);
+  }
+
+  #serve(stream: Stream, request: Request): void {
+    const refused = this.#faults.refuses;
+    if (refused !== undefined && request[refused]) {
+      stream.finish({ error: { code: 'internal', message: `${refused} was refused` } });
+    } else if (request.exec) this.#exec(stream, request.exec as Exec);
+    else if (request.identity) {
+      const identity = request.identity as IdentityInput & Identity;
+      this.identities.push({ ...identity, entropy: Uint8Array.from(identity.entropy) });
+      this.state = { ...this.state, identities: this.state.identities + 1 };
+      stream.finish({ identity: {} });
+    } else if (request.setClock) {
+      this.clocks.push(Number(request.setClock.unixTimeUs));
+      stream.finish({ setClock: {} });
+    } else if (request.growDisk) {
+      this.grownDisks++;
+      stream.finish({ growDisk: { sizeBytes: 0 } });
+    } else if (request.serviceConfigure) {
+      const { spec } = request.serviceConfigure as ServiceConfigure;
+      this.state = { ...this.state, service: { cmd: spec?.cmd ?? [] } };
+      stream.finish({ serviceStatus: { state: 'running', pid: 10, spec: spec ?? {}, ring: { id: 'r' } } });
+    } else if (request.serviceControl) {
+      stream.finish({ serviceStatus: { state: this.state.service === null ? 'idle' : 'running' } });
+    } else if (request.serviceOutput) {
+      // Nothing was ever written; a follower waits.
+    } else stream.finish({ error: { code: 'unsupported', message: 'this agent is a test' } });
+  }
+
+  /** `note NAME TEXT` keeps something, `recall NAME` writes it out, `wait` goes on until cancelled, all else is true. */
+  #exec(stream: Stream, exec: Exec): void {
+    this.execs.push({ stream, exec });
+    stream.started(100 + this.execs.length);
+    const [verb, name = '', text = ''] = exec.cmd;
+    const exit = (exitCode: number): void => stream.finish({ exec: { exitCode, durationUs: 1000 } });
+    stream.handlers = { cancel: () => exit(-1) };
+    if (verb === 'wait') return;
+    if (verb === 'note') this.state = { ...this.state, notes: { ...this.state.notes, [name]: text } };
+    const output = verb === 'recall' ? Buffer.from(this.state.notes[name] ?? 'nothing') : undefined;
+    if (output === undefined) {
+      exit(0);
+      return;
+    }
+    let isSent = false;
+    stream.setSource(1, () => {
+      if (isSent) {
+        stream.end(1);
+        exit(0);
+        return null;
+      }
+      isSent = true;
+      return output;
+    });
+    stream.ready(1);
+  }
+}

@@ -1,0 +1,23 @@
+// A client of the manager, without HTTP.
+import type { SandboxManager } from '../../../host-agent/src/sandboxes/manager.ts';
+
+/** What a command wrote. Rejects when it did not exit with 0. */
+export function execText(manager: SandboxManager, id: string, cmd: readonly string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    const session = manager.exec(
+      id,
+      { cmd, env: {}, timeoutMs: 0, hasStdin: false },
+      {
+        output: (_stream, chunk) => {
+          chunks.push(Buffer.from(chunk));
+          session.consumed(chunk.length);
+        },
+        exit: ({ exitCode, error }) => {
+          if (exitCode === 0) resolve(Buffer.concat(chunks).toString());
+          else reject(new Error(error ?? `exit ${exitCode}`));
+        },
+      },
+    );
+  });
+}

@@ -1,0 +1,125 @@
+// The sandboxes of a daemon without VMs: the real manager, registry, files and logs over an engine in memory.
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
+import { AppError } from '../../../host-agent/src/lib/errors.ts';
+import { type Faults, NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
+import { LogStore } from '../../../host-agent/src/logs/index.ts';
+import { SandboxManager, type SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
+import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
+import { Store, type Table } from '../../../host-agent/src/store/store.ts';
+import { MemoryEngine, MemoryHost } from './engine.ts';
+
+const MIB = 2 ** 20;
+export const PROFILE_NAMES = ['base', 'other', 'third'];
+
+export type Home = { readonly dataDir: string; readonly runDir: string; readonly host: MemoryHost };
+export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
+
+export type MemoryDaemonOptions = Partial<SandboxManagerOptions> & {
+  /** Of an earlier daemon, whose machines still run. */
+  readonly home?: Home;
+  readonly faults?: Faults;
+  /** Methods of the registry's table of sandboxes, replaced. */
+  readonly recordFaults?: Partial<Table<SandboxRecord>>;
+};
+
+export type MemoryDaemon = {
+  readonly home: Home;
+  readonly host: MemoryHost;
+  readonly manager: SandboxManager;
+  readonly store: Store;
+  readonly lines: LogLine[];
+  /** As a kill would: nothing is finished; the machines run on. */
+  crash(): Promise<void>;
+};
+
+/** Directories and a machine for one or more daemons. */
+export async function makeHome(t: Test): Promise<Home> {
+  const root = await mkdtemp(join(tmpdir(), 'memory-host-'));
+  t.teardown(() => rm(root, { recursive: true, force: true }));
+  const home = { dataDir: join(root, 'data'), runDir: join(root, 'run'), host: new MemoryHost() };
+  await Promise.all([mkdir(home.dataDir), mkdir(home.runDir)]);
+  for (const name of PROFILE_NAMES) await writeFile(join(root, `data/${name}.ext4`), name);
+  return home;
+}
+
+export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = {}): Promise<MemoryDaemon> {
+  const home = options.home ?? (await makeHome(t));
+  const lines: LogLine[] = [];
+  const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const store = await Store.open(join(home.dataDir, 'state.lmdb'));
+  const records = store.table<SandboxRecord>('sandboxes');
+  const engine = new MemoryEngine(home.host);
+  const logs = new LogStore({
+    dir: join(home.dataDir, 'logs'),
+    maxBytes: 64 * MIB,
+    retentionMs: 3_600_000,
+    log,
+  });
+  const manager = new SandboxManager({
+    engine,
+    adopters: [engine],
+    faults: NO_FAULTS,
+    kernel: { vmlinuxPath: '/vmlinux', initramfsPath: '/initramfs', digest: 'kernel' },
+    directories: { dataDir: home.dataDir, runDir: home.runDir },
+    records: Object.assign(records, options.recordFaults),
+    snapshotRecords: store.table('snapshots'),
+    bootTimeoutMs: 20_000,
+    profiles: profilesOf(home),
+    defaults: { profile: 'base', vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB },
+    limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 100 },
+    logs,
+    templateBudgetBytes: 1024 * MIB,
+    admission: { memoryReserveBytes: 0, memoryOvercommit: 100 },
+    watchdogTimeoutMs: 0,
+    maxConcurrentStarts: 4,
+    log,
+    ...options,
+  });
+  await manager.start();
+  let isOver = false;
+  const end = async (finish: () => Promise<void>): Promise<void> => {
+    if (isOver) return;
+    isOver = true;
+    await finish();
+    await logs.stop();
+    await store.close();
+  };
+  t.teardown(() => end(() => manager.stop('destroy')));
+  return {
+    home,
+    host: home.host,
+    manager,
+    store,
+    lines,
+    crash: () => end(() => manager.stop('keep')),
+  };
+}
+
+function profilesOf({ dataDir }: Home): Profiles {
+  const get = async (name: string) => {
+    if (!PROFILE_NAMES.includes(name)) throw new AppError('invalid_argument', `unknown profile ${name}`);
+    const rootfsPath = join(dataDir, `${name}.ext4`);
+    const { size } = await stat(rootfsPath);
+    return {
+      name,
+      description: name,
+      digest: `digest-${name}`,
+      rootfsPath,
+      sizeBytes: size,
+      packages: {},
+      env: { PATH: '/bin' },
+      workdir: '/',
+      createdAt: new Date(0),
+    };
+  };
+  const profiles: Pick<Profiles, 'get' | 'list'> = {
+    get,
+    list: () => Promise.all(PROFILE_NAMES.map(get)),
+  };
+  return profiles as Profiles;
+}

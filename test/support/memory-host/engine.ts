@@ -1,0 +1,241 @@
+// An engine whose VMs are objects of this process: it counts what it is asked, fails where a test says so, and its VMs
+// outlive the daemon that started them, for the next one to adopt.
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type {
+  AdoptOptions,
+  ColdBootOptions,
+  Engine,
+  EngineProbe,
+  FoundVmm,
+  RestoreOptions,
+  SavedVm,
+  SaveOptions,
+  Vm,
+  VmExit,
+  VmmIdentity,
+} from '../../../host-agent/src/engines/engine.ts';
+import { readBootId } from '../../../host-agent/src/lib/proc.ts';
+import { type AgentFaults, type AgentState, MemoryAgent } from './agent.ts';
+import { loopLinks } from './link.ts';
+
+/** Above every process id that Linux gives out: nothing real is ever signalled. */
+const FIRST_PID = 2 ** 23;
+
+/** What runs on the machine, whichever daemon started it. */
+export class MemoryHost {
+  readonly machines: Machine[] = [];
+  /** Called before each step, with how many of its kind there were: it may wait or throw. */
+  onBoot: (count: number) => void | Promise<void> = () => undefined;
+  onRestore: (count: number) => void | Promise<void> = () => undefined;
+  onSave: (count: number) => void | Promise<void> = () => undefined;
+  /** Called while a guest stands still. */
+  onPaused: (count: number) => void | Promise<void> = () => undefined;
+  /** Faults of agents that start from now on. */
+  agentFaults: AgentFaults = {};
+  /** Whether a kill does not end a VMM. */
+  isUnkillable = false;
+  readonly counts = { boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
+
+  get running(): readonly Machine[] {
+    return this.machines.filter((machine) => machine.exit === undefined);
+  }
+
+  start(identity: Omit<VmmIdentity, 'pid' | 'startTicks'>, state?: AgentState): Machine {
+    const pid = FIRST_PID + this.machines.length;
+    const machine = new Machine(
+      { ...identity, pid, startTicks: pid },
+      new MemoryAgent(state, this.agentFaults),
+    );
+    this.machines.push(machine);
+    return machine;
+  }
+
+  /** The running machine of a sandbox, by its socket directory's last name. */
+  of(sandboxId: string): Machine {
+    const found = this.running.find(({ identity }) => identity.paths.socketDir.endsWith(sandboxId));
+    if (found === undefined) throw new Error(`no machine of ${sandboxId} runs`);
+    return found;
+  }
+}
+
+/** One VMM and its guest. */
+export class Machine {
+  readonly identity: VmmIdentity;
+  readonly agent: MemoryAgent;
+  readonly exited: Promise<VmExit>;
+  exit: VmExit | undefined;
+  isPaused = false;
+  hasSpoken = false;
+  standstill: string | undefined;
+  isAnswering = true;
+  readonly #resolve: (exit: VmExit) => void;
+
+  constructor(identity: VmmIdentity, agent: MemoryAgent) {
+    this.identity = identity;
+    this.agent = agent;
+    const { promise, resolve } = Promise.withResolvers<VmExit>();
+    this.exited = promise;
+    this.#resolve = resolve;
+  }
+
+  end(reason: string): void {
+    if (this.exit !== undefined) return;
+    this.exit = { reason, exitCode: null, signal: null };
+    this.agent.cut(new Error(reason));
+    this.#resolve(this.exit);
+  }
+}
+
+export class MemoryEngine implements Engine {
+  readonly name = 'memory';
+  readonly host: MemoryHost;
+  readonly #facts: Readonly<Record<string, string>>;
+
+  constructor(host: MemoryHost, facts: Readonly<Record<string, string>> = { engine: 'memory 1' }) {
+    this.host = host;
+    this.#facts = facts;
+  }
+
+  async probe(): Promise<EngineProbe> {
+    return { isUsable: true, version: '1', detail: 'guests are objects' } as EngineProbe;
+  }
+
+  async boot(options: ColdBootOptions): Promise<Vm> {
+    await this.host.onBoot(++this.host.counts.boots);
+    const { memoryPath } = options;
+    if (memoryPath !== undefined) await writeFile(memoryPath, 'memory');
+    return this.#start(options, memoryPath === undefined ? undefined : { kind: 'file', path: memoryPath });
+  }
+
+  async restore(options: RestoreOptions): Promise<Vm> {
+    await this.host.onRestore(++this.host.counts.restores);
+    const state = JSON.parse(await readFile(options.saved.statePath, 'utf8')) as AgentState;
+    return this.#start(options, { kind: 'copy-on-write', path: options.saved.memoryPath }, state);
+  }
+
+  compatibility(): Readonly<Record<string, string>> {
+    return this.#facts;
+  }
+
+  adopt(identity: VmmIdentity, { onResumed }: AdoptOptions): Vm | null {
+    this.host.counts.adopts++;
+    const machine = this.host.running.find(({ identity: { pid } }) => pid === identity.pid);
+    if (machine === undefined) return null;
+    if (machine.isPaused) {
+      machine.isPaused = false;
+      queueMicrotask(() => onResumed?.());
+    }
+    return new MemoryVm(this.host, machine);
+  }
+
+  async explainEnd(): Promise<string> {
+    return 'it ended while nobody looked';
+  }
+
+  /** None: a stray machine has no process that could be killed. */
+  findVmms(): FoundVmm[] {
+    return [];
+  }
+
+  async #start(
+    { paths, onSpawn, signal }: ColdBootOptions,
+    memory: VmmIdentity['memory'] = { kind: 'anonymous' },
+    state?: AgentState,
+  ): Promise<Vm> {
+    signal?.throwIfAborted();
+    const machine = this.host.start({ engine: this.name, bootId: readBootId(), paths, memory }, state);
+    try {
+      await onSpawn?.(machine.identity);
+      signal?.throwIfAborted();
+      return new MemoryVm(this.host, machine);
+    } catch (error) {
+      machine.end('not wanted any more');
+      throw error;
+    }
+  }
+}
+
+class MemoryVm implements Vm {
+  readonly #host: MemoryHost;
+  readonly #machine: Machine;
+  readonly exited: Promise<VmExit>;
+  #isDetached = false;
+
+  constructor(host: MemoryHost, machine: Machine) {
+    this.#host = host;
+    this.#machine = machine;
+    this.exited = new Promise((resolve) => {
+      // Who let go of it hears of its end no more.
+      void machine.exited.then((exit) => this.#isDetached || resolve(exit));
+    });
+  }
+
+  get identity(): VmmIdentity {
+    return this.#machine.identity;
+  }
+
+  get exit(): VmExit | undefined {
+    return this.#machine.exit;
+  }
+
+  get standstill(): string | undefined {
+    return this.#machine.standstill;
+  }
+
+  async openChannel(): ReturnType<Vm['openChannel']> {
+    this.#host.counts.channels++;
+    if (this.exit !== undefined) throw new Error(`the VM ended: ${this.exit.reason}`);
+    const links = loopLinks();
+    this.#machine.agent.attach(links.guest);
+    const needsResync = this.#machine.hasSpoken;
+    this.#machine.hasSpoken = true;
+    return { link: links.host, needsResync };
+  }
+
+  async save({ dir, whilePaused, staysPaused = false }: SaveOptions): ReturnType<Vm['save']> {
+    const count = ++this.#host.counts.saves;
+    await this.#host.onSave(count);
+    const machine = this.#machine;
+    machine.isPaused = true;
+    try {
+      const saved: SavedVm = { memoryPath: join(dir, 'memory'), statePath: join(dir, 'state') };
+      await writeFile(saved.memoryPath, 'memory');
+      await writeFile(saved.statePath, JSON.stringify(machine.agent.state));
+      await whilePaused();
+      await this.#host.onPaused(count);
+      return { ...saved, pausedMs: 1 };
+    } finally {
+      machine.isPaused = staysPaused;
+    }
+  }
+
+  async resizeDisk(): Promise<void> {}
+
+  async stop(): Promise<void> {
+    await this.kill();
+  }
+
+  async kill(): Promise<void> {
+    this.#host.counts.kills++;
+    if (this.#host.isUnkillable) throw new Error('the VMM does not end');
+    this.#machine.end('stopped');
+  }
+
+  async isEnding(): Promise<boolean> {
+    return this.exit !== undefined;
+  }
+
+  async responds(): Promise<boolean> {
+    return this.#machine.isAnswering;
+  }
+
+  detach(): void {
+    this.#isDetached = true;
+    this.#machine.agent.cut();
+  }
+
+  async diagnose(): Promise<string> {
+    return 'console: (empty)';
+  }
+}

@@ -1,0 +1,62 @@
+// Creates, from socketless request to a sandbox or to nothing at all.
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+
+t.test('the first create boots once, all others are copies', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t);
+  const first = await manager.create({});
+  const second = await manager.create({});
+  t.equal(host.counts.boots, 1);
+  t.equal(host.counts.restores, 2);
+  t.equal(host.running.length, 2, 'what a template was made of is gone');
+  t.not(first.id, second.id);
+  t.same(manager.list(), [first, second]);
+});
+
+t.test('a create that nobody wants any more leaves nothing', async (t) => {
+  const { host, manager, home } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
+  const gone = new AbortController();
+  host.onBoot = () => gone.abort(new Error('the client left'));
+  await t.rejects(manager.create({}, gone.signal), { message: 'the client left' });
+  t.same(manager.list(), []);
+  t.equal(host.running.length, 0);
+  t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
+  t.notOk(existsSync(join(home.runDir, 'x')));
+});
+
+t.test('a start that fails closes its connection for good', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
+  host.agentFaults = { refuses: 'identity' };
+  await t.rejects(manager.create({}), { code: 'internal', message: /identity was refused/ });
+  t.equal(host.running.length, 0);
+  const { channels } = host.counts;
+  // The pause before a connection is tried again is a second.
+  await new Promise((resolve) => setTimeout(resolve, 1300));
+  t.equal(host.counts.channels, channels, 'nobody tries to reach a guest that was given up');
+});
+
+t.test('a VM that ends while it starts names its cause, whatever else was waited for', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t, { templateBudgetBytes: 0, bootTimeoutMs: 600_000 });
+  host.agentFaults = { isDeaf: true };
+  const creating = manager.create({});
+  creating.catch(() => undefined);
+  while (host.running.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  host.running[0]?.end('the guest panicked');
+  await t.rejects(creating, { code: 'internal', message: /the guest panicked/ });
+  t.same(manager.list(), []);
+});
+
+t.test('a create that could not be written down leaves nothing', async (t) => {
+  const home = await makeHome(t);
+  const { manager, host } = await startMemoryDaemon(t, {
+    home,
+    templateBudgetBytes: 0,
+    recordFaults: { putAll: () => Promise.reject(new Error('the registry is full')) },
+  });
+  await t.rejects(manager.create({}), { message: /the registry is full/ });
+  t.equal(host.running.length, 0);
+  t.same(manager.list(), []);
+  t.same(readdirSync(join(home.dataDir, 'logs')), [], 'not even a log, as nobody ever heard of it');
+});

@@ -1,0 +1,81 @@
+// Snapshots and forks: what a copy has of its source, and what is left when one cannot be made.
+import { readdirSync } from 'node:fs';
+import { open, stat, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import t from 'tap';
+import { execText } from '../../../support/memory-host/client.ts';
+import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+
+t.test('a fork goes on where its source stood, as somebody else', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t);
+  const source = await manager.create({ vcpus: 2, memoryMib: 256, timeoutS: 3600 });
+  await execText(manager, source.id, ['note', 'state', 'prepared once']);
+  const snapshot = await manager.snapshot(source.id);
+  await execText(manager, source.id, ['note', 'state', 'changed since']);
+  const [fork, other] = await manager.fork(snapshot.id, 2);
+  t.equal(await execText(manager, fork!.id, ['recall', 'state']), 'prepared once');
+  t.equal(await execText(manager, source.id, ['recall', 'state']), 'changed since');
+  t.match(fork, { vcpus: 2, memoryMib: 256, profile: 'base', sourceSnapshotId: snapshot.id });
+  const [a, b] = [fork!, other!].map(({ id }) => host.of(id).agent.identities.at(-1)!);
+  t.equal(a!.sandboxId, fork!.id);
+  t.equal(a!.hostname, fork!.id.replace('_', '-'));
+  t.not(a!.machineId, b!.machineId);
+  t.notSame(Buffer.from(a!.entropy), Buffer.from(b!.entropy));
+});
+
+t.test('forks are all or none', async (t) => {
+  const { host, manager, home } = await startMemoryDaemon(t);
+  const source = await manager.create({});
+  const snapshot = await manager.snapshot(source.id);
+  const before = host.counts.restores;
+  host.onRestore = (count) => {
+    if (count === before + 3) throw new Error('no more of this');
+  };
+  await t.rejects(manager.fork(snapshot.id, 4), { message: /no more of this/ });
+  t.same(
+    manager.list().map(({ id }) => id),
+    [source.id],
+  );
+  t.equal(host.running.length, 1);
+  t.same(readdirSync(join(home.dataDir, 'sandboxes')), [source.id]);
+});
+
+t.test('a snapshot that cannot be taken leaves its source as it was, and nothing else', async (t) => {
+  const { host, manager, home } = await startMemoryDaemon(t);
+  const source = await manager.create({});
+  host.onPaused = () => {
+    throw new Error('the disk is broken');
+  };
+  await t.rejects(manager.snapshot(source.id), { message: /the disk is broken/ });
+  t.same(manager.listSnapshots(), []);
+  t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
+  t.notOk(host.of(source.id).isPaused);
+  t.equal(await execText(manager, source.id, ['note', 'a', 'b']), '');
+});
+
+t.test('a changed byte is found at the first use, whatever the times of the file say', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home });
+  const source = await first.manager.create({});
+  const snapshot = await first.manager.snapshot(source.id);
+  await first.crash();
+  const { mtime, atime } = await stat(snapshot.memoryPath);
+  const file = await open(snapshot.memoryPath, 'r+');
+  await file.write('X', 2);
+  await file.close();
+  await utimes(snapshot.memoryPath, atime, mtime);
+  const next = await startMemoryDaemon(t, { home });
+  await t.rejects(next.manager.fork(snapshot.id, 1), { message: /damaged.*memory has checksum/ });
+});
+
+t.test('the guest’s clock is set after it stood still for a save', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t);
+  const { id } = await manager.create({});
+  const { agent } = host.of(id);
+  const before = agent.clocks.length;
+  host.onPaused = () => new Promise((resolve) => setTimeout(resolve, 50));
+  const pausedUntil = Date.now() + 50;
+  await manager.snapshot(id);
+  while (agent.clocks.length === before) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.ok(agent.clocks.at(-1)! >= pausedUntil * 1000, 'to a time after the pause');
+});
