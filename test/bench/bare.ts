@@ -103,13 +103,13 @@ export async function restoreBareGuest(savedDir: string, manifest: SavedManifest
   const layer = join(dir, 'layer');
   await copySparse(join(savedDir, 'disk'), layer);
   const spec = {
-    vcpus: manifest.vcpus,
-    memoryMib: manifest.memoryMib,
+    vcpus: manifest.options.vcpus,
+    memoryMib: manifest.options.memoryMib,
     kernelPath: '',
     initramfsPath,
     bootArgs: '',
     disks: [
-      { path: manifest.profile.rootfsPath, isReadOnly: true },
+      { path: manifest.options.rootfs.rootfsPath, isReadOnly: true },
       { path: layer, isReadOnly: false },
     ],
   };

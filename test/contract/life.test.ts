@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { explainExit } from '../../host-agent/src/sandboxes/start.ts';
+import { explainExit } from '../../host-agent/src/sandboxes/resources/agent.ts';
 import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
 
 type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };

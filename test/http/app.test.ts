@@ -178,7 +178,9 @@ t.test('bad create bodies are refused by field, value and expectation', async (t
 });
 
 t.test("the daemon's own limits are in the message", async (t) => {
-  const { app } = makeApp({ limits: { vcpus: 2, memoryMib: 256, diskBytes: 2 ** 30, fork: 64 } });
+  const { app } = makeApp({
+    limits: { vcpus: 2, memoryMib: 256, diskBytes: 2 ** 30, sandboxes: 8, fork: 64 },
+  });
   t.match(
     (await ask(app, 'POST', '/sandboxes', '{"vcpus": 3}')).error,
     'vcpus must be an integer from 1 to 2, got 3',

@@ -5,7 +5,7 @@ import type { ByteSource, PulledFile, PushResult } from '../../host-agent/src/gu
 import type { Outflow } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
-import type { ExecRequest, Sandboxes } from '../../host-agent/src/sandboxes/sandboxes.ts';
+import type { ExecRequest, Sandboxes, SandboxHandle } from '../../host-agent/src/sandboxes/face.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
   CreateSandboxOptions,
@@ -104,7 +104,7 @@ export class FakeSandboxes implements Sandboxes {
       createdAt: new Date('2024-05-06T07:08:09.010Z'),
       memoryMib: 512,
       vcpus: 1,
-      profile: 'base',
+      rootfs: { kind: 'profile', name: 'base' } as const,
       workdir: `/data/sandboxes/${id}`,
     };
     this.#infos.set(id, info);
@@ -121,10 +121,20 @@ export class FakeSandboxes implements Sandboxes {
     return [...this.#infos.values()];
   }
 
-  get(id: string): SandboxInfo {
+  get(id: string): SandboxHandle {
     const info = this.#infos.get(id);
     if (info === undefined) throw new AppError('not_found', `sandbox ${id} does not exist`);
-    return info;
+    return {
+      info,
+      exec: (request, events) => this.exec(id, request, events),
+      service: () => this.service(id),
+      files: () => ({
+        pushFiles: (path, read, signal) => this.onPush(path, read, signal),
+        pullFile: (path, maxBytes, signal) => this.onPull(path, maxBytes, signal),
+        pullDirectory: (path, signal) => this.onPull(path, undefined, signal),
+      }),
+      snapshot: () => this.snapshot(id),
+    };
   }
 
   async delete(id: string): Promise<void> {
@@ -191,21 +201,6 @@ export class FakeSandboxes implements Sandboxes {
     // As on the real channel, nothing happens before the caller has the session.
     queueMicrotask(() => this.script(exec));
     return exec;
-  }
-
-  async pushFiles(id: string, path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
-    this.get(id);
-    return this.onPush(path, read, signal);
-  }
-
-  async pullFile(id: string, path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
-    this.get(id);
-    return this.onPull(path, maxBytes, signal);
-  }
-
-  async pullDirectory(id: string, path: string, signal?: AbortSignal): Promise<PulledFile> {
-    this.get(id);
-    return this.onPull(path, undefined, signal);
   }
 }
 

@@ -8,7 +8,7 @@ import type { HttpServices } from '../../host-agent/src/http/services.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
 
 export const UNKNOWN_ID = 'sbx_0123456789abc';
-export const LIMITS = { vcpus: 32, memoryMib: 65_536, diskBytes: 2 ** 40, fork: 64 };
+export const LIMITS = { vcpus: 32, memoryMib: 65_536, diskBytes: 2 ** 40, sandboxes: 100, fork: 64 };
 
 export type LogLine = { readonly [key: string]: unknown };
 export type Fixture = { app: HttpApp; sandboxes: FakeSandboxes; lines: LogLine[]; log: Logger };

@@ -2,4 +2,4 @@
 export { createHttpApp } from './app.ts';
 export type { HttpApp } from './context.ts';
 export { HttpServer } from './server/server.ts';
-export type { CreateLimits, EngineInfo, HttpServices, ProfileInfo } from './services.ts';
+export type { EngineInfo, HttpServices, ProfileInfo } from './services.ts';

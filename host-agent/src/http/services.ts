@@ -1,7 +1,8 @@
 // What the REST interface needs from the rest of the daemon.
 import type { Logger } from 'pino';
+import type { SandboxLimits } from '../lib/sandbox-limits.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
-import type { Sandboxes } from '../sandboxes/sandboxes.ts';
+import type { Sandboxes } from '../sandboxes/face.ts';
 
 /** A root filesystem that sandboxes can boot from. */
 export type ProfileInfo = {
@@ -18,19 +19,10 @@ export type ProfileInfo = {
 /** Which engine runs the virtual machines, and why that one. */
 export type EngineInfo = { readonly name: string; readonly version: string; readonly reason: string };
 
-/** The daemon's own upper bounds for one sandbox. */
-export type CreateLimits = {
-  readonly vcpus: number;
-  readonly memoryMib: number;
-  readonly diskBytes: number;
-  /** Forks of one request. */
-  readonly fork: number;
-};
-
 export interface HttpServices {
   readonly log: Logger;
   readonly sandboxes: Sandboxes;
-  readonly limits: CreateLimits;
+  readonly limits: SandboxLimits;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;

@@ -3,9 +3,11 @@ import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Semaphore } from '../lib/serial-queue.ts';
+import { inheritOptions } from './inherit.ts';
+import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
-import { type StartContext, startSandbox } from './start.ts';
+import { startSandbox } from './start.ts';
 
 export type ForkInput = {
   readonly snapshotId: string;
@@ -18,19 +20,12 @@ export type ForkInput = {
 };
 
 /** The first failure cancels the others, and nothing is left of any. */
-export async function forkGuest(context: StartContext, input: ForkInput): Promise<Sandbox[]> {
+export async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
   const { saved, snapshotId, count, log } = input;
   const { manifest } = saved;
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
-  const options = {
-    profile: manifest.profile.name,
-    vcpus: manifest.vcpus,
-    memoryMib: manifest.memoryMib,
-    diskBytes: manifest.diskBytes,
-    timeoutS: manifest.timeoutS,
-    bootArgs: '',
-  };
+  const options = inheritOptions(manifest.options);
   let firstFailure: unknown;
   const startOne = async (): Promise<Sandbox> => {
     const id = newId('sbx');
@@ -40,7 +35,6 @@ export async function forkGuest(context: StartContext, input: ForkInput): Promis
           startSandbox(context, {
             id,
             options,
-            profile: manifest.profile,
             origin: { kind: 'saved', saved },
             sourceSnapshotId: snapshotId,
             log: log.child({ sandbox: id }),

@@ -1,40 +1,35 @@
 // All sandboxes and snapshots of this daemon.
 import type { Logger } from 'pino';
-import type { Engine } from '../engines/engine.ts';
-import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
-import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
 import type { Profiles } from '../images/profiles.ts';
+import { findRootfs } from '../images/rootfs-source.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
+import type { SandboxLimits } from '../lib/sandbox-limits.ts';
 import { Semaphore } from '../lib/serial-queue.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, asNoSpace, type Need } from './admission.ts';
+import type { Sandboxes } from './face.ts';
 import { forkGuest } from './fork.ts';
 import { readHostRoom } from './host-room.ts';
 import { reconcile } from './reconcile.ts';
-import type { SandboxProfile } from './record.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
-import type { Sandbox } from './sandbox.ts';
-import type { ExecRequest, Sandboxes } from './sandboxes.ts';
-import type { SandboxService } from './service.ts';
+import type { ResourceContext } from './resources/resource.ts';
+import type { Sandbox, SandboxOwner } from './sandbox.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
-import { type StartContext, startSandbox } from './start.ts';
+import { startSandbox } from './start.ts';
 import { Templates } from './templates.ts';
 import type {
   CreateSandboxOptions,
   ResolvedSandboxOptions,
   SandboxDefaults,
   SandboxInfo,
-  SandboxLimits,
   SnapshotInfo,
 } from './types.ts';
 import { Watchdog } from './watchdog.ts';
 
-export type SandboxManagerOptions = StartContext & {
-  /** Every engine there is, for sandboxes of earlier daemons. */
-  readonly adopters: readonly Engine[];
+export type SandboxManagerOptions = ResourceContext & {
   readonly profiles: Profiles;
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
@@ -44,8 +39,6 @@ export type SandboxManagerOptions = StartContext & {
   /** Boots and restores at the same time; more would only make each slower. */
   readonly maxConcurrentStarts: number;
   readonly admission: Pick<AdmissionOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
-  /** A guest agent that does not answer for this long hangs; 0 never. */
-  readonly watchdogTimeoutMs: number;
   readonly log: Logger;
 };
 
@@ -56,7 +49,7 @@ const LAST_DELETES_MS = 10_000;
 /** What a guest writes into its layer before anyone uses it. */
 const NEW_LAYER_BYTES = 16 * 2 ** 20;
 
-export class SandboxManager implements Sandboxes {
+export class SandboxManager implements Sandboxes, SandboxOwner {
   readonly #options: SandboxManagerOptions;
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #snapshots: Snapshots;
@@ -114,10 +107,10 @@ export class SandboxManager implements Sandboxes {
   async create(options: CreateSandboxOptions, outer?: AbortSignal): Promise<SandboxInfo> {
     const signal = this.#signal(outer);
     const { profiles, defaults, limits } = this.#options;
-    const resolved = resolveSandboxOptions(options, defaults, limits);
-    const profile = await profiles.get(resolved.profile);
+    const rootfs = await findRootfs(profiles, options.rootfs ?? { kind: 'profile', name: defaults.profile });
+    const resolved = resolveSandboxOptions(options, rootfs, defaults, limits);
     const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes: NEW_LAYER_BYTES };
-    const make = async () => [await this.#createOne(resolved, profile, signal)];
+    const make = async () => [await this.#createOne(resolved, signal)];
     const [sandbox] = await this.#add(need, signal, make);
     if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
     return sandbox.info;
@@ -129,23 +122,14 @@ export class SandboxManager implements Sandboxes {
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
-  get(id: string): SandboxInfo {
-    return this.find(id).info;
-  }
-
   async delete(id: string): Promise<void> {
-    await this.find(id).remove();
+    await this.get(id).remove();
     if (this.#sandboxes.delete(id)) this.#options.log.info({ sandbox: id }, 'sandbox deleted');
   }
 
-  exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession {
-    return this.find(id).exec(request, events);
-  }
-
-  async snapshot(id: string, outer?: AbortSignal): Promise<SnapshotInfo> {
+  /** For the sandbox itself, by its handle. */
+  async snapshot(sandbox: Sandbox, outer?: AbortSignal): Promise<SnapshotInfo> {
     const signal = this.#signal(outer);
-    const sandbox = this.find(id);
-    sandbox.assertAlive();
     const work = sandbox.snapshotQueue.run(async () => {
       signal.throwIfAborted();
       sandbox.assertAlive();
@@ -189,7 +173,7 @@ export class SandboxManager implements Sandboxes {
     const saved = this.#snapshots.open(snapshotId);
     const { log } = this.#options;
     const slots = this.#slots;
-    const { memoryMib } = saved.manifest;
+    const { memoryMib } = saved.manifest.options;
     const diskBytes = count * (await allocatedBytes(saved.diskPath));
     const need = { memoryMib: new Array<number>(count).fill(memoryMib), areCopies: true, diskBytes };
     const sandboxes = await this.#add(need, signal, () =>
@@ -198,24 +182,7 @@ export class SandboxManager implements Sandboxes {
     return sandboxes.map(({ info }) => info);
   }
 
-  service(id: string): SandboxService {
-    return this.find(id).service();
-  }
-
-  async pushFiles(id: string, path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
-    return this.find(id).pushFiles(path, read, signal);
-  }
-
-  async pullFile(id: string, path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
-    return this.find(id).pullFile(path, maxBytes, signal);
-  }
-
-  async pullDirectory(id: string, path: string, signal?: AbortSignal): Promise<PulledFile> {
-    return this.find(id).pullDirectory(path, signal);
-  }
-
-  /** The sandbox itself, for rooms above that need more than this face. AppError not_found. */
-  find(id: string): Sandbox {
+  get(id: string): Sandbox {
     const sandbox = this.#sandboxes.get(id);
     if (sandbox !== undefined && sandbox.state !== 'deleted') return sandbox;
     throw new AppError('not_found', `sandbox ${id} does not exist`);
@@ -293,24 +260,13 @@ export class SandboxManager implements Sandboxes {
 
   #keep(sandbox: Sandbox): void {
     this.#sandboxes.set(sandbox.id, sandbox);
-    sandbox.startLifetime(() => this.#expire(sandbox));
+    sandbox.beginLife(this);
   }
 
-  async #createOne(
-    options: ResolvedSandboxOptions,
-    profile: SandboxProfile,
-    signal: AbortSignal,
-  ): Promise<Sandbox> {
-    const { name, digest, rootfsPath, env, workdir } = profile;
+  async #createOne(options: ResolvedSandboxOptions, signal: AbortSignal): Promise<Sandbox> {
     const id = newId('sbx');
-    const common = {
-      id,
-      options,
-      profile: { name, digest, rootfsPath, env, workdir },
-      log: this.#options.log.child({ sandbox: id }),
-      signal,
-    };
-    const template = await this.#templates.obtain(options, common.profile, signal);
+    const common = { id, options, log: this.#options.log.child({ sandbox: id }), signal };
+    const template = await this.#templates.obtain(options, signal);
     return this.#slots.run(async () => {
       if (template !== undefined) {
         try {
@@ -329,7 +285,7 @@ export class SandboxManager implements Sandboxes {
     }, signal);
   }
 
-  #expire(sandbox: Sandbox): void {
+  expired(sandbox: Sandbox): void {
     const { log } = this.#options;
     log.info(
       { sandbox: sandbox.id, timeoutS: sandbox.record.options.timeoutS },
@@ -338,7 +294,7 @@ export class SandboxManager implements Sandboxes {
     this.delete(sandbox.id).catch((err) => {
       if (sandbox.state === 'deleted' || this.#stopping.signal.aborted) return;
       log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; it is tried again');
-      setTimeout(() => this.#expire(sandbox), EXPIRY_RETRY_MS).unref();
+      setTimeout(() => this.expired(sandbox), EXPIRY_RETRY_MS).unref();
     });
   }
 }

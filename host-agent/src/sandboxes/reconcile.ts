@@ -1,41 +1,20 @@
 // Brings the registry, the running VMMs and the directories of a new daemon in line: what lives is adopted, what was half
 // made or half deleted is removed, what died says why, and nothing else is left.
-import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { EndedVm } from '../engines/ended-vm.ts';
-import type { Engine, FoundVmm, VmExit, VmmIdentity } from '../engines/engine.ts';
-import { Guest } from '../guest/guest.ts';
-import type { Faults } from '../lib/faults.ts';
+import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
-import { isRunning, readBootId, signalProcess } from '../lib/proc.ts';
+import { isRunning, signalProcess } from '../lib/proc.ts';
 import { deadline, poll } from '../lib/wait.ts';
-import type { LogStore } from '../logs/index.ts';
-import type { Table } from '../store/store.ts';
-import { type Directories, removeSandboxDirs, sandboxesRoot, sandboxPaths } from './paths.ts';
-import { pinRootfs } from './pin.ts';
 import type { SandboxRecord } from './record.ts';
+import { adoptResources, releaseResources } from './resources/index.ts';
+import { type Directories, sandboxesRoot, sandboxPaths } from './resources/paths.ts';
+import type { ResourceContext, Site } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
-import { explainExit } from './start.ts';
 
 const KILL_TIMEOUT_MS = 10_000;
-/** The start waits at least so long for guests to answer, and on a host whose guests may take longer, longer. */
-const LEAST_HELLO_WAIT_MS = 5000;
-/** Of the time after which a guest hangs: one that does must not hold up all the others for all of it. */
-const HELLO_WAIT_SHARE = 1 / 3;
 
-export type ReconcileContext = {
-  /** Every engine there is: a sandbox stays with its own, whichever is chosen for new ones. */
-  readonly adopters: readonly Engine[];
-  readonly directories: Directories;
-  readonly records: Table<SandboxRecord>;
-  /** Absent when this daemon keeps no logs. */
-  readonly logs?: LogStore | undefined;
-  readonly faults: Faults;
-  /** A guest agent that does not answer for this long hangs; 0 never. */
-  readonly watchdogTimeoutMs: number;
-  readonly log: Logger;
-};
+export type ReconcileContext = ResourceContext & { readonly log: Logger };
 
 type ReadyRecord = SandboxRecord & { readonly vmm: VmmIdentity };
 
@@ -43,24 +22,19 @@ type ReadyRecord = SandboxRecord & { readonly vmm: VmmIdentity };
 export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
   const { records, directories, log } = context;
   const startedAt = performance.now();
-  const all = records.all();
-  const ready = all.flatMap(({ id, record }) => (isReady(record) ? [{ id, record }] : []));
-  for (const { record } of all) if (!isReady(record)) await killRecorded(context, record);
-  const found = await Promise.all(ready.map(({ id, record }) => takeOver(context, id, record)));
+  const all = new Map(records.all().map(({ id, record }) => [id, record]));
+  const found = await Promise.all(
+    [...all].map(([id, record]) => (isReady(record) ? takeOver(context, id, record) : undefined)),
+  );
   const sandboxes = found.filter((sandbox) => sandbox !== undefined);
   const strangers = await killStrangers(context, sandboxes);
 
   const known = new Set(sandboxes.map(({ id }) => id));
-  const neverReady = new Set(
-    all.flatMap(({ id, record }) => (record.isReady || record.isDeleting ? [] : [id])),
-  );
-  const leftovers = new Set([...all.map(({ id }) => id), ...(await listDirectories(directories))]);
+  const leftovers = new Set([...all.keys(), ...(await listDirectories(directories))]);
   for (const id of leftovers) {
     if (known.has(id)) continue;
     try {
-      await removeLeftovers(context, id);
-      // Nobody ever heard of it.
-      if (neverReady.has(id)) await context.logs?.remove(id);
+      await removeLeftovers(context, id, all.get(id));
       await records.remove(id);
       log.info({ sandbox: id }, 'removed what an earlier daemon left of a sandbox');
     } catch (err) {
@@ -68,7 +42,7 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
       log.error({ err, sandbox: id }, 'cannot remove what an earlier daemon left of a sandbox');
     }
   }
-  if (all.length > 0 || strangers > 0) {
+  if (all.size > 0 || strangers > 0) {
     const failed = sandboxes.filter(({ vm }) => vm.exit !== undefined).length;
     const adopted = sandboxes.length - failed;
     const ms = Math.round(performance.now() - startedAt);
@@ -80,12 +54,9 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
   return sandboxes;
 }
 
-/** Also in a run directory that this daemon does not have any more. */
-async function removeLeftovers({ directories, records }: ReconcileContext, id: string): Promise<void> {
-  const paths = sandboxPaths(directories, id);
-  const recorded = records.get(id)?.vmm?.paths;
-  if (recorded !== undefined) await removeSandboxDirs({ ...paths, ...recorded });
-  await removeSandboxDirs(paths);
+function siteOf(context: ReconcileContext, id: string, record?: SandboxRecord): Omit<Site, 'record'> {
+  const paths = { ...sandboxPaths(context.directories, id), ...record?.vmm?.paths };
+  return { id, context, paths, held: {}, log: context.log.child({ sandbox: id }) };
 }
 
 function isReady(record: SandboxRecord): record is ReadyRecord {
@@ -98,61 +69,17 @@ async function takeOver(
   id: string,
   record: ReadyRecord,
 ): Promise<Sandbox | undefined> {
-  const { records, logs, faults } = context;
-  const log = context.log.child({ sandbox: id });
-  const paths = { ...sandboxPaths(context.directories, id), ...record.vmm.paths };
-  const engine = findEngine(context, record.vmm);
-  // The guest may be let go on before there is anybody here who could set its clock.
-  const { promise: made, resolve: guestMade } = Promise.withResolvers<Guest>();
-  const vm =
-    engine?.adopt(record.vmm, { log, onResumed: () => void made.then((guest) => guest.stepClock()) }) ??
-    (await findDead(engine, record));
-  if (vm === undefined) return undefined;
-  if (vm.exit !== undefined && record.exit === undefined) {
-    log.warn({ exit: vm.exit }, 'a sandbox died while no daemon ran');
-    // Without it the next start finds the cause anew, as this one did.
-    await records
-      .put(id, { ...record, exit: vm.exit })
-      .catch((err) => log.error({ err }, 'cannot record the end of a VM'));
-  }
-  // One of a daemon that did not do so yet.
-  if (vm.exit === undefined) await pinRootfs(paths.dir, record.profile.rootfsPath);
-  const guest = new Guest({
-    source: vm,
-    incarnation: record.incarnation,
-    log,
-    explainLoss: () => explainExit(vm),
-  });
-  guestMade(guest);
-  const sandboxLog = await logs?.open(id);
-  const parts = { id, paths, vm, guest, records, logs, sandboxLog, faults, log };
-  const sandbox = new Sandbox({
-    ...parts,
-    record: vm.exit === undefined ? record : { ...record, exit: vm.exit },
-  });
-  const waitMs = Math.max(LEAST_HELLO_WAIT_MS, context.watchdogTimeoutMs * HELLO_WAIT_SHARE);
-  // One that has not answered by then is adopted all the same; its connection is tried on.
-  if (vm.exit === undefined && !(await guest.adopt(waitMs)))
-    log.warn('a guest agent does not answer after the restart; trying on');
-  return sandbox;
+  const site = { ...siteOf(context, id, record), record };
+  await adoptResources(site);
+  const exit = site.held.vm?.exit;
+  if (site.held.vm === undefined) return undefined;
+  return new Sandbox(exit === undefined ? site : { ...site, record: { ...record, exit } });
 }
 
-async function findDead(engine: Engine | undefined, record: ReadyRecord): Promise<EndedVm | undefined> {
-  const { vmm } = record;
-  if (vmm.bootId !== readBootId() || !existsSync(vmm.paths.socketDir)) return undefined;
-  const reason = (await engine?.explainEnd(vmm)) ?? `this daemon has no engine ${vmm.engine}`;
-  const exit: VmExit = record.exit ?? { reason, exitCode: null, signal: null };
-  return new EndedVm(vmm, exit);
-}
-
-/** Also in a run directory that this daemon does not have any more. */
-async function killRecorded(context: ReconcileContext, { vmm }: SandboxRecord): Promise<void> {
-  if (vmm === null) return;
-  await findEngine(context, vmm)?.adopt(vmm, { log: context.log })?.kill();
-}
-
-function findEngine({ adopters }: ReconcileContext, { engine }: VmmIdentity): Engine | undefined {
-  return adopters.find(({ name }) => name === engine);
+function removeLeftovers(context: ReconcileContext, id: string, record?: SandboxRecord): Promise<void> {
+  // A directory without a record is of one that was deleted but for it; one that was never ready nobody ever heard of.
+  const wasKnown = record === undefined || record.isReady || record.isDeleting === true;
+  return releaseResources({ ...siteOf(context, id, record), record, wasKnown, why: 'nobody has it' });
 }
 
 /** VMMs in our run directory without a sandbox: their daemon died before it could write down that it started them. */

@@ -1,11 +1,8 @@
 // Defaults and bounds of a create request.
+import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError } from '../lib/errors.ts';
-import type {
-  CreateSandboxOptions,
-  ResolvedSandboxOptions,
-  SandboxDefaults,
-  SandboxLimits,
-} from './types.ts';
+import type { SandboxLimits } from '../lib/sandbox-limits.ts';
+import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
 
 const MIB = 1024 * 1024;
 const MIN_DISK_BYTES = 64 * MIB;
@@ -17,6 +14,7 @@ const MAX_BOOT_ARGS = 1024;
 /** AppError invalid_argument naming the field, the value seen and the bounds. */
 export function resolveSandboxOptions(
   options: CreateSandboxOptions,
+  rootfs: RootfsSource,
   defaults: SandboxDefaults,
   limits: SandboxLimits,
 ): ResolvedSandboxOptions {
@@ -30,7 +28,7 @@ export function resolveSandboxOptions(
     );
   }
   return {
-    profile: options.profile ?? defaults.profile,
+    rootfs,
     vcpus: checkRange('vcpus', options.vcpus ?? Math.min(defaults.vcpus, limits.vcpus), 1, limits.vcpus),
     memoryMib: checkRange(
       'memory_mib',

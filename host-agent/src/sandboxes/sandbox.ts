@@ -2,44 +2,39 @@
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
-import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
-import type { Faults } from '../lib/faults.ts';
 import { SerialQueue } from '../lib/serial-queue.ts';
-import type { LogStore, SandboxLog } from '../logs/index.ts';
-import type { Table } from '../store/store.ts';
+import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
+import type { ExecRequest, SandboxFiles, SandboxHandle } from './face.ts';
 import { Lifetime } from './lifetime.ts';
 import { LogCapture } from './log-capture.ts';
-import { removeSandboxDirs, type SandboxPaths } from './paths.ts';
 import type { SandboxRecord } from './record.ts';
-import type { ExecRequest } from './sandboxes.ts';
+import { releaseResources } from './resources/index.ts';
+import type { SandboxPaths } from './resources/paths.ts';
+import type { Held, ResourceContext, Site } from './resources/resource.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import { checkTransition, type SandboxState } from './states.ts';
-import type { SandboxInfo } from './types.ts';
+import type { SandboxInfo, SnapshotInfo } from './types.ts';
 
-export type SandboxParts = {
-  readonly id: string;
-  readonly record: SandboxRecord;
-  readonly paths: SandboxPaths;
-  readonly vm: Vm;
-  readonly guest: Guest;
-  readonly records: Table<SandboxRecord>;
-  /** Absent, with the next, when this daemon keeps no logs. */
-  readonly logs?: LogStore | undefined;
-  readonly sandboxLog?: SandboxLog | undefined;
-  readonly faults: Faults;
-  readonly log: Logger;
-};
+/** What happens to a sandbox is decided by who keeps them all. */
+export interface SandboxOwner {
+  snapshot(sandbox: Sandbox, signal?: AbortSignal): Promise<SnapshotInfo>;
+  /** Its time is over. */
+  expired(sandbox: Sandbox): void;
+}
 
-export class Sandbox {
+export class Sandbox implements SandboxHandle {
   readonly id: string;
   readonly paths: SandboxPaths;
   readonly vm: Vm;
   readonly guest: Guest;
-  readonly #parts: SandboxParts;
+  readonly #context: ResourceContext;
+  readonly #logger: Logger;
+  readonly #held: Held;
   #record: SandboxRecord;
+  #owner: SandboxOwner | undefined;
   /** Snapshots of one sandbox are taken one after another. */
   readonly snapshotQueue = new SerialQueue();
   /** Why its guest cannot be used for now, by the watchdog. */
@@ -53,24 +48,28 @@ export class Sandbox {
   readonly #log: SandboxLog | undefined;
   readonly #capture: LogCapture | undefined;
 
-  constructor(parts: SandboxParts) {
-    this.id = parts.id;
-    this.#parts = parts;
-    this.#record = parts.record;
-    this.paths = parts.paths;
-    this.vm = parts.vm;
-    this.guest = parts.guest;
-    const { sandboxLog, guest, log } = parts;
-    this.#log = sandboxLog;
-    if (sandboxLog !== undefined) this.#capture = new LogCapture({ guest, log: sandboxLog, logger: log });
+  /** Its resources must have been got, or found again. */
+  constructor({ id, context, paths, record, held, log }: Site) {
+    if (held.vm === undefined || held.guest === undefined) throw new Error('a sandbox has a VM and a guest');
+    this.id = id;
+    this.#context = context;
+    this.#record = record;
+    this.#held = held;
+    this.#logger = log;
+    this.paths = paths;
+    this.vm = held.vm;
+    this.guest = held.guest;
+    this.#log = held.sandboxLog;
+    if (this.#log !== undefined)
+      this.#capture = new LogCapture({ guest: this.guest, log: this.#log, logger: log });
     void this.vm.exited.then((exit) => {
       this.guest.close(new Error(exit.reason));
       if (this.#state !== 'running') return;
       this.#state = checkTransition(this.#state, 'failed');
       // One that an earlier daemon saw ending is known already.
       if (this.#record.exit !== undefined) return;
-      parts.log.warn({ exit }, 'the VM of a sandbox ended by itself');
-      this.#keepExit(exit).catch((err) => parts.log.error({ err }, 'cannot record the end of a VM'));
+      log.warn({ exit }, 'the VM of a sandbox ended by itself');
+      this.#keepExit(exit).catch((err) => log.error({ err }, 'cannot record the end of a VM'));
     });
   }
 
@@ -83,15 +82,15 @@ export class Sandbox {
   }
 
   get info(): SandboxInfo {
-    const { options, createdAtMs } = this.record;
+    const { options, createdAtMs, sourceSnapshotId } = this.record;
     return {
       id: this.id,
       createdAt: new Date(createdAtMs),
       memoryMib: options.memoryMib,
       vcpus: options.vcpus,
-      profile: options.profile,
+      rootfs: { kind: options.rootfs.kind, name: options.rootfs.name },
       workdir: this.paths.dir,
-      ...(this.record.sourceSnapshotId !== undefined && { sourceSnapshotId: this.record.sourceSnapshotId }),
+      ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
     };
   }
 
@@ -109,15 +108,17 @@ export class Sandbox {
     this.vm.detach();
   }
 
-  /** Calls `onExpiry` when the sandbox's time is over. */
-  startLifetime(onExpiry: () => void): void {
+  /** From here on it is somebody's: its time runs. */
+  beginLife(owner: SandboxOwner): void {
+    this.#owner = owner;
     const { options, createdAtMs } = this.record;
-    if (options.timeoutS > 0) this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, onExpiry);
+    if (options.timeoutS > 0)
+      this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, () => owner.expired(this));
   }
 
   exec(request: ExecRequest, events: ExecEvents): ExecSession {
     this.assertAlive();
-    const spec = { ...request, env: { ...this.record.profile.env, ...request.env } };
+    const spec = { ...request, env: { ...this.record.options.rootfs.env, ...request.env } };
     if (this.#log === undefined) return this.guest.exec(spec, events);
     const session = this.guest.exec(spec, logExecEvents(this.#log, events));
     logExecStart(this.#log, request.cmd);
@@ -126,22 +127,18 @@ export class Sandbox {
 
   service(): SandboxService {
     this.assertAlive();
-    return createSandboxService(this.guest, this.record.profile.env);
+    return createSandboxService(this.guest, this.record.options.rootfs.env);
   }
 
-  async pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
+  files(): SandboxFiles {
     this.assertAlive();
-    return this.guest.pushFiles(path, read, signal);
+    return this.guest;
   }
 
-  async pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
+  async snapshot(signal?: AbortSignal): Promise<SnapshotInfo> {
     this.assertAlive();
-    return this.guest.pullFile(path, maxBytes, signal);
-  }
-
-  async pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile> {
-    this.assertAlive();
-    return this.guest.pullDirectory(path, signal);
+    if (this.#owner === undefined) throw new Error('a sandbox that is nobody’s has no snapshots');
+    return this.#owner.snapshot(this, signal);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */
@@ -173,41 +170,46 @@ export class Sandbox {
   async discard(): Promise<void> {
     this.#isUnheardOf = true;
     await this.remove();
-    await this.#parts.logs?.remove(this.id);
   }
 
   async #remove(): Promise<void> {
-    const { records, logs, faults } = this.#parts;
+    const { records, faults } = this.#context;
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
     this.#capture?.stop();
-    this.guest.close(new Error(`sandbox ${this.id} was deleted`));
     if (records.get(this.id) !== undefined) await this.#markDeleting();
     faults.reach('delete.marked');
-    // Nothing in it is worth a grace: its disk and memory go with it.
-    await this.vm.kill();
-    faults.reach('delete.killed');
-    await removeSandboxDirs(this.paths);
-    faults.reach('delete.directories');
+    await releaseResources({
+      id: this.id,
+      context: this.#context,
+      paths: this.paths,
+      record: this.#record,
+      held: this.#held,
+      log: this.#logger,
+      wasKnown: !this.#isUnheardOf,
+      why: `sandbox ${this.id} was deleted`,
+    });
     await records.remove(this.id);
     faults.reach('delete.forgotten');
-    await logs?.end(this.id);
     this.#state = checkTransition(this.#state, 'deleted');
   }
 
   /** From here on the next daemon would finish it. */
   async #markDeleting(): Promise<void> {
-    const { records, log } = this.#parts;
     try {
-      await records.put(this.id, { ...this.#record, isReady: false, isDeleting: !this.#isUnheardOf });
+      await this.#context.records.put(this.id, {
+        ...this.#record,
+        isReady: false,
+        isDeleting: !this.#isUnheardOf,
+      });
     } catch (err) {
       // A delete must work on a full disk, too: it is what makes room.
-      log.warn({ err }, 'the delete of a sandbox cannot be written down beforehand');
+      this.#logger.warn({ err }, 'the delete of a sandbox cannot be written down beforehand');
     }
   }
 
   async #keepExit(exit: VmExit): Promise<void> {
     this.#record = { ...this.#record, exit };
-    if (this.#record.isReady) await this.#parts.records.put(this.id, this.#record);
+    if (this.#record.isReady) await this.#context.records.put(this.id, this.#record);
   }
 }

@@ -7,7 +7,7 @@ import { AppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
-import { pinRootfs } from './pin.ts';
+import { pinRootfs } from './resources/pin.ts';
 import type { Sandbox } from './sandbox.ts';
 import { snapshotsRoot, sweepSaved, unfinished } from './saved/layout.ts';
 import { flush, saveGuest } from './saved/save.ts';
@@ -56,7 +56,7 @@ export class Snapshots {
       }
       try {
         const saved = await SavedGuest.open(this.#dir(id));
-        await pinRootfs(saved.dir, saved.manifest.profile.rootfsPath);
+        await pinRootfs(saved.dir, saved.manifest.options.rootfs.rootfsPath);
         this.#entries.set(id, { record, saved });
       } catch (error) {
         const reason = toError(error).message;
@@ -69,7 +69,7 @@ export class Snapshots {
   async create(sandbox: Sandbox, signal: AbortSignal): Promise<SnapshotInfo> {
     const { dataDir, records, faults, log } = this.#options;
     const id = newId('snap');
-    const { options, profile, compatibility, kernelDigest } = sandbox.record;
+    const { options, compatibility, kernelDigest } = sandbox.record;
     const root = snapshotsRoot(dataDir);
     const temporary = unfinished(root, id);
     const record = { createdAtMs: Date.now(), sourceId: sandbox.id, isComplete: false };
@@ -85,15 +85,7 @@ export class Snapshots {
       vm: sandbox.vm,
       guest: sandbox.guest,
       layerPath: sandbox.paths.layerPath,
-      manifest: {
-        compatibility,
-        kernelDigest,
-        profile,
-        vcpus: options.vcpus,
-        memoryMib: options.memoryMib,
-        diskBytes: options.diskBytes,
-        timeoutS: options.timeoutS,
-      },
+      manifest: { compatibility, kernelDigest, options },
       onPaused: () => faults.reach('snapshot.paused'),
       signal,
     });
@@ -135,8 +127,8 @@ export class Snapshots {
       memoryPath: saved.vm.memoryPath,
       rootfsPath: saved.diskPath,
       statePath: saved.vm.statePath,
-      memoryMib: saved.manifest.memoryMib,
-      vcpus: saved.manifest.vcpus,
+      memoryMib: saved.manifest.options.memoryMib,
+      vcpus: saved.manifest.options.vcpus,
     };
   }
 

@@ -1,44 +1,19 @@
 // Making a sandbox, by booting it or as a copy of a saved guest. Every step puts its undoing on a stack that a failure
 // unwinds.
-import { copySparse, createWritableLayer, type ResolvedKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
-import type { Engine, Vm } from '../engines/engine.ts';
-import { Guest } from '../guest/guest.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
-import type { Faults } from '../lib/faults.ts';
-import { deadline, raceSignal } from '../lib/wait.ts';
-import type { LogStore } from '../logs/index.ts';
-import type { Table } from '../store/store.ts';
+import { deadline } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
-import { makeIdentity } from './identity.ts';
-import { type Directories, makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
-import { pinRootfs } from './pin.ts';
-import type { SandboxProfile, SandboxRecord } from './record.ts';
+import type { SandboxRecord } from './record.ts';
+import { RESOURCES } from './resources/index.ts';
+import { sandboxPaths } from './resources/paths.ts';
+import type { Held, Making, Origin, ResourceContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
-import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
-
-export type StartContext = {
-  readonly engine: Engine;
-  readonly kernel: Pick<ResolvedKernel, 'vmlinuxPath' | 'initramfsPath' | 'digest'>;
-  readonly directories: Directories;
-  readonly records: Table<SandboxRecord>;
-  /** From the VMM's start to the agent's answer. */
-  readonly bootTimeoutMs: number;
-  readonly faults: Faults;
-  /** Absent when this daemon keeps no logs. */
-  readonly logs?: LogStore | undefined;
-};
-
-export type Origin =
-  /** `memoryPath`: keep the guest's memory in this new file. */
-  | { readonly kind: 'boot'; readonly memoryPath?: string }
-  | { readonly kind: 'saved'; readonly saved: SavedGuest };
 
 export type StartInput = {
   readonly id: string;
   readonly options: ResolvedSandboxOptions;
-  readonly profile: SandboxProfile;
   readonly origin: Origin;
   /** The user's snapshot that it comes from. */
   readonly sourceSnapshotId?: string;
@@ -46,29 +21,35 @@ export type StartInput = {
   readonly signal: AbortSignal;
 };
 
+/** Index of the writable layer among the disks. */
+const LAYER_DISK = 1;
+
 /**
  * What it makes is not ready by its record: a crash removes it, until the caller says otherwise. AppError internal or
  * exhausted with the stage and the last log lines; the signal's reason when cancelled.
  */
-export async function startSandbox(context: StartContext, input: StartInput): Promise<Sandbox> {
-  const { id, options, profile, origin, log, signal } = input;
+export async function startSandbox(context: ResourceContext, input: StartInput): Promise<Sandbox> {
+  const { id, origin, log, signal } = input;
   const { faults, records } = context;
-  const paths = sandboxPaths(context.directories, id);
   const startedAt = performance.now();
   const times: Record<string, number> = {};
-  const mark = (name: string): void => {
-    times[name] = Math.round(performance.now() - startedAt);
-  };
-  let record: SandboxRecord = {
-    createdAtMs: Date.now(),
-    options,
-    profile,
-    incarnation: id,
-    isReady: false,
-    vmm: null,
-    compatibility: context.engine.compatibility(),
-    kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : context.kernel.digest,
-    ...(input.sourceSnapshotId !== undefined && { sourceSnapshotId: input.sourceSnapshotId }),
+  let record = newRecord(context, input);
+  const held: Held = {};
+  const making: Making = {
+    id,
+    context,
+    origin,
+    held,
+    log,
+    signal,
+    paths: sandboxPaths(context.directories, id),
+    get record() {
+      return record;
+    },
+    update: async (change) => {
+      record = { ...record, ...change };
+      await records.put(id, record);
+    },
   };
   await using undo = new AsyncDisposableStack();
   let stage = 'record';
@@ -76,170 +57,69 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     undo.defer(() => records.remove(id));
     await records.put(id, record);
     faults.reach('start.recorded');
-    signal.throwIfAborted();
-
-    stage = 'disk';
-    undo.defer(() => removeSandboxDirs(paths));
-    await makeSandboxDirs(paths);
-    await pinRootfs(paths.dir, profile.rootfsPath);
-    faults.reach('start.directories');
-    if (origin.kind === 'saved') await copySparse(origin.saved.diskPath, paths.layerPath);
-    else await createWritableLayer(context.directories.dataDir, paths.layerPath, options.diskBytes);
-    mark('diskMs');
-    faults.reach('start.disk');
-    signal.throwIfAborted();
-
-    stage = origin.kind === 'saved' ? 'restore' : 'boot';
-    using limit = deadline(
+    for (const { stage: stageOf, acquire, release } of RESOURCES) {
+      signal.throwIfAborted();
+      stage = stageOf(origin);
+      undo.defer(() => release({ ...making, record, wasKnown: false, why: 'the sandbox was not made' }));
+      await acquire(making);
+      times[`${stage}Ms`] = Math.round(performance.now() - startedAt);
+    }
+    const limit = deadline(
       context.bootTimeoutMs,
       () => new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`),
       signal,
     );
-    let clock: Pick<Guest, 'stepClock'> | undefined;
-    const vmOptions = {
-      spec: {
-        vcpus: options.vcpus,
-        memoryMib: options.memoryMib,
-        kernelPath: context.kernel.vmlinuxPath,
-        initramfsPath: context.kernel.initramfsPath,
-        bootArgs: options.bootArgs,
-        disks: [
-          { path: profile.rootfsPath, isReadOnly: true },
-          { path: paths.layerPath, isReadOnly: false },
-        ],
-      },
-      paths,
-      log,
-      signal: limit.signal,
-      onResumed: () => clock?.stepClock(),
-      onSpawn: async (vmm: NonNullable<SandboxRecord['vmm']>) => {
-        faults.reach('start.spawned');
-        record = { ...record, vmm };
-        await records.put(id, record);
-        faults.reach('start.spawn-recorded');
-      },
-    };
-    const vm =
-      origin.kind === 'saved'
-        ? await context.engine.restore({ ...vmOptions, saved: origin.saved.vm })
-        : await context.engine.boot({
-            ...vmOptions,
-            ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
-          });
-    undo.defer(() => vm.kill());
-    mark('vmMs');
-    faults.reach('start.vm');
-
-    stage = 'agent';
-    const guest = new Guest({
-      source: vm,
-      incarnation: record.incarnation,
-      log,
-      explainLoss: () => explainExit(vm),
-    });
-    clock = guest;
-    undo.defer(() => guest.close(new Error('the sandbox was not made')));
-    await greetGuest(vm, guest, input, limit.signal);
-    mark('agentMs');
-    faults.reach('start.agent');
-    const savedDiskBytes = origin.kind === 'saved' ? origin.saved.manifest.diskBytes : options.diskBytes;
-    if (options.diskBytes > savedDiskBytes) {
-      stage = 'grow disk';
-      await vm.resizeDisk(LAYER_DISK, options.diskBytes);
-      await guest.growDisk(limit.signal);
-      mark('growMs');
-    }
-    if (options.service !== undefined) {
-      stage = 'service';
-      await startService(guest, options.service, profile.env, limit.signal);
-      mark('serviceMs');
-    }
-
-    undo.defer(() => context.logs?.remove(id));
-    const sandboxLog = await context.logs?.open(id);
-
+    using _limit = limit;
+    stage = 'grow disk';
+    await growDisk(making, limit.signal);
+    stage = 'service';
+    await startService(making, limit.signal);
     faults.reach('start.made');
     signal.throwIfAborted();
     // Its life, and so its timeout, begins when somebody can use it.
     record = { ...record, createdAtMs: Date.now() };
     undo.move();
-    mark('totalMs');
+    times.totalMs = Math.round(performance.now() - startedAt);
     log.info({ ...times, origin: origin.kind }, 'sandbox created');
-    return new Sandbox({
-      id,
-      record,
-      paths,
-      vm,
-      guest,
-      records,
-      logs: context.logs,
-      faults,
-      log,
-      sandboxLog,
-    });
+    return new Sandbox(making);
   } catch (error) {
     if (signal.aborted) throw error;
     throw describeFailure(error, stage);
   }
 }
 
-/** A connection breaks a moment before the end of its VMM is seen. */
-const EXIT_WAIT_MS = 300;
-/** The same for one that is known to be ending. */
-const ENDING_WAIT_MS = 10_000;
+function newRecord(
+  { engine, kernel }: ResourceContext,
+  { id, options, origin, sourceSnapshotId }: StartInput,
+): SandboxRecord {
+  return {
+    createdAtMs: Date.now(),
+    options,
+    incarnation: id,
+    isReady: false,
+    vmm: null,
+    compatibility: engine.compatibility(),
+    kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : kernel.digest,
+    ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
+  };
+}
 
-/** Index of the writable layer among the disks. */
-const LAYER_DISK = 1;
-
-/** Until the guest is who it shall be, before anyone can reach it. */
-async function greetGuest(vm: Vm, guest: Guest, input: StartInput, signal: AbortSignal): Promise<void> {
-  const { id, origin, log } = input;
-  const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
-  try {
-    const hello = await raceSignal(
-      Promise.race([guest.connect(signal, { needsResync }), failOnExit(vm.exited)]),
-      signal,
-    );
-    await guest.setIdentity(makeIdentity(id), signal);
-    log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
-  } catch (error) {
-    if (input.signal.aborted) throw error;
-    // A guest that ends takes its channel with it a moment before its exit is seen.
-    const exitReason = await explainExit(vm);
-    throw new AppError('internal', `${exitReason ?? toError(error).message}\n${await vm.diagnose()}`, {
-      cause: error,
-    });
-  }
+async function growDisk({ origin, record, held }: Making, signal: AbortSignal): Promise<void> {
+  const { diskBytes } = record.options;
+  if (origin.kind === 'boot' || origin.saved.manifest.options.diskBytes >= diskBytes) return;
+  await held.vm?.resizeDisk(LAYER_DISK, diskBytes);
+  await held.guest?.growDisk(signal);
 }
 
 /** A program that cannot start is no failure of this; a guest that cannot be told is the daemon's. */
-async function startService(
-  guest: Guest,
-  spec: NonNullable<ResolvedSandboxOptions['service']>,
-  env: Readonly<Record<string, string>>,
-  signal: AbortSignal,
-): Promise<void> {
+async function startService({ record, held }: Making, signal: AbortSignal): Promise<void> {
+  const { service, rootfs } = record.options;
+  if (service === undefined) return;
   try {
-    await guest.service.configure(spec, env, signal);
+    await held.guest?.service.configure(service, rootfs.env, signal);
   } catch (error) {
     throw new AppError('internal', toError(error).message, { cause: error });
   }
-}
-
-/** The reason once the VM has ended, undefined when it has not within a moment and does not seem about to. */
-export async function explainExit(vm: Pick<Vm, 'exited' | 'isEnding'>): Promise<string | undefined> {
-  const reason = await exitWithin(vm, EXIT_WAIT_MS);
-  if (reason !== undefined || !(await vm.isEnding())) return reason;
-  return exitWithin(vm, ENDING_WAIT_MS);
-}
-
-function exitWithin({ exited }: Pick<Vm, 'exited'>, ms: number): Promise<string | undefined> {
-  const timeout = new Promise<undefined>((resolve) => setTimeout(resolve, ms, undefined).unref());
-  return Promise.race([exited.then(({ reason }) => reason), timeout]);
-}
-
-async function failOnExit(exited: Promise<{ readonly reason: string }>): Promise<never> {
-  throw new Error((await exited).reason);
 }
 
 function describeFailure(error: unknown, stage: string): AppError {

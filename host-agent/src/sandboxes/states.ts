@@ -2,8 +2,6 @@
 import { AppError } from '../lib/errors.ts';
 
 export type SandboxState =
-  /** Being made; not visible to anyone yet. */
-  | 'creating'
   | 'running'
   /** Its VM ended by itself; it stays listed until deleted. */
   | 'failed'
@@ -11,19 +9,14 @@ export type SandboxState =
   | 'deleted';
 
 const TRANSITIONS: Readonly<Record<SandboxState, readonly SandboxState[]>> = {
-  creating: ['running', 'deleting'],
   running: ['failed', 'deleting'],
   failed: ['deleting'],
   deleting: ['deleted'],
   deleted: [],
 };
 
-export function canFollow(from: SandboxState, to: SandboxState): boolean {
-  return TRANSITIONS[from].includes(to);
-}
-
 /** Returns `to`; AppError `internal` when the table does not allow it. */
 export function checkTransition(from: SandboxState, to: SandboxState): SandboxState {
-  if (canFollow(from, to)) return to;
+  if (TRANSITIONS[from].includes(to)) return to;
   throw new AppError('internal', `a sandbox cannot go from ${from} to ${to}`);
 }

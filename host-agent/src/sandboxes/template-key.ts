@@ -1,24 +1,25 @@
 // Which creates can share one template.
 import { createHash } from 'node:crypto';
-import type { SandboxProfile } from './record.ts';
+import type { RootfsSource } from '../images/rootfs-source.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 export type TemplateKeyInput = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
-  readonly profile: Pick<SandboxProfile, 'digest'>;
-  readonly options: Pick<ResolvedSandboxOptions, 'vcpus' | 'memoryMib'>;
+  readonly options: Pick<ResolvedSandboxOptions, 'vcpus' | 'memoryMib'> & {
+    readonly rootfs: Pick<RootfsSource, 'digest'>;
+  };
   /** Size of the layer the template is made with; larger ones are grown from it. */
   readonly diskBytes: number;
 };
 
 /** 16 hexadecimal digits: equal for creates whose guests are the same until somebody uses them. */
 export function templateKey(input: TemplateKeyInput): string {
-  const { compatibility, kernelDigest, profile, options, diskBytes } = input;
+  const { compatibility, kernelDigest, options, diskBytes } = input;
   const facts = [
     Object.entries(compatibility).sort(([a], [b]) => (a < b ? -1 : 1)),
     kernelDigest,
-    profile.digest,
+    options.rootfs.digest,
     options.vcpus,
     options.memoryMib,
     diskBytes,

@@ -8,16 +8,16 @@ import { newId } from '../lib/ids.ts';
 import type { Semaphore } from '../lib/serial-queue.ts';
 import { raceSignal } from '../lib/wait.ts';
 import { makeIdentity } from './identity.ts';
-import type { SandboxProfile } from './record.ts';
+import type { ResourceContext } from './resources/resource.ts';
 import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
 import { saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
-import { type StartContext, startSandbox } from './start.ts';
+import { startSandbox } from './start.ts';
 import { templateKey } from './template-key.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 export type TemplatesOptions = {
-  readonly context: StartContext;
+  readonly context: ResourceContext;
   /** Disk that all templates together may take; least recently used ones go first. 0 turns templates off. */
   readonly budgetBytes: number;
   /** Layer size of templates; smaller requests get templates of their own size. */
@@ -80,11 +80,7 @@ export class Templates {
    * The template for a create, made first if there is none yet; callers that want the same one wait for it together.
    * Undefined when such a create has to boot: templates are off, it has boot arguments, or none could be made.
    */
-  async obtain(
-    options: ResolvedSandboxOptions,
-    profile: SandboxProfile,
-    signal: AbortSignal,
-  ): Promise<SavedGuest | undefined> {
+  async obtain(options: ResolvedSandboxOptions, signal: AbortSignal): Promise<SavedGuest | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
     const { context } = this.#options;
     const diskBytes = Math.min(options.diskBytes, this.#options.diskBytes);
@@ -92,7 +88,6 @@ export class Templates {
     const key = templateKey({
       compatibility,
       kernelDigest: context.kernel.digest,
-      profile,
       options,
       diskBytes,
     });
@@ -106,9 +101,7 @@ export class Templates {
     let making = this.#making.get(key);
     if (making === undefined) {
       const { service: _, ...bare } = options;
-      making = this.#make(key, { ...bare, diskBytes, timeoutS: 0 }, profile).finally(() =>
-        this.#making.delete(key),
-      );
+      making = this.#make(key, { ...bare, diskBytes, timeoutS: 0 }).finally(() => this.#making.delete(key));
       this.#making.set(key, making);
     }
     try {
@@ -136,7 +129,7 @@ export class Templates {
     await removal;
   }
 
-  async #make(key: string, options: ResolvedSandboxOptions, profile: SandboxProfile): Promise<SavedGuest> {
+  async #make(key: string, options: ResolvedSandboxOptions): Promise<SavedGuest> {
     const { context, log } = this.#options;
     const { faults } = context;
     const { signal } = this.#stopping;
@@ -152,7 +145,6 @@ export class Templates {
     const start = {
       id,
       options,
-      profile,
       origin: { kind: 'boot', memoryPath: join(temporary, 'memory') },
       log: log.child({ template: key, sandbox: id }),
       signal,
@@ -169,11 +161,7 @@ export class Templates {
       manifest: {
         compatibility: context.engine.compatibility(),
         kernelDigest: context.kernel.digest,
-        profile,
-        vcpus: options.vcpus,
-        memoryMib: options.memoryMib,
-        diskBytes: options.diskBytes,
-        timeoutS: 0,
+        options,
       },
       staysPaused: true,
       signal,
@@ -189,7 +177,7 @@ export class Templates {
     this.#failedAt.delete(key);
     const totalMs = Math.round(performance.now() - startedAt);
     log.info(
-      { template: key, profile: profile.name, totalMs, pausedMs: Math.round(pausedMs) },
+      { template: key, rootfs: options.rootfs.name, totalMs, pausedMs: Math.round(pausedMs) },
       'template made',
     );
     await this.#evict(saved);

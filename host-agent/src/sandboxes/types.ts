@@ -1,9 +1,11 @@
 // What a sandbox is to the rest of the host agent.
 
 import type { ServiceSpec } from '../guest/service-types.ts';
+import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 
 export type CreateSandboxOptions = {
-  readonly profile?: string | undefined;
+  /** Absent: the daemon's default profile. */
+  readonly rootfs?: RootfsRequest | undefined;
   readonly vcpus?: number | undefined;
   readonly memoryMib?: number | undefined;
   /** Size of the writable layer. */
@@ -17,7 +19,7 @@ export type CreateSandboxOptions = {
 
 /** Every default filled in and every bound checked. */
 export type ResolvedSandboxOptions = {
-  readonly profile: string;
+  readonly rootfs: RootfsSource;
   readonly vcpus: number;
   readonly memoryMib: number;
   readonly diskBytes: number;
@@ -34,22 +36,13 @@ export type SandboxDefaults = {
   readonly diskBytes: number;
 };
 
-/** The daemon's own bounds, within those of the interface. */
-export type SandboxLimits = {
-  readonly vcpus: number;
-  readonly memoryMib: number;
-  readonly diskBytes: number;
-  /** Sandboxes that may exist at once. */
-  readonly sandboxes: number;
-};
-
 /** The public picture of a sandbox. */
 export type SandboxInfo = {
   readonly id: string;
   readonly createdAt: Date;
   readonly memoryMib: number;
   readonly vcpus: number;
-  readonly profile: string;
+  readonly rootfs: RootfsRequest;
   /** The sandbox's directory on the host. */
   readonly workdir: string;
   /** The snapshot it was forked from. */

@@ -2,7 +2,7 @@
 // transaction that raises the version.
 
 /** Raised with every change that an older daemon could not read; the step to it is below. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
 
 /** Access to every record of a table, within the transaction. */
 export type RecordEditor = {
@@ -21,4 +21,15 @@ export const MIGRATIONS: Readonly<Record<number, (records: RecordEditor) => void
       kernelDigest: '',
     }));
   },
+  // Version 2 knew profiles only, beside the options.
+  3: (records) => {
+    records.change('sandboxes', ({ profile, options, ...record }) => {
+      const { profile: _name, ...rest } = toObject(options);
+      return { ...record, options: { ...rest, rootfs: { kind: 'profile', ...toObject(profile) } } };
+    });
+  },
 };
+
+function toObject(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
+}

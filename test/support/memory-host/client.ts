@@ -5,8 +5,7 @@ import type { SandboxManager } from '../../../host-agent/src/sandboxes/manager.t
 export function execText(manager: SandboxManager, id: string, cmd: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
-    const session = manager.exec(
-      id,
+    const session = manager.get(id).exec(
       { cmd, env: {}, timeoutMs: 0, hasStdin: false },
       {
         output: (_stream, chunk) => {

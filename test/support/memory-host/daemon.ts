@@ -71,7 +71,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     bootTimeoutMs: 20_000,
     profiles: profilesOf(home),
     defaults: { profile: 'base', vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB },
-    limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 100 },
+    limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 100, fork: 64 },
     logs,
     templateBudgetBytes: 1024 * MIB,
     admission: { memoryReserveBytes: 0, memoryOvercommit: 100 },

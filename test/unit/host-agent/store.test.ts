@@ -85,11 +85,38 @@ t.test('records of version 1 are brought up to date, once', async (t) => {
   for (let round = 0; round < 2; round++) {
     const store = await Store.open(path);
     t.same(store.table<object>('sandboxes').all(), [
-      { id: 'sbx_1', record: { isReady: false, incarnation: 'x', compatibility: {}, kernelDigest: '' } },
+      {
+        id: 'sbx_1',
+        record: {
+          isReady: false,
+          incarnation: 'x',
+          compatibility: {},
+          kernelDigest: '',
+          options: { rootfs: { kind: 'profile' } },
+        },
+      },
     ]);
     t.same(store.table<object>('snapshots').get('snap_1'), { isComplete: true });
     await store.close();
   }
+});
+
+t.test('sandboxes of version 2 keep what they were made of', async (t) => {
+  const path = newPath();
+  const root = open({ path, noSubdir: true, maxDbs: 16 });
+  await root.openDB<number, string>({ name: 'meta' }).put('schema_version', 2);
+  await root.openDB<object, string>({ name: 'sandboxes' }).put('sbx_1', {
+    isReady: true,
+    options: { profile: 'base', vcpus: 2 },
+    profile: { name: 'base', digest: 'd', rootfsPath: '/r' },
+  });
+  await root.close();
+  const store = await Store.open(path);
+  t.same(store.table<object>('sandboxes').get('sbx_1'), {
+    isReady: true,
+    options: { vcpus: 2, rootfs: { kind: 'profile', name: 'base', digest: 'd', rootfsPath: '/r' } },
+  });
+  await store.close();
 });
 
 t.test('a database of a newer daemon is refused, and left as it is', async (t) => {

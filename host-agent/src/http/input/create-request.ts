@@ -1,8 +1,8 @@
 // The body of POST /sandboxes.
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
+import type { SandboxLimits } from '../../lib/sandbox-limits.ts';
 import type { CreateSandboxOptions } from '../../sandboxes/types.ts';
-import type { CreateLimits } from '../services.ts';
 import { integer, optional, text } from './read-fields.ts';
 import { serviceSchema, toServiceSpec } from './service-request.ts';
 
@@ -16,7 +16,7 @@ const object = (what: string) => `must be ${what}`;
 const record = z.record(z.string(), z.unknown(), { error: object('an object') });
 
 /** `limits` are the daemon's own, at most those of the interface. */
-export function createSchema(limits: CreateLimits) {
+export function createSchema(limits: SandboxLimits) {
   return z.object(
     {
       vcpus: optional(integer(1, limits.vcpus)),
@@ -69,7 +69,7 @@ export function toCreateOptions(fields: CreateFields): CreateSandboxOptions {
     throw new AppError('unsupported', 'published ports are not enabled on this daemon; leave publish out');
   }
   return {
-    profile: fields.profile,
+    ...(fields.profile !== undefined && { rootfs: { kind: 'profile', name: fields.profile } }),
     vcpus: fields.vcpus,
     memoryMib: fields.memory_mib,
     diskBytes: fields.disk_bytes,

@@ -1,6 +1,6 @@
 // The ExecReq: a body of POST exec, the first message of a WebSocket.
 import { z } from 'zod';
-import type { ExecRequest } from '../../sandboxes/sandboxes.ts';
+import type { ExecRequest } from '../../sandboxes/face.ts';
 import { checkFields, integer, optional, text } from './read-fields.ts';
 
 const MAX_COLUMNS = 65_535;

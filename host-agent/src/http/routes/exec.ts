@@ -32,7 +32,7 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
   ): ExecRun => {
     const { log } = c.var;
     return new ExecRun({
-      start: (events) => services.sandboxes.exec(id, toExecRequest(fields, input !== undefined), events),
+      start: (events) => services.sandboxes.get(id).exec(toExecRequest(fields, input !== undefined), events),
       onExit: ({ agentUs, ...exec }) => log.info({ agentUs, exec }, 'exec ended'),
       ...input,
     });

@@ -14,11 +14,11 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
     const path = readPath(c);
     const maxBytes = readMaxBytes(c);
     const isTar = readFormat(c) === 'tar';
-    sandboxes.get(id);
+    const files = sandboxes.get(id).files();
     const signal = clientSignal(c);
     const { sizeBytes, contentBytes, body } = isTar
-      ? await sandboxes.pullDirectory(id, path, signal)
-      : await sandboxes.pullFile(id, path, maxBytes, signal);
+      ? await files.pullDirectory(path, signal)
+      : await files.pullFile(path, maxBytes, signal);
     const headers = {
       'Content-Type': isTar ? 'application/x-tar' : 'application/octet-stream',
       ...(sizeBytes !== undefined && { 'X-File-Size': String(sizeBytes) }),
@@ -35,10 +35,10 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
   app.post('/sandboxes/:id/files', async (c) => {
     const id = readSandboxId(c);
     const path = readPath(c);
-    sandboxes.get(id);
+    const guestFiles = sandboxes.get(id).files();
     const body = readBody(c, bodyIdleMs);
     try {
-      const { files, bytes } = await sandboxes.pushFiles(id, path, body.read, clientSignal(c));
+      const { files, bytes } = await guestFiles.pushFiles(path, body.read, clientSignal(c));
       return c.json({ files, bytes });
     } finally {
       body.discard(); // what was answered early is still being sent

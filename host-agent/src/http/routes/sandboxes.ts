@@ -19,7 +19,7 @@ export function addSandboxRoutes(app: HttpApp, services: HttpServices): void {
     return c.json(toSandboxBody(sandbox), 201);
   });
 
-  app.get('/sandboxes/:id', (c) => c.json(toSandboxBody(sandboxes.get(readSandboxId(c)))));
+  app.get('/sandboxes/:id', (c) => c.json(toSandboxBody(sandboxes.get(readSandboxId(c)).info)));
 
   app.delete('/sandboxes/:id', async (c) => {
     await sandboxes.delete(readSandboxId(c));
@@ -33,7 +33,7 @@ export function toSandboxBody(sandbox: SandboxInfo) {
     created_at: sandbox.createdAt.toISOString(),
     memory_mib: sandbox.memoryMib,
     vcpus: sandbox.vcpus,
-    profile: sandbox.profile,
+    ...(sandbox.rootfs.kind === 'profile' && { profile: sandbox.rootfs.name }),
     workdir: sandbox.workdir,
     ...(sandbox.sourceSnapshotId !== undefined && { source_snapshot_id: sandbox.sourceSnapshotId }),
   };

@@ -17,7 +17,7 @@ export function addServiceRoutes(app: HttpApp, services: HttpServices): void {
   const { sandboxes, bodyIdleMs } = services;
 
   app.get('/sandboxes/:id/service', async (c) => {
-    const service = sandboxes.service(readSandboxId(c));
+    const service = sandboxes.get(readSandboxId(c)).service();
     return c.json(toStatusBody(await service.status(clientSignal(c))));
   });
 
@@ -25,22 +25,22 @@ export function addServiceRoutes(app: HttpApp, services: HttpServices): void {
   app.put('/sandboxes/:id/service', async (c) => {
     const id = readSandboxId(c);
     const spec = toServiceSpec(await readFields(c, serviceSchema, bodyIdleMs));
-    return c.json(toStatusBody(await sandboxes.service(id).configure(spec)));
+    return c.json(toStatusBody(await sandboxes.get(id).service().configure(spec)));
   });
 
   app.post('/sandboxes/:id/service/start', async (c) => {
-    return c.json(toStatusBody(await sandboxes.service(readSandboxId(c)).start()));
+    return c.json(toStatusBody(await sandboxes.get(readSandboxId(c)).service().start()));
   });
 
   app.post('/sandboxes/:id/service/stop', async (c) => {
     const id = readSandboxId(c);
     const { grace_s } = await readFields(c, stopSchema, bodyIdleMs);
     const graceMs = grace_s === undefined ? undefined : grace_s * 1000;
-    return c.json(toStatusBody(await sandboxes.service(id).stop(graceMs)));
+    return c.json(toStatusBody(await sandboxes.get(id).service().stop(graceMs)));
   });
 
   app.post('/sandboxes/:id/service/restart', async (c) => {
-    return c.json(toStatusBody(await sandboxes.service(readSandboxId(c)).restart()));
+    return c.json(toStatusBody(await sandboxes.get(readSandboxId(c)).service().restart()));
   });
 
   app.get('/sandboxes/:id/service/logs', async (c) => {
@@ -48,7 +48,7 @@ export function addServiceRoutes(app: HttpApp, services: HttpServices): void {
     const fromSeq = readCount(c, 'from_seq', 0);
     const maxBytes = readCount(c, 'max_bytes', 1);
     const isFollowing = c.req.query('follow') !== '0';
-    const service = sandboxes.service(id);
+    const service = sandboxes.get(id).service();
     if (fromSeq !== undefined || maxBytes !== undefined || wantsJson(c)) {
       const limited = Math.min(maxBytes ?? DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES);
       return c.json(

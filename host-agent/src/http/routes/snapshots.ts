@@ -12,7 +12,7 @@ export function addSnapshotRoutes(app: HttpApp, services: HttpServices): void {
   const schema = forkSchema(limits.fork);
 
   app.post('/sandboxes/:id/snapshot', async (c) => {
-    const snapshot = await sandboxes.snapshot(readSandboxId(c), clientSignal(c));
+    const snapshot = await sandboxes.get(readSandboxId(c)).snapshot(clientSignal(c));
     return c.json(toSnapshotBody(snapshot), 201);
   });
 

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { AppError, toError } from '../../lib/errors.ts';
 import { checksumSparse } from '../../lib/extents.ts';
 
-export const SAVED_FORMAT = 1;
+export const SAVED_FORMAT = 2 as const;
 const MANIFEST_FILE = 'manifest.json';
 export const DISK_FILE = 'disk';
 
@@ -18,28 +18,57 @@ const fileSchema = z.object({
   mtimeMs: z.number(),
 });
 
+const rootfsSchema = z.object({
+  kind: z.enum(['profile', 'image']),
+  name: z.string(),
+  digest: z.string(),
+  rootfsPath: z.string(),
+  env: z.record(z.string(), z.string()),
+  workdir: z.string(),
+});
+
 export const manifestSchema = z.object({
   formatVersion: z.literal(SAVED_FORMAT),
   createdAt: z.string(),
   /** What the engine needs to be equal: its name, version, CPU model, device layout. */
   compatibility: z.record(z.string(), z.string()),
   kernelDigest: z.string(),
-  profile: z.object({
-    name: z.string(),
-    /** SHA-256 of the root filesystem's bytes, which the saved page cache mirrors. */
-    digest: z.string(),
-    rootfsPath: z.string(),
-    env: z.record(z.string(), z.string()),
-    workdir: z.string(),
+  /** Of the sandbox that was saved, whole. What a copy has of them: inheritOptions. */
+  options: z.object({
+    rootfs: rootfsSchema,
+    vcpus: z.number().int(),
+    memoryMib: z.number().int(),
+    diskBytes: z.number().int(),
+    timeoutS: z.number().int(),
+    bootArgs: z.string(),
   }),
-  vcpus: z.number().int(),
-  memoryMib: z.number().int(),
-  diskBytes: z.number().int(),
-  timeoutS: z.number().int(),
   /** Whether the guest may have been in the middle of a frame. */
   needsResync: z.boolean(),
   files: z.object({ memory: fileSchema, state: fileSchema, disk: fileSchema }),
 });
+
+/** Version 1 named what a copy needed one by one, and knew profiles only. */
+const firstSchema = manifestSchema.omit({ options: true }).extend({
+  formatVersion: z.literal(1),
+  profile: rootfsSchema.omit({ kind: true }),
+  vcpus: z.number().int(),
+  memoryMib: z.number().int(),
+  diskBytes: z.number().int(),
+  timeoutS: z.number().int(),
+});
+
+function upgrade({
+  profile,
+  vcpus,
+  memoryMib,
+  diskBytes,
+  timeoutS,
+  ...rest
+}: z.infer<typeof firstSchema>): SavedManifest {
+  const rootfs = { kind: 'profile', ...profile } as const;
+  const options = { rootfs, vcpus, memoryMib, diskBytes, timeoutS, bootArgs: '' };
+  return { ...rest, formatVersion: SAVED_FORMAT, options };
+}
 
 export type SavedManifest = z.infer<typeof manifestSchema>;
 type SavedFile = z.infer<typeof fileSchema>;
@@ -60,7 +89,8 @@ export async function writeManifest(dir: string, manifest: SavedManifest): Promi
 /** AppError internal when there is none or it cannot be read. */
 export async function readManifest(dir: string): Promise<SavedManifest> {
   try {
-    return manifestSchema.parse(JSON.parse(await readFile(join(dir, MANIFEST_FILE), 'utf8')));
+    const text = await readFile(join(dir, MANIFEST_FILE), 'utf8');
+    return z.union([manifestSchema, firstSchema.transform(upgrade)]).parse(JSON.parse(text));
   } catch (error) {
     throw new AppError(
       'internal',

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Vm } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
-import { pinRootfs } from '../pin.ts';
+import { pinRootfs } from '../resources/pin.ts';
 import { DISK_FILE, describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './manifest.ts';
 import { SavedGuest } from './saved-guest.ts';
 
@@ -29,7 +29,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   const { dir, vm, guest } = input;
   const startedAt = performance.now();
   await mkdir(dir, { recursive: true, mode: 0o700 });
-  await pinRootfs(dir, input.manifest.profile.rootfsPath);
+  await pinRootfs(dir, input.manifest.options.rootfs.rootfsPath);
   const isQuiet = await guest.hold();
   const written = await vm
     .save({

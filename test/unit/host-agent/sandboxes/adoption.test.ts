@@ -29,8 +29,8 @@ t.test('one that ended meanwhile is listed with its cause until it is deleted', 
   await first.crash();
   home.host.of(id).end('killed');
   const next = await startMemoryDaemon(t, { home });
-  t.equal(next.manager.get(id).id, id);
-  t.throws(() => next.manager.find(id).assertAlive(), { message: /ended while nobody looked/ });
+  t.equal(next.manager.get(id).info.id, id);
+  t.throws(() => next.manager.get(id).assertAlive(), { message: /ended while nobody looked/ });
   await next.manager.delete(id);
   t.same(next.manager.list(), []);
   t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);

@@ -10,12 +10,17 @@ t.test('a fork goes on where its source stood, as somebody else', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   const source = await manager.create({ vcpus: 2, memoryMib: 256, timeoutS: 3600 });
   await execText(manager, source.id, ['note', 'state', 'prepared once']);
-  const snapshot = await manager.snapshot(source.id);
+  const snapshot = await manager.get(source.id).snapshot();
   await execText(manager, source.id, ['note', 'state', 'changed since']);
   const [fork, other] = await manager.fork(snapshot.id, 2);
   t.equal(await execText(manager, fork!.id, ['recall', 'state']), 'prepared once');
   t.equal(await execText(manager, source.id, ['recall', 'state']), 'changed since');
-  t.match(fork, { vcpus: 2, memoryMib: 256, profile: 'base', sourceSnapshotId: snapshot.id });
+  t.match(fork, {
+    vcpus: 2,
+    memoryMib: 256,
+    rootfs: { kind: 'profile', name: 'base' },
+    sourceSnapshotId: snapshot.id,
+  });
   const [a, b] = [fork!, other!].map(({ id }) => host.of(id).agent.identities.at(-1)!);
   t.equal(a!.sandboxId, fork!.id);
   t.equal(a!.hostname, fork!.id.replace('_', '-'));
@@ -26,7 +31,7 @@ t.test('a fork goes on where its source stood, as somebody else', async (t) => {
 t.test('forks are all or none', async (t) => {
   const { host, manager, home } = await startMemoryDaemon(t);
   const source = await manager.create({});
-  const snapshot = await manager.snapshot(source.id);
+  const snapshot = await manager.get(source.id).snapshot();
   const before = host.counts.restores;
   host.onRestore = (count) => {
     if (count === before + 3) throw new Error('no more of this');
@@ -46,7 +51,7 @@ t.test('a snapshot that cannot be taken leaves its source as it was, and nothing
   host.onPaused = () => {
     throw new Error('the disk is broken');
   };
-  await t.rejects(manager.snapshot(source.id), { message: /the disk is broken/ });
+  await t.rejects(manager.get(source.id).snapshot(), { message: /the disk is broken/ });
   t.same(manager.listSnapshots(), []);
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
   t.notOk(host.of(source.id).isPaused);
@@ -57,7 +62,7 @@ t.test('a changed byte is found at the first use, whatever the times of the file
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const source = await first.manager.create({});
-  const snapshot = await first.manager.snapshot(source.id);
+  const snapshot = await first.manager.get(source.id).snapshot();
   await first.crash();
   const { mtime, atime } = await stat(snapshot.memoryPath);
   const file = await open(snapshot.memoryPath, 'r+');
@@ -75,7 +80,7 @@ t.test('the guest’s clock is set after it stood still for a save', async (t) =
   const before = agent.clocks.length;
   host.onPaused = () => new Promise((resolve) => setTimeout(resolve, 50));
   const pausedUntil = Date.now() + 50;
-  await manager.snapshot(id);
+  await manager.get(id).snapshot();
   while (agent.clocks.length === before) await new Promise((resolve) => setTimeout(resolve, 5));
   t.ok(agent.clocks.at(-1)! >= pausedUntil * 1000, 'to a time after the pause');
 });

@@ -24,18 +24,18 @@ t.test('creates that come together wait for one boot', async (t) => {
 t.test('the least recently used template goes first', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
-  await first.manager.create({ profile: 'base' });
+  await first.manager.create({ rootfs: { kind: 'profile', name: 'base' } });
   const [base = ''] = templatesOf(home.dataDir);
-  await first.manager.create({ profile: 'other' });
+  await first.manager.create({ rootfs: { kind: 'profile', name: 'other' } });
   const [other = ''] = templatesOf(home.dataDir).filter((name) => name !== base);
   // Times of use are those that the file system gives, which are some milliseconds apart at least.
   await new Promise((resolve) => setTimeout(resolve, 50));
-  await first.manager.create({ profile: 'base' });
+  await first.manager.create({ rootfs: { kind: 'profile', name: 'base' } });
   await first.crash();
   const templates = join(home.dataDir, 'templates');
   const sizeBytes = await directoryBytes(join(templates, base));
   const next = await startMemoryDaemon(t, { home, templateBudgetBytes: Math.floor(sizeBytes * 2.5) });
-  await next.manager.create({ profile: 'third' });
+  await next.manager.create({ rootfs: { kind: 'profile', name: 'third' } });
   const kept = templatesOf(home.dataDir);
   t.equal(kept.length, 2);
   t.ok(kept.includes(base), 'what was used again stays');

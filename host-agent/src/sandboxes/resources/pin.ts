@@ -2,7 +2,7 @@
 // old bakes sees by the count of names that one is in use, whichever daemon uses it.
 import { link } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf } from '../lib/errors.ts';
+import { errnoOf } from '../../lib/errors.ts';
 
 const NAME = 'rootfs.ext4';
 /** There is one already; the bake is gone; its file system is another one, where nothing is pruned. */

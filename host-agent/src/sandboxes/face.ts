@@ -7,39 +7,44 @@ import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts
 /** An exec as a client asks for it; the sandbox's environment is joined with `env`. */
 export type ExecRequest = Omit<ExecSpec, 'env'> & { readonly env: Readonly<Record<string, string>> };
 
+/**
+ * Files in and out; paths are absolute paths of the guest. AppError guest_unreachable, else invalid_argument with the
+ * guest's reason. Cancelled by `signal`.
+ */
+export interface SandboxFiles {
+  pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult>;
+  pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile>;
+  /** A tar archive of the directory. */
+  pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile>;
+}
+
+/**
+ * One sandbox. What needs its guest: AppError not_found when it was deleted meanwhile, internal naming the cause when its
+ * VM died, guest_unreachable when it hangs.
+ */
+export interface SandboxHandle {
+  readonly info: SandboxInfo;
+  /** Starts a command. Failures of the command itself are its exit event. */
+  exec(request: ExecRequest, events: ExecEvents): ExecSession;
+  /** Its supervised service. */
+  service(): SandboxService;
+  files(): SandboxFiles;
+  /** Saves it; it goes on. Cancelled by `signal`, with everything undone. AppError exhausted, internal with the stage. */
+  snapshot(signal?: AbortSignal): Promise<SnapshotInfo>;
+}
+
 export interface Sandboxes {
   /**
    * Boots a sandbox; resolves once its guest agent answered. Cancelled by `signal`, with everything rolled back.
-   * AppError: invalid_argument (unknown profile, bounds), exhausted, internal with the stage and the last log lines.
+   * AppError: invalid_argument (unknown profile, bounds), exhausted, internal with the stage.
    */
   create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo>;
   /** Oldest first. */
   list(): SandboxInfo[];
   /** AppError not_found. */
-  get(id: string): SandboxInfo;
+  get(id: string): SandboxHandle;
   /** Resolves when nothing of it is left. AppError not_found. */
   delete(id: string): Promise<void>;
-  /**
-   * Starts a command. AppError not_found, guest_unreachable (also for a VM that died, naming the cause). Failures of
-   * the command itself are its exit event.
-   */
-  exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession;
-  /** Its supervised service. AppError not_found, internal naming the cause when its VM died. */
-  service(id: string): SandboxService;
-
-  /**
-   * Files in and out; paths are absolute paths of the guest. AppError not_found, guest_unreachable, internal for a VM
-   * that died, else invalid_argument with the guest's reason. Cancelled by `signal`.
-   */
-  pushFiles(id: string, path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult>;
-  pullFile(id: string, path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile>;
-  /** A tar archive of the directory. */
-  pullDirectory(id: string, path: string, signal?: AbortSignal): Promise<PulledFile>;
-  /**
-   * Saves a running sandbox, which goes on. Cancelled by `signal`, with everything undone. AppError not_found, exhausted,
-   * internal with the stage.
-   */
-  snapshot(id: string, signal?: AbortSignal): Promise<SnapshotInfo>;
   /** Oldest first. */
   listSnapshots(): SnapshotInfo[];
   /** AppError not_found. */

@@ -2,7 +2,7 @@
 // reflinked; sockets are in the run directory, whose paths are short and which a reboot empties.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { VmPaths } from '../engines/engine.ts';
+import type { VmPaths } from '../../engines/engine.ts';
 
 export type Directories = { readonly dataDir: string; readonly runDir: string };
 export type SandboxPaths = VmPaths & { readonly layerPath: string };

@@ -1,0 +1,11 @@
+// What a copy of a saved sandbox has of it.
+import type { ResolvedSandboxOptions } from './types.ts';
+
+/**
+ * Everything but what belongs to one boot or goes on in the guest's memory anyway: kernel arguments were read, and a service
+ * runs. Life begins anew, for as long.
+ */
+export function inheritOptions(saved: ResolvedSandboxOptions): ResolvedSandboxOptions {
+  const { service: _, ...options } = saved;
+  return { ...options, bootArgs: '' };
+}

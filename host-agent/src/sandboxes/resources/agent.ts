@@ -1,0 +1,99 @@
+// The connection to a sandbox's guest agent. Whoever has it can be sure that the guest is this sandbox and no other.
+import type { Vm } from '../../engines/engine.ts';
+import { Guest } from '../../guest/guest.ts';
+import { AppError, toError } from '../../lib/errors.ts';
+import { deadline, raceSignal } from '../../lib/wait.ts';
+import { makeIdentity } from '../identity.ts';
+import type { Making, Resource, Site } from './resource.ts';
+
+/** The start of a daemon waits at least so long for guests to answer, and on a host whose guests may take longer, longer. */
+const LEAST_HELLO_WAIT_MS = 5000;
+/** Of the time after which a guest hangs: one that does must not hold up all the others for all of it. */
+const HELLO_WAIT_SHARE = 1 / 3;
+/** A connection breaks a moment before the end of its VMM is seen. */
+const EXIT_WAIT_MS = 300;
+/** The same for one that is known to be ending. */
+const ENDING_WAIT_MS = 10_000;
+
+export const agent: Resource = {
+  stage: () => 'agent',
+
+  async acquire(making) {
+    const { context, held, signal } = making;
+    const vm = vmOf(making);
+    held.guest = connectionTo(vm, making);
+    const { bootTimeoutMs: timeoutMs } = context;
+    const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);
+    using limit = deadline(timeoutMs, tooLate, signal);
+    await greet(vm, held.guest, making, limit.signal);
+    context.faults.reach('start.agent');
+  },
+
+  async adopt(site) {
+    const { context, held, log } = site;
+    if (held.vm === undefined) return;
+    held.guest = connectionTo(held.vm, site);
+    if (held.vm.exit !== undefined) return;
+    // Nobody knows for how long it stood still, if it did.
+    held.guest.stepClock();
+    const waitMs = Math.max(LEAST_HELLO_WAIT_MS, context.watchdogTimeoutMs * HELLO_WAIT_SHARE);
+    // One that has not answered by then is adopted all the same; its connection is tried on.
+    if (!(await held.guest.adopt(waitMs)))
+      log.warn('a guest agent does not answer after the restart; trying on');
+  },
+
+  async release({ held, why }) {
+    held.guest?.close(new Error(why));
+  },
+};
+
+function connectionTo(vm: Vm, { record, log }: Site): Guest {
+  return new Guest({
+    source: vm,
+    incarnation: record.incarnation,
+    log,
+    explainLoss: () => explainExit(vm),
+  });
+}
+
+/** Until the guest is who it shall be, before anyone can reach it. */
+async function greet(vm: Vm, guest: Guest, making: Making, signal: AbortSignal): Promise<void> {
+  const { id, origin, log } = making;
+  const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
+  try {
+    const hello = await raceSignal(
+      Promise.race([guest.connect(signal, { needsResync }), failOnExit(vm.exited)]),
+      signal,
+    );
+    await guest.setIdentity(makeIdentity(id), signal);
+    log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
+  } catch (error) {
+    if (making.signal.aborted) throw error;
+    // A guest that ends takes its channel with it a moment before its exit is seen.
+    const exitReason = await explainExit(vm);
+    throw new AppError('internal', `${exitReason ?? toError(error).message}\n${await vm.diagnose()}`, {
+      cause: error,
+    });
+  }
+}
+
+/** The reason once the VM has ended, undefined when it has not within a moment and does not seem about to. */
+export async function explainExit(vm: Pick<Vm, 'exited' | 'isEnding'>): Promise<string | undefined> {
+  const reason = await exitWithin(vm, EXIT_WAIT_MS);
+  if (reason !== undefined || !(await vm.isEnding())) return reason;
+  return exitWithin(vm, ENDING_WAIT_MS);
+}
+
+function exitWithin({ exited }: Pick<Vm, 'exited'>, ms: number): Promise<string | undefined> {
+  const timeout = new Promise<undefined>((resolve) => setTimeout(resolve, ms, undefined).unref());
+  return Promise.race([exited.then(({ reason }) => reason), timeout]);
+}
+
+async function failOnExit(exited: Promise<{ readonly reason: string }>): Promise<never> {
+  throw new Error((await exited).reason);
+}
+
+function vmOf({ held }: Site): Vm {
+  if (held.vm === undefined) throw new Error('a VM comes before the connection to its agent');
+  return held.vm;
+}

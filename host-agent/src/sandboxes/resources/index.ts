@@ -1,0 +1,17 @@
+// All that a sandbox owns, in the order in which it is got and found again; it is given back in the opposite one.
+import { agent } from './agent.ts';
+import { files } from './files.ts';
+import { log } from './log.ts';
+import type { Remains, Resource, Site } from './resource.ts';
+import { vmm } from './vmm.ts';
+
+export const RESOURCES: readonly Resource[] = [log, files, vmm, agent];
+
+export async function adoptResources(site: Site): Promise<void> {
+  for (const { adopt } of RESOURCES) await adopt?.(site);
+}
+
+/** Ends with the first that cannot be given back; what comes after it needs it to be gone. */
+export async function releaseResources(remains: Remains): Promise<void> {
+  for (const { release } of RESOURCES.toReversed()) await release(remains);
+}

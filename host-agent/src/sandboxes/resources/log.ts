@@ -1,0 +1,19 @@
+// The durable log of a sandbox, which outlives it.
+import type { Resource } from './resource.ts';
+
+export const log: Resource = {
+  stage: () => 'log',
+
+  async acquire({ id, context, held }) {
+    held.sandboxLog = await context.logs?.open(id);
+  },
+
+  async adopt({ id, context, held }) {
+    held.sandboxLog = await context.logs?.open(id);
+  },
+
+  async release({ id, context, wasKnown }) {
+    if (wasKnown) await context.logs?.end(id);
+    else await context.logs?.remove(id);
+  },
+};

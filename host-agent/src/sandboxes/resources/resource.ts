@@ -1,0 +1,77 @@
+// What a sandbox owns, one file a kind: how it is got, found again by the next daemon, and given back. Start, delete and
+// the clean-up after a crash are walks through the list of them (index.ts).
+import type { Logger } from 'pino';
+import type { Engine, Vm } from '../../engines/engine.ts';
+import type { Guest } from '../../guest/guest.ts';
+import type { Faults } from '../../lib/faults.ts';
+import type { LogStore, SandboxLog } from '../../logs/index.ts';
+import type { Table } from '../../store/store.ts';
+import type { SandboxRecord } from '../record.ts';
+import type { SavedGuest } from '../saved/saved-guest.ts';
+import type { Directories, SandboxPaths } from './paths.ts';
+
+/** What all sandboxes of a daemon share. */
+export type ResourceContext = {
+  /** For new VMs. */
+  readonly engine: Engine;
+  /** Every engine there is: a sandbox stays with its own, whichever is chosen for new ones. */
+  readonly adopters: readonly Engine[];
+  readonly kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string; readonly digest: string };
+  readonly directories: Directories;
+  readonly records: Table<SandboxRecord>;
+  /** Absent when this daemon keeps no logs. */
+  readonly logs?: LogStore | undefined;
+  readonly faults: Faults;
+  /** From the VMM's start to the agent's answer. */
+  readonly bootTimeoutMs: number;
+  /** A guest agent that does not answer for this long hangs; 0 never. */
+  readonly watchdogTimeoutMs: number;
+};
+
+export type Origin =
+  /** `memoryPath`: keep the guest's memory in this new file. */
+  | { readonly kind: 'boot'; readonly memoryPath?: string }
+  | { readonly kind: 'saved'; readonly saved: SavedGuest };
+
+/** What a sandbox holds in this process. Each resource fills in its own. */
+export type Held = { vm?: Vm | undefined; guest?: Guest; sandboxLog?: SandboxLog | undefined };
+
+/** A sandbox of which there is a record. */
+export type Site = {
+  readonly id: string;
+  readonly context: ResourceContext;
+  readonly paths: SandboxPaths;
+  /** As it is in the registry. */
+  readonly record: SandboxRecord;
+  readonly held: Held;
+  readonly log: Logger;
+};
+
+/** One that is being made. */
+export type Making = Site & {
+  readonly origin: Origin;
+  /** Fires when nobody wants it any more, or it takes too long. */
+  readonly signal: AbortSignal;
+  /** Changes the record, in the registry too. */
+  update(change: Partial<SandboxRecord>): Promise<void>;
+};
+
+/** One that exists no longer, or was never whole. There may be no record: what a crash leaves has an id at least. */
+export type Remains = Omit<Site, 'record'> & {
+  readonly record: SandboxRecord | undefined;
+  /** Whether anybody ever heard of it: only then its log is worth keeping. */
+  readonly wasKnown: boolean;
+  /** Why it is over, for those who still talk to its guest: `sandbox sbx_… was deleted`. */
+  readonly why: string;
+};
+
+export interface Resource {
+  /** The stage that a failure to get it names. */
+  stage(origin: Origin): string;
+  /** Gets it. What it has got when it fails is given back by `release`. */
+  acquire(making: Making): Promise<void>;
+  /** Finds again what an earlier daemon's sandbox has. The VM may have ended. */
+  adopt?(site: Site): Promise<void>;
+  /** Gives back whatever there is of it; can be called again after a failure. */
+  release(remains: Remains): Promise<void>;
+}

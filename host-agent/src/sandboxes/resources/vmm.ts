@@ -1,0 +1,89 @@
+// The VMM process of a sandbox.
+import { existsSync } from 'node:fs';
+import { EndedVm } from '../../engines/ended-vm.ts';
+import type { Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
+import { AppError } from '../../lib/errors.ts';
+import { readBootId } from '../../lib/proc.ts';
+import { deadline } from '../../lib/wait.ts';
+import type { SandboxRecord } from '../record.ts';
+import type { Making, Resource, ResourceContext } from './resource.ts';
+
+export const vmm: Resource = {
+  stage: ({ kind }) => (kind === 'saved' ? 'restore' : 'boot'),
+
+  async acquire(making) {
+    const { context, origin, held } = making;
+    const { bootTimeoutMs: timeoutMs } = context;
+    const tooLate = () => new AppError('internal', `the VM did not start within ${timeoutMs} ms`);
+    using limit = deadline(timeoutMs, tooLate, making.signal);
+    const options = { ...vmOptions(making), signal: limit.signal };
+    held.vm =
+      origin.kind === 'saved'
+        ? await context.engine.restore({ ...options, saved: origin.saved.vm })
+        : await context.engine.boot({
+            ...options,
+            ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
+          });
+    context.faults.reach('start.vm');
+  },
+
+  async adopt({ id, context, record, held, log }) {
+    if (record.vmm === null) return;
+    const engine = engineOf(context, record.vmm);
+    // Its clock is set by whoever connects to its agent first, in any case.
+    const onResumed = (): void => held.guest?.stepClock();
+    held.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findDead(engine, record));
+    if (held.vm?.exit === undefined || record.exit !== undefined) return;
+    log.warn({ exit: held.vm.exit }, 'a sandbox died while no daemon ran');
+    // Without it the next start finds the cause anew, as this one did.
+    await context.records
+      .put(id, { ...record, exit: held.vm.exit })
+      .catch((err) => log.error({ err }, 'cannot record the end of a VM'));
+  },
+
+  async release({ context, record, held, log }) {
+    // Nothing in it is worth a grace: its disk and memory go with it.
+    if (held.vm !== undefined) await held.vm.kill();
+    else if (record?.vmm) await engineOf(context, record.vmm)?.adopt(record.vmm, { log })?.kill();
+    context.faults.reach('delete.killed');
+  },
+};
+
+function vmOptions({ context, record, paths, held, log, update }: Making) {
+  const { options } = record;
+  return {
+    spec: {
+      vcpus: options.vcpus,
+      memoryMib: options.memoryMib,
+      kernelPath: context.kernel.vmlinuxPath,
+      initramfsPath: context.kernel.initramfsPath,
+      bootArgs: options.bootArgs,
+      disks: [
+        { path: options.rootfs.rootfsPath, isReadOnly: true },
+        { path: paths.layerPath, isReadOnly: false },
+      ],
+    },
+    paths,
+    log,
+    onResumed: () => held.guest?.stepClock(),
+    onSpawn: async (identity: VmmIdentity) => {
+      context.faults.reach('start.spawned');
+      await update({ vmm: identity });
+      context.faults.reach('start.spawn-recorded');
+    },
+  };
+}
+
+/** Undefined when nobody misses it: its host was started anew, which ended it in order. */
+async function findDead(engine: Engine | undefined, record: SandboxRecord): Promise<Vm | undefined> {
+  const { vmm: identity } = record;
+  if (identity === null || identity.bootId !== readBootId() || !existsSync(identity.paths.socketDir))
+    return undefined;
+  const reason = (await engine?.explainEnd(identity)) ?? `this daemon has no engine ${identity.engine}`;
+  const exit: VmExit = record.exit ?? { reason, exitCode: null, signal: null };
+  return new EndedVm(identity, exit);
+}
+
+function engineOf({ adopters }: ResourceContext, { engine }: VmmIdentity): Engine | undefined {
+  return adopters.find(({ name }) => name === engine);
+}
