@@ -13,6 +13,7 @@ import { AppError, toError } from './lib/errors.ts';
 import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
 import { LogStore } from './logs/index.ts';
+import { LifeEvents, logLifeEvents } from './sandboxes/life-events.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
 import type { SnapshotRecord } from './sandboxes/snapshots.ts';
@@ -60,7 +61,10 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     const logs =
       config.sandboxLogs && new LogStore({ ...config.sandboxLogs, dir: join(config.dataDir, 'logs'), log });
     resources.defer(() => logs?.stop());
+    const events = new LifeEvents();
+    events.subscribe(logLifeEvents(log));
     const sandboxes = new SandboxManager({
+      events,
       engine: selected.engine,
       adopters: make('auto'),
       faults,

@@ -79,6 +79,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
       dataDir: options.directories.dataDir,
       engine: options.engine,
       faults: options.faults,
+      events: options.events,
       records: options.snapshotRecords,
       log: options.log,
     });
@@ -100,8 +101,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     await this.#snapshots.start();
     await this.#templates.start();
     for (const sandbox of adopted) this.#keep(sandbox);
-    const { watchdogTimeoutMs: timeoutMs, log } = this.#options;
-    this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), log });
+    const { watchdogTimeoutMs: timeoutMs, events } = this.#options;
+    this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events });
   }
 
   async create(options: CreateSandboxOptions, outer?: AbortSignal): Promise<SandboxInfo> {
@@ -124,7 +125,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
 
   async delete(id: string): Promise<void> {
     await this.get(id).remove();
-    if (this.#sandboxes.delete(id)) this.#options.log.info({ sandbox: id }, 'sandbox deleted');
+    if (this.#sandboxes.delete(id)) this.#options.events.emit({ kind: 'deleted', sandbox: id });
   }
 
   /** For the sandbox itself, by its handle. */
@@ -287,10 +288,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
 
   expired(sandbox: Sandbox): void {
     const { log } = this.#options;
-    log.info(
-      { sandbox: sandbox.id, timeoutS: sandbox.record.options.timeoutS },
-      'the lifetime of a sandbox is over',
-    );
+    const { timeoutS } = sandbox.record.options;
+    this.#options.events.emit({ kind: 'expired', sandbox: sandbox.id, timeoutS });
     this.delete(sandbox.id).catch((err) => {
       if (sandbox.state === 'deleted' || this.#stopping.signal.aborted) return;
       log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; it is tried again');

@@ -33,6 +33,7 @@ export class Sandbox implements SandboxHandle {
   readonly #context: ResourceContext;
   readonly #logger: Logger;
   readonly #held: Held;
+  readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner | undefined;
   /** Snapshots of one sandbox are taken one after another. */
@@ -49,7 +50,7 @@ export class Sandbox implements SandboxHandle {
   readonly #capture: LogCapture | undefined;
 
   /** Its resources must have been got, or found again. */
-  constructor({ id, context, paths, record, held, log }: Site) {
+  constructor({ id, context, paths, record, held, times, log }: Site) {
     if (held.vm === undefined || held.guest === undefined) throw new Error('a sandbox has a VM and a guest');
     this.id = id;
     this.#context = context;
@@ -57,6 +58,7 @@ export class Sandbox implements SandboxHandle {
     this.#held = held;
     this.#logger = log;
     this.paths = paths;
+    this.#times = times;
     this.vm = held.vm;
     this.guest = held.guest;
     this.#log = held.sandboxLog;
@@ -68,7 +70,7 @@ export class Sandbox implements SandboxHandle {
       this.#state = checkTransition(this.#state, 'failed');
       // One that an earlier daemon saw ending is known already.
       if (this.#record.exit !== undefined) return;
-      log.warn({ exit }, 'the VM of a sandbox ended by itself');
+      context.events.emit({ kind: 'died', sandbox: id, exit });
       this.#keepExit(exit).catch((err) => log.error({ err }, 'cannot record the end of a VM'));
     });
   }
@@ -111,7 +113,14 @@ export class Sandbox implements SandboxHandle {
   /** From here on it is somebody's: its time runs. */
   beginLife(owner: SandboxOwner): void {
     this.#owner = owner;
-    const { options, createdAtMs } = this.record;
+    const { options, createdAtMs, sourceSnapshotId } = this.record;
+    const { events } = this.#context;
+    if (this.#times === undefined) events.emit({ kind: 'adopted', sandbox: this.id });
+    else {
+      const kind = sourceSnapshotId === undefined ? 'created' : 'forked';
+      const origin = 'bootMs' in this.#times ? 'boot' : 'saved';
+      events.emit({ kind, sandbox: this.id, origin, times: this.#times });
+    }
     if (options.timeoutS > 0)
       this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, () => owner.expired(this));
   }

@@ -7,6 +7,7 @@ import { AppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
+import type { LifeEvents } from './life-events.ts';
 import { pinRootfs } from './resources/pin.ts';
 import type { Sandbox } from './sandbox.ts';
 import { snapshotsRoot, sweepSaved, unfinished } from './saved/layout.ts';
@@ -26,6 +27,7 @@ export type SnapshotsOptions = {
   readonly engine: Engine;
   readonly records: Table<SnapshotRecord>;
   readonly faults: Faults;
+  readonly events: LifeEvents;
   readonly log: Logger;
 };
 
@@ -67,7 +69,7 @@ export class Snapshots {
 
   /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
   async create(sandbox: Sandbox, signal: AbortSignal): Promise<SnapshotInfo> {
-    const { dataDir, records, faults, log } = this.#options;
+    const { dataDir, records, faults, events } = this.#options;
     const id = newId('snap');
     const { options, compatibility, kernelDigest } = sandbox.record;
     const root = snapshotsRoot(dataDir);
@@ -102,10 +104,13 @@ export class Snapshots {
     signal.throwIfAborted();
     undo.move();
     this.#entries.set(id, { record: complete, saved: new SavedGuest(this.#dir(id), saved.manifest, true) });
-    log.info(
-      { snapshot: id, sandbox: sandbox.id, pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) },
-      'snapshot taken',
-    );
+    events.emit({
+      kind: 'snapshot-taken',
+      snapshot: id,
+      sandbox: sandbox.id,
+      pausedMs: Math.round(pausedMs),
+      totalMs: Math.round(totalMs),
+    });
     return this.get(id);
   }
 
@@ -150,7 +155,7 @@ export class Snapshots {
     faults.reach('snapshot-delete.files');
     await records.remove(id);
     faults.reach('snapshot-delete.forgotten');
-    if (this.#entries.delete(id)) this.#options.log.info({ snapshot: id }, 'snapshot deleted');
+    if (this.#entries.delete(id)) this.#options.events.emit({ kind: 'snapshot-deleted', snapshot: id });
   }
 
   #find(id: string): Entry {

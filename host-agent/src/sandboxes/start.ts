@@ -40,6 +40,7 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     context,
     origin,
     held,
+    times,
     log,
     signal,
     paths: sandboxPaths(context.directories, id),
@@ -80,7 +81,6 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     record = { ...record, createdAtMs: Date.now() };
     undo.move();
     times.totalMs = Math.round(performance.now() - startedAt);
-    log.info({ ...times, origin: origin.kind }, 'sandbox created');
     return new Sandbox(making);
   } catch (error) {
     if (signal.aborted) throw error;

@@ -176,10 +176,14 @@ export class Templates {
     this.#ready.set(key, saved);
     this.#failedAt.delete(key);
     const totalMs = Math.round(performance.now() - startedAt);
-    log.info(
-      { template: key, rootfs: options.rootfs.name, totalMs, pausedMs: Math.round(pausedMs) },
-      'template made',
-    );
+    const rootfs = options.rootfs.name;
+    context.events.emit({
+      kind: 'template-made',
+      template: key,
+      rootfs,
+      totalMs,
+      pausedMs: Math.round(pausedMs),
+    });
     await this.#evict(saved);
     return saved;
   }
@@ -207,7 +211,7 @@ export class Templates {
       if (saved === spare) continue;
       total -= sizeBytes;
       await this.#leave(key, saved);
-      this.#options.log.info({ template: key, sizeBytes }, 'removed the least recently used template');
+      this.#options.context.events.emit({ kind: 'template-evicted', template: key, sizeBytes });
     }
   }
 }

@@ -1,13 +1,13 @@
 // Notices guests that hang: each agent is asked for a sign of life again and again, and operations on one that gives none
 // say so instead of waiting.
-import type { Logger } from 'pino';
+import type { LifeEvents } from './life-events.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export type WatchdogOptions = {
   /** An agent that has not answered for this long hangs; 0 watches nothing. */
   readonly timeoutMs: number;
   readonly sandboxes: () => Iterable<Sandbox>;
-  readonly log: Logger;
+  readonly events: LifeEvents;
 };
 
 /** Looks in the time after which a guest counts as hanging. */
@@ -39,12 +39,11 @@ export class Watchdog implements Disposable {
   }
 
   async #ask(sandbox: Sandbox): Promise<void> {
-    const log = this.#options.log.child({ sandbox: sandbox.id });
-    const { timeoutMs } = this.#options;
-    const timer = setTimeout(() => void this.#report(sandbox, log), timeoutMs).unref();
+    const { timeoutMs, events } = this.#options;
+    const timer = setTimeout(() => void this.#report(sandbox), timeoutMs).unref();
     try {
       await sandbox.guest.ping();
-      if (sandbox.hang !== undefined) log.info('the guest agent answers again');
+      if (sandbox.hang !== undefined) events.emit({ kind: 'recovered', sandbox: sandbox.id });
     } catch {
       // The connection broke: that has its own message, and is made again.
     } finally {
@@ -53,13 +52,13 @@ export class Watchdog implements Disposable {
     }
   }
 
-  async #report(sandbox: Sandbox, log: Logger): Promise<void> {
+  async #report(sandbox: Sandbox): Promise<void> {
     // It stands still while it is saved.
     if (sandbox.isSaving || sandbox.state !== 'running') return;
     const who = (await sandbox.vm.responds(VMM_ANSWER_MS)) ? 'the guest agent' : 'the VMM, and so its guest,';
     if (sandbox.state !== 'running' || !this.#asked.has(sandbox)) return;
     const seconds = Math.round(this.#options.timeoutMs / 1000);
     sandbox.hang = sandbox.vm.standstill ?? `${who} has not answered for ${seconds} s`;
-    log.warn({ reason: sandbox.hang }, 'a sandbox hangs');
+    this.#options.events.emit({ kind: 'hung', sandbox: sandbox.id, reason: sandbox.hang });
   }
 }

@@ -8,6 +8,7 @@ import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { type Faults, NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
+import { type LifeEvent, LifeEvents } from '../../../host-agent/src/sandboxes/life-events.ts';
 import { SandboxManager, type SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
@@ -33,6 +34,8 @@ export type MemoryDaemon = {
   readonly manager: SandboxManager;
   readonly store: Store;
   readonly lines: LogLine[];
+  /** Every event of life, in order. */
+  readonly happened: readonly LifeEvent[];
   /** As a kill would: nothing is finished; the machines run on. */
   crash(): Promise<void>;
 };
@@ -60,7 +63,11 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     retentionMs: 3_600_000,
     log,
   });
+  const events = new LifeEvents();
+  const happened: LifeEvent[] = [];
+  events.subscribe((event) => happened.push(event));
   const manager = new SandboxManager({
+    events,
     engine,
     adopters: [engine],
     faults: NO_FAULTS,
@@ -96,6 +103,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     manager,
     store,
     lines,
+    happened,
     crash: () => end(() => manager.stop('keep')),
   };
 }

@@ -6,6 +6,7 @@ import type { Guest } from '../../guest/guest.ts';
 import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { Table } from '../../store/store.ts';
+import type { LifeEvents } from '../life-events.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
 import type { Directories, SandboxPaths } from './paths.ts';
@@ -22,6 +23,7 @@ export type ResourceContext = {
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
   readonly faults: Faults;
+  readonly events: LifeEvents;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
   /** A guest agent that does not answer for this long hangs; 0 never. */
@@ -44,6 +46,8 @@ export type Site = {
   /** As it is in the registry. */
   readonly record: SandboxRecord;
   readonly held: Held;
+  /** Milliseconds that making it took, by stage; absent when an earlier daemon made it. */
+  readonly times?: Record<string, number>;
   readonly log: Logger;
 };
 

@@ -34,7 +34,7 @@ export const vmm: Resource = {
     const onResumed = (): void => held.guest?.stepClock();
     held.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findDead(engine, record));
     if (held.vm?.exit === undefined || record.exit !== undefined) return;
-    log.warn({ exit: held.vm.exit }, 'a sandbox died while no daemon ran');
+    context.events.emit({ kind: 'died', sandbox: id, exit: held.vm.exit });
     // Without it the next start finds the cause anew, as this one did.
     await context.records
       .put(id, { ...record, exit: held.vm.exit })

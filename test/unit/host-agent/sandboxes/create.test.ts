@@ -5,7 +5,7 @@ import t from 'tap';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 
 t.test('the first create boots once, all others are copies', async (t) => {
-  const { host, manager } = await startMemoryDaemon(t);
+  const { host, manager, happened } = await startMemoryDaemon(t);
   const first = await manager.create({});
   const second = await manager.create({});
   t.equal(host.counts.boots, 1);
@@ -13,6 +13,16 @@ t.test('the first create boots once, all others are copies', async (t) => {
   t.equal(host.running.length, 2, 'what a template was made of is gone');
   t.not(first.id, second.id);
   t.same(manager.list(), [first, second]);
+  await manager.delete(first.id);
+  t.same(
+    happened.map((event) => [event.kind, 'sandbox' in event && event.sandbox]),
+    [
+      ['template-made', false],
+      ['created', first.id],
+      ['created', second.id],
+      ['deleted', first.id],
+    ],
+  );
 });
 
 t.test('a create that nobody wants any more leaves nothing', async (t) => {
