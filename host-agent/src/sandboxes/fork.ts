@@ -1,8 +1,9 @@
 // Several copies of one saved guest at once: all of them or none.
+import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
-import type { Semaphore } from '../lib/serial-queue.ts';
+import { takeTurn } from '../lib/take-turn.ts';
 import { inheritOptions } from './inherit.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -14,7 +15,7 @@ export type ForkInput = {
   readonly saved: SavedGuest;
   readonly count: number;
   /** Starts at the same time, of everybody's. */
-  readonly slots: Semaphore;
+  readonly slots: PQueue;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
@@ -30,7 +31,8 @@ export async function forkGuest(context: ResourceContext, input: ForkInput): Pro
   const startOne = async (): Promise<Sandbox> => {
     const id = newId('sbx');
     try {
-      return await input.slots.run(
+      return await takeTurn(
+        input.slots,
         () =>
           startSandbox(context, {
             id,

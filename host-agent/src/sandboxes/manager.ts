@@ -1,4 +1,5 @@
 // All sandboxes and snapshots of this daemon.
+import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Profiles } from '../images/profiles.ts';
 import { findRootfs } from '../images/rootfs-source.ts';
@@ -6,7 +7,7 @@ import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
 import type { SandboxLimits } from '../lib/sandbox-limits.ts';
-import { Semaphore } from '../lib/serial-queue.ts';
+import { takeTurn } from '../lib/take-turn.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, asNoSpace, type Need } from './admission.ts';
@@ -57,14 +58,14 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
   /** Operations that will add sandboxes. */
   readonly #starting = new Set<Promise<unknown>>();
   readonly #saving = new Set<Promise<unknown>>();
-  readonly #slots: Semaphore;
+  readonly #slots: PQueue;
   readonly #admission: Admission;
   readonly #stopping = new AbortController();
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
     this.#options = options;
-    this.#slots = new Semaphore(options.maxConcurrentStarts);
+    this.#slots = new PQueue({ concurrency: options.maxConcurrentStarts });
     this.#admission = new Admission({
       ...options.admission,
       maxSandboxes: options.limits.sandboxes,
@@ -131,7 +132,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
   /** For the sandbox itself, by its handle. */
   async snapshot(sandbox: Sandbox, outer?: AbortSignal): Promise<SnapshotInfo> {
     const signal = this.#signal(outer);
-    const work = sandbox.snapshotQueue.run(async () => {
+    const work = sandbox.snapshotQueue.add(async () => {
       signal.throwIfAborted();
       sandbox.assertAlive();
       const diskBytes =
@@ -268,7 +269,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     const id = newId('sbx');
     const common = { id, options, log: this.#options.log.child({ sandbox: id }), signal };
     const template = await this.#templates.obtain(options, signal);
-    return this.#slots.run(async () => {
+    const start = async (): Promise<Sandbox> => {
       if (template !== undefined) {
         try {
           const origin = { kind: 'saved', saved: template } as const;
@@ -283,7 +284,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
         }
       }
       return startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
-    }, signal);
+    };
+    return takeTurn(this.#slots, start, signal);
   }
 
   expired(sandbox: Sandbox): void {

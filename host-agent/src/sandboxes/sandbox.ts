@@ -1,10 +1,10 @@
 // One sandbox that exists: its state, its VM, its guest, its end.
+import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
-import { SerialQueue } from '../lib/serial-queue.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
 import type { ExecRequest, SandboxFiles, SandboxHandle } from './face.ts';
@@ -37,7 +37,7 @@ export class Sandbox implements SandboxHandle {
   #record: SandboxRecord;
   #owner: SandboxOwner | undefined;
   /** Snapshots of one sandbox are taken one after another. */
-  readonly snapshotQueue = new SerialQueue();
+  readonly snapshotQueue = new PQueue({ concurrency: 1 });
   /** Why its guest cannot be used for now, by the watchdog. */
   hang: string | undefined;
   /** Its guest stands still, or may soon. */

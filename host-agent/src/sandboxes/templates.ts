@@ -1,11 +1,12 @@
 // Booted, idle guests that creates are copies of, made on demand and kept within a disk budget.
 import { mkdir, readdir, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
+import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
-import type { Semaphore } from '../lib/serial-queue.ts';
+import { takeTurn } from '../lib/take-turn.ts';
 import { raceSignal } from '../lib/wait.ts';
 import { makeIdentity } from './identity.ts';
 import type { ResourceContext } from './resources/resource.ts';
@@ -23,7 +24,7 @@ export type TemplatesOptions = {
   /** Layer size of templates; smaller requests get templates of their own size. */
   readonly diskBytes: number;
   /** Starts at the same time, of everybody's. */
-  readonly slots: Semaphore;
+  readonly slots: PQueue;
   /** Holds disk until disposed; rejects when there is not enough. */
   readonly reserveDisk: (bytes: number) => Promise<Disposable>;
   readonly log: Logger;
@@ -149,7 +150,7 @@ export class Templates {
       log: log.child({ template: key, sandbox: id }),
       signal,
     } as const;
-    const sandbox = await this.#options.slots.run(() => startSandbox(context, start), signal);
+    const sandbox = await takeTurn(this.#options.slots, () => startSandbox(context, start), signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
     await warm(sandbox, signal);

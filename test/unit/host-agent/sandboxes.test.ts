@@ -2,10 +2,8 @@
 import { mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import t from 'tap';
 import { checksumSparse, parseExtents } from '../../../host-agent/src/lib/extents.ts';
-import { Semaphore, SerialQueue } from '../../../host-agent/src/lib/serial-queue.ts';
 import { Lifetime } from '../../../host-agent/src/sandboxes/lifetime.ts';
 import { resolveSandboxOptions } from '../../../host-agent/src/sandboxes/resolve-options.ts';
 import { sweepSaved } from '../../../host-agent/src/sandboxes/saved/layout.ts';
@@ -166,9 +164,13 @@ t.test('a saved guest finds damage, and is not removed under its users', async (
   );
   await writeFile(join(dir, 'disk'), 'content of disk');
 
-  let finish: () => void = () => undefined;
-  const using = saved.use(() => new Promise<void>((resolve) => (finish = resolve)));
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  const began = Promise.withResolvers<void>();
+  const { promise: isDone, resolve: finish } = Promise.withResolvers<void>();
+  const using = saved.use(() => {
+    began.resolve();
+    return isDone;
+  });
+  await began.promise;
   const removing = saved.remove();
   await t.rejects(
     saved.use(async () => 'late'),
@@ -242,36 +244,4 @@ t.test('a lifetime ends when it should, and not before', async (t) => {
   t.notOk(isEnded, 'neither one beyond what a timer can hold, nor one that was ended');
   far.end();
   clearTimeout(keepAlive);
-});
-
-t.test('queues keep their order and their limit', async () => {
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 12 }),
-      fc.integer({ min: 1, max: 3 }),
-      async (delays, limit) => {
-        const done: number[] = [];
-        const queue = new SerialQueue();
-        const slots = new Semaphore(limit);
-        let running = 0;
-        let most = 0;
-        await Promise.all(
-          delays.flatMap((delay, index) => [
-            queue.run(async () => {
-              await new Promise((resolve) => setTimeout(resolve, delay));
-              done.push(index);
-            }),
-            slots.run(async () => {
-              running += 1;
-              most = Math.max(most, running);
-              await new Promise((resolve) => setTimeout(resolve, delay));
-              running -= 1;
-            }),
-          ]),
-        );
-        return done.every((index, at) => index === at) && most <= limit;
-      },
-    ),
-    { numRuns: 30 },
-  );
 });

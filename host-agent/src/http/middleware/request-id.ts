@@ -1,13 +1,12 @@
 // Gives every request an id, the client's own when it is a sane one, and answers with it.
-import { randomBytes } from 'node:crypto';
 import { createMiddleware } from 'hono/factory';
-import { toBase32Hex } from '../../lib/ids.ts';
+import { randomSuffix } from '../../lib/ids.ts';
 import type { HttpEnv } from '../context.ts';
 
 export const REQUEST_ID_HEADER = 'X-Request-Id';
 
 export function newRequestId(): string {
-  return `req_${toBase32Hex(randomBytes(8))}`;
+  return `req_${randomSuffix()}`;
 }
 
 /** The offered id when it is short and harmless in a log line, a new one otherwise. */
