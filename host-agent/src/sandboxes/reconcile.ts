@@ -8,8 +8,9 @@ import type { Engine, FoundVmm, VmExit, VmmIdentity } from '../engines/engine.ts
 import { Guest } from '../guest/guest.ts';
 import type { Faults } from '../lib/faults.ts';
 import { isId } from '../lib/ids.ts';
+import { patientDeadline } from '../lib/patience.ts';
 import { isRunning, readBootId, signalProcess } from '../lib/proc.ts';
-import { deadline, poll } from '../lib/wait.ts';
+import { poll } from '../lib/wait.ts';
 import type { LogStore } from '../logs/index.ts';
 import type { Table } from '../store/store.ts';
 import { type Directories, removeSandboxDirs, sandboxesRoot, sandboxPaths } from './paths.ts';
@@ -164,7 +165,10 @@ async function killStrangers(context: ReconcileContext, sandboxes: readonly Sand
 
 async function kill(vmm: FoundVmm): Promise<void> {
   if (!signalProcess(vmm, 'SIGKILL')) return;
-  using limit = deadline(KILL_TIMEOUT_MS, () => new Error(`process ${vmm.pid} does not end`));
+  using limit = patientDeadline({
+    timeoutMs: KILL_TIMEOUT_MS,
+    reason: () => new Error(`process ${vmm.pid} does not end`),
+  });
   await poll(async () => (isRunning(vmm) ? undefined : true), 5, limit.signal);
 }
 

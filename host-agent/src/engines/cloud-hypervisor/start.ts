@@ -1,9 +1,10 @@
 // Starting a VMM process and waiting for its control socket. Whatever fails, nothing is left running.
 import { mkdir, rename, rm, symlink } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { patientDeadline } from '../../lib/patience.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { resetScheduling } from '../../lib/scheduling.ts';
-import { deadline, poll } from '../../lib/wait.ts';
+import { poll } from '../../lib/wait.ts';
 import type { BootOptions, VmmIdentity } from '../engine.ts';
 import { spawnVmm } from '../vmm-process.ts';
 import { VmmApi } from './api.ts';
@@ -74,15 +75,12 @@ export async function keepConsole(files: VmmFiles): Promise<void> {
 }
 
 async function waitForApi(vm: CloudHypervisorVm, api: VmmApi, outer?: AbortSignal): Promise<void> {
-  using limit = deadline(
-    CONTROL_TIMEOUT_MS,
-    () =>
-      new AppError(
-        'internal',
-        `the VMM did not answer on its control socket within ${CONTROL_TIMEOUT_MS} ms`,
-      ),
+  using limit = patientDeadline({
+    timeoutMs: CONTROL_TIMEOUT_MS,
+    reason: (waitedMs) =>
+      new AppError('internal', `the VMM did not answer on its control socket within ${waitedMs} ms`),
     outer,
-  );
+  });
   const ping = await poll(
     async () => {
       if (vm.exit !== undefined) throw new Error(vm.exit.reason);

@@ -1,10 +1,11 @@
 // Starting a VM, from its kernel or from saved state. Whatever fails, nothing is left running.
 import { open } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { patientDeadline } from '../../lib/patience.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { resetScheduling } from '../../lib/scheduling.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
-import { deadline, poll, raceSignal } from '../../lib/wait.ts';
+import { poll, raceSignal } from '../../lib/wait.ts';
 import type {
   BootOptions,
   ColdBootOptions,
@@ -92,15 +93,12 @@ async function startQemu(
 
 /** Opens the control connection as soon as the VMM listens; gives up when it ends first. */
 export async function connectControl(vm: QemuVm, socketPath: string, outer?: AbortSignal): Promise<void> {
-  using limit = deadline(
-    CONTROL_TIMEOUT_MS,
-    () =>
-      new AppError(
-        'internal',
-        `the VMM did not answer on its control socket within ${CONTROL_TIMEOUT_MS} ms`,
-      ),
+  using limit = patientDeadline({
+    timeoutMs: CONTROL_TIMEOUT_MS,
+    reason: (waitedMs) =>
+      new AppError('internal', `the VMM did not answer on its control socket within ${waitedMs} ms`),
     outer,
-  );
+  });
   const socket = await poll(
     async () => {
       if (vm.exit !== undefined) throw new Error(vm.exit.reason);
