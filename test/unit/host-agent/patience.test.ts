@@ -31,7 +31,7 @@ t.test('a limit counts by the host’s crowding, whatever the time', async (t) =
 });
 
 t.test('an answer that comes late on a crowded host is in time', async (t) => {
-  const late = (ms: number) => sleep(ms, 'the answer');
+  const late = (ms: number) => sleep(ms, 'the answer', { ref: false });
   const limited = async (ms: number, crowding: number) => {
     const reason = (waitedMs: number) => new Error(`over after ${waitedMs} ms`);
     using limit = patientDeadline({ timeoutMs: 100, reason, crowding: () => crowding });

@@ -69,8 +69,8 @@ async function startQemu(
     paths: options.paths,
     memory,
   };
-  const { log, onResumed } = options;
-  const vm = new QemuVm({ identity, process, files, log, onResumed, hasHistory: false });
+  const { log, onResumed, onStandstill } = options;
+  const vm = new QemuVm({ identity, process, files, log, onResumed, onStandstill, hasHistory: false });
   try {
     await Promise.all([options.onSpawn?.(identity), connectControl(vm, files.qmpSocketPath, options.signal)]);
     // The threads of its CPUs exist, and stay batch threads: a guest that wakes up does not preempt what serves it.
@@ -84,15 +84,16 @@ async function startQemu(
     if (options.signal?.aborted) throw error;
     const cause = toError(error);
     const what = vm.exit !== undefined && !isAppError(error) ? vm.exit.reason : cause.message;
-    throw new AppError('internal', `the VMM did not start: ${what}\n${await vm.diagnose()}`, {
-      stage: 'spawn',
-      cause,
-    });
+    log.warn({ reason: what, diagnosis: await vm.diagnose() }, 'a VMM did not start');
+    throw new AppError('internal', `the VMM did not start: ${what}`, { stage: 'spawn', cause });
   }
 }
 
-/** Opens the control connection as soon as the VMM listens; gives up when it ends first. */
-export async function connectControl(vm: QemuVm, socketPath: string, outer?: AbortSignal): Promise<void> {
+/**
+ * Opens the control connection as soon as the VMM listens; gives up when it ends first, or its guest is over already: what
+ * happened before there was a connection was told to nobody. Gives the guest's state.
+ */
+export async function connectControl(vm: QemuVm, socketPath: string, outer?: AbortSignal): Promise<string> {
   using limit = patientDeadline({
     timeoutMs: CONTROL_TIMEOUT_MS,
     reason: (waitedMs) =>
@@ -108,4 +109,7 @@ export async function connectControl(vm: QemuVm, socketPath: string, outer?: Abo
     limit.signal,
   );
   vm.attachQmp(await QmpClient.open(socket, (event) => vm.onQmpEvent(event), limit.signal));
+  const status = await raceSignal(vm.checkState(), limit.signal);
+  if (vm.exit !== undefined) throw new Error(vm.exit.reason);
+  return status;
 }

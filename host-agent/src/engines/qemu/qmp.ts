@@ -110,6 +110,10 @@ export class QmpClient {
     });
   }
 
+  get isOpen(): boolean {
+    return this.#closed === undefined;
+  }
+
   close(): void {
     this.#socket.destroy();
   }
