@@ -61,11 +61,15 @@ export async function startVmm(
     void resetScheduling(process.pid, 'all-threads');
     await run(vm, api, files);
     signal?.throwIfAborted();
+    await vm.watchEvents();
+    if (vm.exit !== undefined) throw new Error(vm.exit.reason);
     return vm;
   } catch (error) {
     await vm.kill();
     if (signal?.aborted) throw error;
-    throw await describeFailure(vm, error);
+    const failure = describeFailure(vm, error);
+    log.warn({ reason: failure.message, diagnosis: await vm.diagnose() }, 'a VMM did not start');
+    throw failure;
   }
 }
 
@@ -94,13 +98,11 @@ async function waitForApi(vm: CloudHypervisorVm, api: VmmApi, outer?: AbortSigna
     throw new Error(`process ${ping.pid} answers on the control socket of process ${vm.identity.pid}`);
 }
 
-async function describeFailure(vm: CloudHypervisorVm, error: unknown): Promise<AppError> {
+function describeFailure(vm: CloudHypervisorVm, error: unknown): AppError {
   const cause = toError(error);
   // It ended by itself before it was killed: that says more than the connection that broke.
+  const reason = vm.endedByItself && !isAppError(error) ? vm.exit?.reason : undefined;
   const what =
-    vm.endedByItself && !isAppError(error) ? `${vm.exit?.reason}: ${cause.message}` : cause.message;
-  return new AppError('internal', `the VMM did not start: ${what}\n${await vm.diagnose()}`, {
-    stage: 'spawn',
-    cause,
-  });
+    reason === undefined || reason === cause.message ? cause.message : `${reason}: ${cause.message}`;
+  return new AppError('internal', `the VMM did not start: ${what}`, { stage: 'spawn', cause });
 }
