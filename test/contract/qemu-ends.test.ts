@@ -134,7 +134,11 @@ t.test('a save that fails anywhere lets the guest go on', async (t) => {
     await t.rejects(one.vm.save(one.options), {
       message: `cannot save the VM: ${command}: ${command} is refused`,
     });
-    t.equal(host.commands().at(-1), 'cont', `${command}: a stop may have come all the same`);
+    t.equal(
+      host.commands(one.vm.identity.paths).at(-1),
+      'cont',
+      `${command}: a stop may have come all the same`,
+    );
     await goesOn(t, one.guest);
   }
   host.set({ refused: { 'xen-save-devices-state': 'write: No space left on device' } });
@@ -174,7 +178,7 @@ t.test('a guest that cannot go on after a save is over, and says why', async (t)
   const other = await savable(host, 'other');
   const whilePaused = async (): Promise<void> => {
     process.kill(other.vm.identity.pid, 'SIGUSR1');
-    while (!host.commands().includes('stop')) await sleep(5);
+    while (!host.commands(other.vm.identity.paths).includes('stop')) await sleep(5);
     await sleep(200);
   };
   await t.rejects(other.vm.save({ ...other.options, whilePaused }), { message: /cannot save the VM/ });

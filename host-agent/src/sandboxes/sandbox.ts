@@ -69,7 +69,9 @@ export class Sandbox {
       this.#state = checkTransition(this.#state, 'failed');
       // One that an earlier daemon saw ending is known already.
       if (this.#record.exit !== undefined) return;
-      parts.log.warn({ exit }, 'the VM of a sandbox ended by itself');
+      const warn = (diagnosis: string): void =>
+        parts.log.warn({ exit, diagnosis }, 'the VM of a sandbox ended by itself');
+      void this.vm.diagnose().then(warn);
       this.#keepExit(exit).catch((err) => parts.log.error({ err }, 'cannot record the end of a VM'));
     });
   }

@@ -4,7 +4,7 @@ import { copySparse, createWritableLayer, type ResolvedKernel } from '@sandboxd/
 import type { Logger } from 'pino';
 import type { Engine, Vm } from '../engines/engine.ts';
 import { Guest } from '../guest/guest.ts';
-import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { LogStore } from '../logs/index.ts';
@@ -72,6 +72,9 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
   };
   await using undo = new AsyncDisposableStack();
   let stage = 'record';
+  let begun: Vm | undefined;
+  /** Fires when the guest can come to nothing any more, so that nobody waits for it. */
+  const hopeless = new AbortController();
   try {
     undo.defer(() => records.remove(id));
     await records.put(id, record);
@@ -93,7 +96,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     using limit = deadline(
       context.bootTimeoutMs,
       () => new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`),
-      signal,
+      AbortSignal.any([signal, hopeless.signal]),
     );
     let clock: Pick<Guest, 'stepClock'> | undefined;
     const vmOptions = {
@@ -112,6 +115,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
       log,
       signal: limit.signal,
       onResumed: () => clock?.stepClock(),
+      onStandstill: (cause: string) => hopeless.abort(new AppError('exhausted', cause, { retryAfterS: 5 })),
       onSpawn: async (vmm: NonNullable<SandboxRecord['vmm']>) => {
         faults.reach('start.spawned');
         record = { ...record, vmm };
@@ -126,7 +130,9 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
             ...vmOptions,
             ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
           });
+    begun = vm;
     undo.defer(() => vm.kill());
+    void vm.exited.then(({ reason }) => hopeless.abort(new AppError('internal', reason)));
     mark('vmMs');
     faults.reach('start.vm');
 
@@ -139,13 +145,13 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     });
     clock = guest;
     undo.defer(() => guest.close(new Error('the sandbox was not made')));
-    await greetGuest(vm, guest, input, limit.signal);
+    await greetGuest(guest, input, limit.signal);
     mark('agentMs');
     faults.reach('start.agent');
     const savedDiskBytes = origin.kind === 'saved' ? origin.saved.manifest.diskBytes : options.diskBytes;
     if (options.diskBytes > savedDiskBytes) {
       stage = 'grow disk';
-      await vm.resizeDisk(LAYER_DISK, options.diskBytes);
+      await raceSignal(vm.resizeDisk(LAYER_DISK, options.diskBytes), limit.signal);
       await guest.growDisk(limit.signal);
       mark('growMs');
     }
@@ -179,7 +185,14 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw describeFailure(error, stage);
+    // A guest that ends takes its channel with it a moment before its exit is seen.
+    const ended = begun === undefined || hopeless.signal.aborted ? undefined : await explainExit(begun);
+    if (ended !== undefined) hopeless.abort(new AppError('internal', ended, { cause: error }));
+    const failure = describeFailure(hopeless.signal.aborted ? hopeless.signal.reason : error, stage);
+    // Its files go with it.
+    if (begun !== undefined)
+      log.warn({ err: failure, diagnosis: await begun.diagnose() }, 'a guest did not start');
+    throw failure;
   }
 }
 
@@ -192,24 +205,12 @@ const ENDING_WAIT_MS = 10_000;
 const LAYER_DISK = 1;
 
 /** Until the guest is who it shall be, before anyone can reach it. */
-async function greetGuest(vm: Vm, guest: Guest, input: StartInput, signal: AbortSignal): Promise<void> {
+async function greetGuest(guest: Guest, input: StartInput, signal: AbortSignal): Promise<void> {
   const { id, origin, log } = input;
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
-  try {
-    const hello = await raceSignal(
-      Promise.race([guest.connect(signal, { needsResync }), failOnExit(vm.exited)]),
-      signal,
-    );
-    await guest.setIdentity(makeIdentity(id), signal);
-    log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
-  } catch (error) {
-    if (input.signal.aborted) throw error;
-    // A guest that ends takes its channel with it a moment before its exit is seen.
-    const exitReason = await explainExit(vm);
-    throw new AppError('internal', `${exitReason ?? toError(error).message}\n${await vm.diagnose()}`, {
-      cause: error,
-    });
-  }
+  const hello = await raceSignal(guest.connect(signal, { needsResync }), signal);
+  await guest.setIdentity(makeIdentity(id), signal);
+  log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
 }
 
 /** A program that cannot start is no failure of this; a guest that cannot be told is the daemon's. */
@@ -238,19 +239,19 @@ function exitWithin({ exited }: Pick<Vm, 'exited'>, ms: number): Promise<string 
   return Promise.race([exited.then(({ reason }) => reason), timeout]);
 }
 
-async function failOnExit(exited: Promise<{ readonly reason: string }>): Promise<never> {
-  throw new Error((await exited).reason);
-}
-
 function describeFailure(error: unknown, stage: string): AppError {
   const noSpace = asNoSpace(error, 'create the sandbox', stage);
   if (noSpace !== undefined) return noSpace;
   const cause = toError(error);
   const code = isAppError(error) ? error.code : 'internal';
   const details = isAppError(error) ? error.details : {};
-  return new AppError(code, `cannot create the sandbox (stage ${details.stage ?? stage}): ${cause.message}`, {
-    ...details,
-    stage: details.stage ?? stage,
-    cause,
-  });
+  return new AppError(
+    code,
+    `cannot create the sandbox (stage ${details.stage ?? stage}): ${firstLine(cause)}`,
+    {
+      ...details,
+      stage: details.stage ?? stage,
+      cause,
+    },
+  );
 }

@@ -1,5 +1,5 @@
 // A host for the QEMU engine under test: directories, a kernel that nobody boots, and the stand-in as the program.
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type Logger, pino } from 'pino';
@@ -42,8 +42,8 @@ export type FakeQemuHost = {
   readonly logLines: Record<string, unknown>[];
   readonly log: Logger;
   set(knobs: Partial<QemuKnobs>): void;
-  /** Commands that the newest VMM got so far. */
-  commands(): string[];
+  /** Commands that the VMM there got so far. */
+  commands(paths: VmPaths): string[];
   makePaths(name: string): VmPaths;
   bootOptions(paths: VmPaths): ColdBootOptions;
 };
@@ -82,7 +82,10 @@ export function makeFakeQemuHost(t: Test): FakeQemuHost {
     logLines,
     log,
     set,
-    commands: () => JSON.parse(readFileSync(`${knobsPath}.commands`, 'utf8')) as string[],
+    commands: ({ dir }) => {
+      const path = join(dir, 'commands');
+      return existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [];
+    },
     makePaths: (name) => {
       const paths = { dir: join(dir, name), socketDir: join(dir, 'run', name) };
       for (const path of Object.values(paths)) mkdirSync(path);

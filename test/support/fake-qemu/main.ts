@@ -2,6 +2,7 @@
 // into a file that is read again before everything it does.
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { FakeGuest } from '../fake-vmm/guest.ts';
 import type { QemuKnobs } from './host.ts';
@@ -65,7 +66,7 @@ function perform(command: string, args: Readonly<Record<string, string>>): objec
 async function answer(line: string): Promise<void> {
   const { execute, arguments: args, id } = JSON.parse(line);
   commands.push(execute);
-  writeFileSync(`${process.env.FAKE_QEMU_KNOBS}.commands`, JSON.stringify(commands));
+  writeFileSync(join(dirname(consolePath), 'commands'), commands.join('\n'));
   while (readKnobs().held.includes(execute)) await new Promise((resolve) => setTimeout(resolve, HOLD_MS));
   try {
     const refusal = readKnobs().refused[execute];

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Logger } from 'pino';
-import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import type { SavedVm, SaveOptions } from '../engine.ts';
 import type { VmmApi } from './api.ts';
 import { ApiError, isStillRestoring } from './api-error.ts';
@@ -56,7 +56,7 @@ export async function saveVm(
       }
       const isFull = cause instanceof ApiError && cause.says(NO_SPACE);
       const code = isFull ? 'exhausted' : isAppError(cause) ? cause.code : 'internal';
-      throw new AppError(code, `cannot save the VM: ${toError(cause).message}`, { stage: 'save', cause });
+      throw new AppError(code, `cannot save the VM: ${firstLine(cause)}`, { stage: 'save', cause });
     } finally {
       await rm(staging, { recursive: true, force: true });
     }

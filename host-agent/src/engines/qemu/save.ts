@@ -1,6 +1,6 @@
 // Saving a guest: memory and device state of one moment.
 import { join } from 'node:path';
-import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { beginMemoryCopy } from './memory-copy.ts';
 import { type QmpClient, QmpError } from './qmp.ts';
@@ -51,7 +51,7 @@ export async function saveQemu(
   } catch (cause) {
     const isFull = cause instanceof QmpError && /No space left on device/.test(cause.description);
     const code = isFull ? 'exhausted' : isAppError(cause) ? cause.code : 'internal';
-    throw new AppError(code, `cannot save the VM: ${toError(cause).message}`, { stage: 'save', cause });
+    throw new AppError(code, `cannot save the VM: ${firstLine(cause)}`, { stage: 'save', cause });
   }
 }
 
