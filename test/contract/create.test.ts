@@ -1,6 +1,7 @@
 // Creates whose guest is over before its agent answers, against both stand-ins: they fail with the cause in one sentence,
 // though every time limit is an hour away; and what happens around the pause of a save.
 import { existsSync, readdirSync, rmdirSync } from 'node:fs';
+import { appendFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -251,6 +252,13 @@ t.test('a guest that hangs, and a VMM that does, are named while the other answe
   await api.put('vm.resume', undefined, far);
   await until(() => sandbox.hang === undefined);
   t.ok(said('the guest agent answers again'));
+  await appendFile(
+    join(sandbox.paths.dir, 'console.log'),
+    '[  245.10] INFO: task sync:512 blocked for more than 120 seconds.\r\n[  245.11]       Not tainted\r\n',
+  );
+  await until(() => said('a task of a guest is blocked'));
+  const line = host.logLines.find(({ kernel }) => kernel !== undefined);
+  t.match(line, { kernel: /^\[ +245.10\] INFO: task sync:512 blocked for more than 120 seconds\.$/ });
   // From here on it answers nothing any more.
   host.fault({ at: 'vmm.ping', kind: 'hang' });
   await until(() => said('the VMM of a sandbox does not answer'));

@@ -111,6 +111,8 @@ export interface Vm {
   isEnding(): Promise<boolean>;
   /** Whether the VMM answers on its control socket within `timeoutMs`. */
   responds(timeoutMs: number): Promise<boolean>;
+  /** What the guest's kernel said last of a task that waits and cannot be ended, such as for its disk; for the log. */
+  readBlockedTask(): Promise<string | undefined>;
   /** Lets go of it: it runs on, and this object must not be used any more. */
   detach(): void;
   /** Last lines of the guest's console and of the VMM's own log, for the log: not for clients. */

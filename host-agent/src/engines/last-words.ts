@@ -14,6 +14,17 @@ export async function readLastWords(consolePath: string): Promise<string | undef
   return initFailure === undefined ? undefined : `the guest could not start (${initFailure})`;
 }
 
+/**
+ * The last line, if any, with which the guest's kernel says that one of its tasks has waited for long without a chance to be
+ * ended: for a disk that does not answer, most often. Its agent may answer all the same. With the time, so that no two
+ * are equal.
+ */
+export async function readBlockedTask(consolePath: string): Promise<string | undefined> {
+  const lines = (await tailFile(consolePath, Number.POSITIVE_INFINITY)).split('\n');
+  const line = lines.findLast((text) => /INFO: task .* blocked for more than \d+ seconds/.test(text));
+  return line?.slice(0, MAX_PHRASE);
+}
+
 /** A lower-case phrase with the code and the last that the VMM wrote. */
 export async function explainExitCode(exitCode: number, logPath: string): Promise<string> {
   const last = (await tailFile(logPath, 1)).slice(0, MAX_PHRASE);

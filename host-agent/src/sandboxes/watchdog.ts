@@ -5,7 +5,7 @@ import type { Sandbox } from './sandbox.ts';
 
 export type Watched = Pick<Sandbox, 'id' | 'state' | 'isSaving' | 'hang'> & {
   readonly guest: Pick<Sandbox['guest'], 'isConnected' | 'ping'>;
-  readonly vm: Pick<Sandbox['vm'], 'responds' | 'standstill'>;
+  readonly vm: Pick<Sandbox['vm'], 'readBlockedTask' | 'responds' | 'standstill'>;
 };
 
 export type WatchdogOptions = {
@@ -32,6 +32,8 @@ type Watch = {
   vmmSilences: number;
   /** Whether it was being saved since its VMM was asked, which may keep that from answering. */
   wasSaving: boolean;
+  /** What its kernel said last of a task that waits for ever. */
+  blockedTask: string | undefined;
 };
 
 export class Watchdog implements Disposable {
@@ -61,6 +63,7 @@ export class Watchdog implements Disposable {
       watch.wasSaving ||= sandbox.isSaving;
       if (!isSilent) void this.#ask(sandbox, watch);
       if (!watch.isAskingVmm) void this.#askVmm(sandbox, watch);
+      void this.#readBlocked(sandbox, watch);
       if (watch.silentLooks >= ROUNDS && !watch.isReporting) void this.#report(sandbox, watch);
     }
   }
@@ -75,6 +78,7 @@ export class Watchdog implements Disposable {
         isAskingVmm: false,
         vmmSilences: 0,
         wasSaving: false,
+        blockedTask: undefined,
       };
       this.#watches.set(sandbox, watch);
     }
@@ -118,6 +122,14 @@ export class Watchdog implements Disposable {
     if (watch.vmmSilences === VMM_SILENCES)
       this.#log(sandbox).warn({ seconds: this.#seconds }, 'the VMM of a sandbox does not answer');
     if (responds && before >= VMM_SILENCES) this.#log(sandbox).info('the VMM of a sandbox answers again');
+  }
+
+  /** An agent that answers may have commands that never end, as their disk does not. */
+  async #readBlocked(sandbox: Watched, watch: Watch): Promise<void> {
+    const task = await sandbox.vm.readBlockedTask();
+    if (task === undefined || task === watch.blockedTask) return;
+    watch.blockedTask = task;
+    this.#log(sandbox).warn({ kernel: task }, 'a task of a guest is blocked');
   }
 
   get #seconds(): number {

@@ -14,6 +14,7 @@ type Fake = {
   isConnected: boolean;
   standstill: string | undefined;
   isVmmWell: boolean;
+  blockedTask: string | undefined;
   /** Answers to what was asked of the agent and not answered yet. */
   readonly waiting: (() => void)[];
   isAgentWell: boolean;
@@ -27,6 +28,7 @@ function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
     isConnected: true,
     standstill: undefined,
     isVmmWell: true,
+    blockedTask: undefined,
     waiting: [],
     isAgentWell: true,
   };
@@ -47,6 +49,7 @@ function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
         return fake.standstill;
       },
       responds: async () => fake.isVmmWell,
+      readBlockedTask: async () => fake.blockedTask,
     },
   });
   const said: string[] = [];
@@ -127,4 +130,17 @@ t.test('a VMM that hangs alone is said, and its guest can be used', async (t) =>
   fake.isVmmWell = false;
   await sleep(TIMEOUT_MS * 3);
   t.equal(said.length, 2, 'while it saves it need not answer');
+});
+
+t.test('a task that is blocked in a guest that answers is said once for each time', async (t) => {
+  const { fake, said } = watch(t);
+  fake.blockedTask = '[ 245.1] INFO: task sync:512 blocked for more than 120 seconds.';
+  await until(() => said.length > 0);
+  await sleep(TIMEOUT_MS * 3);
+  fake.blockedTask = '[ 367.9] INFO: task sync:512 blocked for more than 241 seconds.';
+  await until(() => said.length > 1);
+  fake.blockedTask = undefined;
+  await sleep(TIMEOUT_MS * 3);
+  t.same(said, ['a task of a guest is blocked', 'a task of a guest is blocked']);
+  t.equal(fake.hang, undefined, 'the others can be used');
 });

@@ -8,7 +8,7 @@ import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import { limitConsoleLog } from '../console-log.ts';
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from '../engine.ts';
-import { explainExitCode, readLastWords } from '../last-words.ts';
+import { explainExitCode, readBlockedTask, readLastWords } from '../last-words.ts';
 import type { ProcessEnd, VmmProcess } from '../vmm-process.ts';
 import type { VmmApi } from './api.ts';
 import { EventTail, hasPanicked, hasPowerOff, hasReset, hasShutDown } from './events.ts';
@@ -154,6 +154,10 @@ export class CloudHypervisorVm implements Vm {
     this.#isDetached = true;
     this.#stopWatching();
     this.#options.process.detach();
+  }
+
+  readBlockedTask(): Promise<string | undefined> {
+    return readBlockedTask(this.#options.files.consolePath);
   }
 
   async diagnose(): Promise<string> {

@@ -7,7 +7,7 @@ import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import { limitConsoleLog } from '../console-log.ts';
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from '../engine.ts';
-import { explainExitCode, readLastWords } from '../last-words.ts';
+import { explainExitCode, readBlockedTask, readLastWords } from '../last-words.ts';
 import type { ProcessEnd, VmmProcess } from '../vmm-process.ts';
 import { diskNode } from './args.ts';
 import { explainEndState } from './end-states.ts';
@@ -187,6 +187,10 @@ export class QemuVm implements Vm {
   async kill(): Promise<void> {
     if (this.#options.process.signal('SIGKILL')) this.#isKilledByUs = true;
     await this.exited;
+  }
+
+  readBlockedTask(): Promise<string | undefined> {
+    return readBlockedTask(this.#options.files.consolePath);
   }
 
   async diagnose(): Promise<string> {
