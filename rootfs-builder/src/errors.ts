@@ -6,6 +6,8 @@ export type BuilderErrorCode =
   | 'agent_missing'
   | 'tool_missing'
   | 'command_failed'
+  /** A program that was run found a disk of the host full. */
+  | 'host_disk_full'
   | 'not_root'
   | 'apt_sources_missing'
   | 'npm_runtime_missing'

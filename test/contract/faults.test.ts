@@ -48,7 +48,8 @@ t.test('a boot that fails at any call leaves nothing', async (t) => {
   host.fault({ at: 'spawn', kind: 'die' });
   const dead = host.makePaths('dead');
   await t.rejects(engine.boot(host.bootOptions(dead)), {
-    message: /exited with code 1.*\n.*creating hypervisor/s,
+    message:
+      /^the VMM did not start: the VMM exited with code 1 \(Error creating hypervisor instance: [^\n]*$/,
   });
   t.same(leftovers(dead), []);
   for (const at of ['spawn', 'vmm.ping', 'vm.create', 'vm.boot']) {
@@ -138,6 +139,9 @@ t.test('a save that fails at any call lets the guest go on', async (t) => {
     t.same(leftovers(paths).sort(), ['api.sock', 'api.sock.lock', 'vsock.sock'], what);
     t.same(readdirSync(dir), [], what);
   }
+  const reasons = ['Error from API', 'Cannot write', 'No space left on device (os error 28)'];
+  host.fault({ at: 'vm.snapshot', kind: 'refuse', reasons });
+  await t.rejects(vm.save({ dir: host.makeSaveDir(), whilePaused: nothing }), { code: 'exhausted' });
   host.fault();
   await t.rejects(
     vm.save({ dir: host.makeSaveDir(), whilePaused: () => Promise.reject(new Error('no space')) }),

@@ -1,5 +1,5 @@
 // What goes wrong in guests, VMMs and on the host: clear errors, nothing left, the daemon and its other sandboxes fine.
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -28,13 +28,18 @@ async function onlyBystanderIsLeft(t: Test): Promise<void> {
   t.same(left, [], 'no process, socket or directory of another sandbox');
 }
 
-t.test('a guest that cannot start fails the create with its stage and last console lines', async (t) => {
-  await t.rejects(api.create({ boot_args: 'sandbox.init=/no/such/init' }), {
-    status: 500,
-    message: /stage agent\).*\/no\/such\/init[\s\S]*console:[\s\S]*vmm log:/,
-  });
-  await onlyBystanderIsLeft(t);
-});
+t.test(
+  'a guest that cannot start fails the create with its stage and cause; the rest is in the log',
+  async (t) => {
+    await t.rejects(api.create({ boot_args: 'sandbox.init=/no/such/init' }), {
+      status: 500,
+      message: /^[^\n]*stage agent\)[^\n]*\/no\/such\/init[^\n]*$/,
+    });
+    const line = daemon.log.findLast(({ msg }) => msg === 'a guest did not start');
+    t.match(line, { diagnosis: /console:[\s\S]*\/no\/such\/init[\s\S]*vmm log:/ });
+    await onlyBystanderIsLeft(t);
+  },
+);
 
 t.test('a kernel that panics at boot is named', async (t) => {
   await t.rejects(api.create({ boot_args: 'rdinit=/nothing root=/dev/nothing' }), {
@@ -98,6 +103,28 @@ t.test('an agent that does not answer in time fails the create', async (t) => {
   const impatient = await startDaemon(t, { flags: ['--boot-timeout-s', '1'] });
   await t.rejects(impatient.api.create(), { status: 500, message: /stage .*did not answer within 1000 ms/ });
   t.same(await leftovers(impatient.directories, { isRunning: true }), []);
+});
+
+t.test('a VMM that stays behind its guest is no guest that hangs', async (t) => {
+  const bin = await mkdtemp(join(tmpdir(), 'sbxd-bin-'));
+  t.teardown(() => rm(bin, { recursive: true }));
+  const program = join(bin, 'qemu');
+  // With this option it waits, paused, where it would end.
+  const start = 'exec -a qemu-system-x86_64 qemu-system-x86_64 "$@"';
+  const script = `#!/bin/bash\ncase "$*" in *--version*) ${start};; esac\n${start} -no-shutdown\n`;
+  await writeFile(program, script, { mode: 0o755 });
+  const far = ['--boot-timeout-s', '3600', '--template-disk-bytes', '0'];
+  const own = await startDaemon(t, { flags: ['--engine', 'qemu', '--qemu-program', program, ...far] });
+  await t.rejects(own.api.create({ boot_args: 'rdinit=/nothing root=/dev/nothing' }), {
+    status: 500,
+    message: /^cannot create the sandbox \(stage \w+\): [^\n]*panic[^\n]*$/,
+  });
+  const sandbox = await own.api.create();
+  const off = ['sh', '-c', 'echo 1 > /proc/sys/kernel/sysrq; echo o > /proc/sysrq-trigger; sleep 60'];
+  const { result } = await own.api.exec(sandbox.id, off);
+  t.match(result, { exit_code: -1, error: /the guest powered off/ });
+  await t.rejects(own.api.exec(sandbox.id, ['true']), { message: /is dead: the guest powered off/ });
+  await own.api.delete(sandbox.id);
 });
 
 t.test('without a VMM the daemon says what to install', async (t) => {

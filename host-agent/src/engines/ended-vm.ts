@@ -38,6 +38,8 @@ export class EndedVm implements Vm {
     return false;
   }
 
+  async readBlockedTask(): Promise<undefined> {}
+
   detach(): void {}
 
   async diagnose(): Promise<string> {

@@ -62,8 +62,12 @@ export type SavedVm = {
 export type SaveOptions = {
   /** Existing directory for the files, on the file system of the VM's own; they must not be in it yet. */
   readonly dir: string;
+  /** Runs right before the guest is stopped; again when that has to be tried again. */
+  readonly beforePause?: () => Promise<void>;
   /** Runs while the guest stands still, for what must be of the same moment as its memory. */
   readonly whilePaused: () => Promise<void>;
+  /** Called when the guest goes on, and when it could not be stopped: once after each `beforePause`. */
+  readonly afterPause?: () => void;
   /** Leave the VM paused: the caller has no more use for it. */
   readonly staysPaused?: boolean;
 };
@@ -78,7 +82,10 @@ export type VmExit = {
 /** One running virtual machine. */
 export interface Vm {
   readonly identity: VmmIdentity;
-  /** Resolves when the VMM process is gone, however that came. Never rejects. */
+  /**
+   * Resolves when the VMM process is gone, however that came. A VMM whose guest is over for good is ended, if it does not
+   * end by itself. Never rejects.
+   */
   readonly exited: Promise<VmExit>;
   /** Undefined while it runs. */
   readonly exit: VmExit | undefined;
@@ -104,9 +111,11 @@ export interface Vm {
   isEnding(): Promise<boolean>;
   /** Whether the VMM answers on its control socket within `timeoutMs`. */
   responds(timeoutMs: number): Promise<boolean>;
+  /** What the guest's kernel said last of a task that waits and cannot be ended, such as for its disk; for the log. */
+  readBlockedTask(): Promise<string | undefined>;
   /** Lets go of it: it runs on, and this object must not be used any more. */
   detach(): void;
-  /** Last lines of the guest's console and of the VMM's own log, for error messages. */
+  /** Last lines of the guest's console and of the VMM's own log, for the log: not for clients. */
   diagnose(): Promise<string>;
 }
 
@@ -145,6 +154,8 @@ export type BootOptions = {
   readonly onSpawn?: (identity: VmmIdentity) => void | Promise<void>;
   /** Called when the guest goes on after the VMM held it, which its clock does not know. */
   readonly onResumed?: () => void;
+  /** Called when the VMM holds the guest, as the host's disk does not take its writes; `cause` is a lower-case phrase. */
+  readonly onStandstill?: (cause: string) => void;
   readonly signal?: AbortSignal;
 };
 
@@ -161,7 +172,7 @@ export interface Engine {
   readonly name: string;
   /** Whether guests really run here: boots a throw-away one to its first console line. Must precede `boot`. */
   probe(signal?: AbortSignal): Promise<EngineProbe>;
-  /** Starts a VM from its kernel. Rejects with the stage and diagnosis; nothing is left running then. */
+  /** Starts a VM from its kernel. Rejects with the stage and the cause; nothing is left running then, the diagnosis is logged. */
   boot(options: ColdBootOptions): Promise<Vm>;
   /** Starts a VM as a copy of a saved one; it runs when this resolves. Its spec must be the saved one's but for paths. */
   restore(options: RestoreOptions): Promise<Vm>;

@@ -59,6 +59,23 @@ export function toError(value: unknown): Error {
   return value instanceof Error ? value : new Error(String(value));
 }
 
+/** The first line of a message, which others may follow that only the log needs. */
+export function firstLine(value: unknown): string {
+  return toError(value).message.split('\n', 1)[0] ?? '';
+}
+
+const MAX_CAUSES = 16;
+
+/** The thrown value, its cause, the cause's cause, … */
+export function causesOf(value: unknown): unknown[] {
+  const causes: unknown[] = [];
+  for (let at = value; at !== undefined && causes.length < MAX_CAUSES; ) {
+    causes.push(at);
+    at = at instanceof Error ? at.cause : undefined;
+  }
+  return causes;
+}
+
 /** The `code` of a system error such as ENOENT, or undefined. */
 export function errnoOf(value: unknown): string | undefined {
   return value instanceof Error && 'code' in value && typeof value.code === 'string' ? value.code : undefined;

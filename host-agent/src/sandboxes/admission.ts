@@ -1,5 +1,5 @@
 // Whether the host has room: memory, disk and slots are promised before anything is made, and given back when it is not.
-import { AppError, errnoOf, toError } from '../lib/errors.ts';
+import { AppError, causesOf, errnoOf } from '../lib/errors.ts';
 import type { HostRoom } from './host-room.ts';
 
 const MIB = 2 ** 20;
@@ -113,9 +113,15 @@ function sum<T>(items: readonly T[], count: (item: T) => number): number {
   return items.reduce((total, item) => total + count(item), 0);
 }
 
-/** The error as AppError exhausted when it says that a disk of the host is full, else undefined. */
+/** Codes of a full disk of the host: of its kernel, and of the programs that the rootfs builder runs. */
+const NO_SPACE: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'host_disk_full']);
+
+/**
+ * The error as AppError exhausted when it, or what caused it, is a full disk of the host, else undefined. Texts do not count:
+ * a guest may have written them.
+ */
 export function asNoSpace(error: unknown, doing: string, stage: string): AppError | undefined {
-  if (!/ENOSPC|[Nn]o space left/.test(`${errnoOf(error)} ${toError(error).message}`)) return undefined;
+  if (!causesOf(error).some((cause) => NO_SPACE.has(errnoOf(cause)))) return undefined;
   return new AppError('exhausted', `cannot ${doing} (stage ${stage}): no space left on the host's disk`, {
     stage,
     retryAfterS: RETRY_AFTER_S,

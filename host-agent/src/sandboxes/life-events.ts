@@ -11,8 +11,13 @@ export type LifeEvent =
       readonly times: Readonly<Record<string, number>>;
     }
   | { readonly kind: 'adopted'; readonly sandbox: string }
-  /** Its VM ended by itself. */
-  | { readonly kind: 'died'; readonly sandbox: string; readonly exit: VmExit }
+  /** Its VM ended by itself. `diagnosis`: last lines of its console and of its VMM's log. */
+  | {
+      readonly kind: 'died';
+      readonly sandbox: string;
+      readonly exit: VmExit;
+      readonly diagnosis: string;
+    }
   | { readonly kind: 'hung'; readonly sandbox: string; readonly reason: string }
   /** It hung, and does not any more. */
   | { readonly kind: 'recovered'; readonly sandbox: string }

@@ -102,8 +102,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     await this.#snapshots.start();
     await this.#templates.start();
     for (const sandbox of adopted) this.#keep(sandbox);
-    const { watchdogTimeoutMs: timeoutMs, events } = this.#options;
-    this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events });
+    const { watchdogTimeoutMs: timeoutMs, events, log } = this.#options;
+    this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
   }
 
   async create(options: CreateSandboxOptions, outer?: AbortSignal): Promise<SandboxInfo> {

@@ -4,8 +4,9 @@ import { readdir } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
+import { patientDeadline } from '../lib/patience.ts';
 import { isRunning, signalProcess } from '../lib/proc.ts';
-import { deadline, poll } from '../lib/wait.ts';
+import { poll } from '../lib/wait.ts';
 import type { SandboxRecord } from './record.ts';
 import { adoptResources, releaseResources } from './resources/index.ts';
 import { type Directories, sandboxesRoot, sandboxPaths } from './resources/paths.ts';
@@ -94,7 +95,10 @@ async function killStrangers(context: ReconcileContext, sandboxes: readonly Sand
 
 async function kill(vmm: FoundVmm): Promise<void> {
   if (!signalProcess(vmm, 'SIGKILL')) return;
-  using limit = deadline(KILL_TIMEOUT_MS, () => new Error(`process ${vmm.pid} does not end`));
+  using limit = patientDeadline({
+    timeoutMs: KILL_TIMEOUT_MS,
+    reason: () => new Error(`process ${vmm.pid} does not end`),
+  });
   await poll(async () => (isRunning(vmm) ? undefined : true), 5, limit.signal);
 }
 

@@ -70,7 +70,8 @@ export class Sandbox implements SandboxHandle {
       this.#state = checkTransition(this.#state, 'failed');
       // One that an earlier daemon saw ending is known already.
       if (this.#record.exit !== undefined) return;
-      context.events.emit({ kind: 'died', sandbox: id, exit });
+      const tell = (diagnosis: string) => context.events.emit({ kind: 'died', sandbox: id, exit, diagnosis });
+      void this.vm.diagnose().then(tell);
       this.#keepExit(exit).catch((err) => log.error({ err }, 'cannot record the end of a VM'));
     });
   }

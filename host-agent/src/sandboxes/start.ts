@@ -1,10 +1,11 @@
 // Making a sandbox, by booting it or as a copy of a saved guest. Every step puts its undoing on a stack that a failure
 // unwinds.
 import type { Logger } from 'pino';
-import { AppError, isAppError, toError } from '../lib/errors.ts';
-import { deadline } from '../lib/wait.ts';
+import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
+import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
 import type { SandboxRecord } from './record.ts';
+import { explainExit } from './resources/agent.ts';
 import { RESOURCES } from './resources/index.ts';
 import { sandboxPaths } from './resources/paths.ts';
 import type { Held, Making, Origin, ResourceContext } from './resources/resource.ts';
@@ -35,6 +36,7 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
   const times: Record<string, number> = {};
   let record = newRecord(context, input);
   const held: Held = {};
+  const hopeless = new AbortController();
   const making: Making = {
     id,
     context,
@@ -42,7 +44,8 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     held,
     times,
     log,
-    signal,
+    signal: AbortSignal.any([signal, hopeless.signal]),
+    giveUp: (reason) => hopeless.abort(reason),
     paths: sandboxPaths(context.directories, id),
     get record() {
       return record;
@@ -59,18 +62,15 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     await records.put(id, record);
     faults.reach('start.recorded');
     for (const { stage: stageOf, acquire, release } of RESOURCES) {
-      signal.throwIfAborted();
+      making.signal.throwIfAborted();
       stage = stageOf(origin);
       undo.defer(() => release({ ...making, record, wasKnown: false, why: 'the sandbox was not made' }));
       await acquire(making);
       times[`${stage}Ms`] = Math.round(performance.now() - startedAt);
     }
-    const limit = deadline(
-      context.bootTimeoutMs,
-      () => new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`),
-      signal,
-    );
-    using _limit = limit;
+    const tooLate = () =>
+      new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`);
+    using limit = deadline(context.bootTimeoutMs, tooLate, making.signal);
     stage = 'grow disk';
     await growDisk(making, limit.signal);
     stage = 'service';
@@ -84,8 +84,19 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     return new Sandbox(making);
   } catch (error) {
     if (signal.aborted) throw error;
-    throw describeFailure(error, stage);
+    const failure = describeFailure(await explainFailure(held, hopeless.signal, error), stage);
+    // Its files go with it.
+    if (held.vm !== undefined)
+      log.warn({ err: failure, diagnosis: await held.vm.diagnose() }, 'a guest did not start');
+    throw failure;
   }
+}
+
+/** A guest that ends takes its channel with it a moment before its exit is seen. */
+async function explainFailure({ vm }: Held, hopeless: AbortSignal, error: unknown): Promise<unknown> {
+  if (hopeless.aborted) return hopeless.reason;
+  const ended = vm === undefined ? undefined : await explainExit(vm);
+  return ended === undefined ? error : new AppError('internal', ended, { cause: error });
 }
 
 function newRecord(
@@ -107,7 +118,7 @@ function newRecord(
 async function growDisk({ origin, record, held }: Making, signal: AbortSignal): Promise<void> {
   const { diskBytes } = record.options;
   if (origin.kind === 'boot' || origin.saved.manifest.options.diskBytes >= diskBytes) return;
-  await held.vm?.resizeDisk(LAYER_DISK, diskBytes);
+  if (held.vm !== undefined) await raceSignal(held.vm.resizeDisk(LAYER_DISK, diskBytes), signal);
   await held.guest?.growDisk(signal);
 }
 
@@ -127,10 +138,7 @@ function describeFailure(error: unknown, stage: string): AppError {
   if (noSpace !== undefined) return noSpace;
   const cause = toError(error);
   const code = isAppError(error) ? error.code : 'internal';
-  const details = isAppError(error) ? error.details : {};
-  return new AppError(code, `cannot create the sandbox (stage ${details.stage ?? stage}): ${cause.message}`, {
-    ...details,
-    stage: details.stage ?? stage,
-    cause,
-  });
+  const { stage: where = stage, ...rest } = isAppError(error) ? error.details : {};
+  const message = `cannot create the sandbox (stage ${where}): ${firstLine(cause)}`;
+  return new AppError(code, message, { ...rest, stage: where, cause });
 }

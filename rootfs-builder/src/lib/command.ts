@@ -12,7 +12,7 @@ export type CommandOptions = {
 
 const TAIL_LINES = 12;
 
-/** Standard output as text. Throws `tool_missing` or `command_failed` with the last lines of both streams. */
+/** Standard output as text. Throws `tool_missing`, `host_disk_full` or `command_failed` with the last lines of both streams. */
 export function runCommand(program: string, args: string[], options: CommandOptions = {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
@@ -50,6 +50,15 @@ function toolMissing(program: string, cause: Error): BuilderError {
 }
 
 function commandFailed(program: string, ending: string, tail: string[]): BuilderError {
-  const lines = tail.length > 0 ? `; its last lines:\n${tail.map((line) => `  ${line}`).join('\n')}` : '';
-  return new BuilderError('command_failed', `${program} ended with ${ending}${lines}`);
+  // The first line says it all by itself.
+  const last = tail.length > 0 ? `: ${tail.at(-1)?.trim()}` : '';
+  const lines = `${last}${tail
+    .slice(0, -1)
+    .map((line) => `\n  before that: ${line}`)
+    .join('')}`;
+  const isFull = tail.some((line) => /No space left on device|Disk quota exceeded/.test(line));
+  return new BuilderError(
+    isFull ? 'host_disk_full' : 'command_failed',
+    `${program} ended with ${ending}${lines}`,
+  );
 }

@@ -49,6 +49,10 @@ export type Knobs = {
   /** Where fakes see which disks others hold. */
   readonly locksDir: string;
   readonly isConsoleSilent: boolean;
+  /** A panic is told by an event, and the guest stands; without it the guest resets itself. */
+  readonly hasPvpanic: boolean;
+  /** What vm.info says instead of the truth. */
+  readonly shownState?: string;
 };
 
 export const USUAL: Omit<Knobs, 'locksDir'> = {
@@ -64,6 +68,7 @@ export const USUAL: Omit<Knobs, 'locksDir'> = {
   eventBytes: 7,
   losesLastEvent: false,
   isConsoleSilent: false,
+  hasPvpanic: false,
 };
 
 const used = new Map<string, number>();

@@ -159,7 +159,7 @@ export class FakeMachine {
 
   info(): Record<string, unknown> {
     if (this.#config === undefined) throw noVm(readKnobs().version, 'The VM info is not available');
-    const state = this.#vm?.state ?? 'Created';
+    const state = readKnobs().shownState ?? this.#vm?.state ?? 'Created';
     return { config: this.#config, state, memory_actual_size: memoryBytes(this.#config), device_tree: null };
   }
 
@@ -167,6 +167,12 @@ export class FakeMachine {
   powerOff(): void {
     this.delete();
     setTimeout(() => this.#exit(0), readKnobs().endMs);
+  }
+
+  /** The VMM is told, and does nothing. */
+  panic(): void {
+    this.#vm?.guest.pause();
+    this.#events.add('guest', 'panic');
   }
 
   async reset(lastWords: string): Promise<void> {

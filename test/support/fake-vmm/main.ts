@@ -56,10 +56,10 @@ function start(): void {
   process.on('SIGTERM', end).on('SIGINT', end);
   // What the guest does, when a test says so.
   process.on('SIGUSR1', () => void machine.reset(''));
-  process.on(
-    'SIGUSR2',
-    () => void machine.reset('[   9.1] Kernel panic - not syncing: Attempted to kill init!\n'),
-  );
+  process.on('SIGUSR2', () => {
+    if (readKnobs().hasPvpanic) machine.panic();
+    else void machine.reset('[   9.1] Kernel panic - not syncing: Attempted to kill init!\n');
+  });
 }
 
 async function answer(

@@ -88,10 +88,13 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     ...options,
   });
   await manager.start();
+  // What is waited for may not keep a daemon alive by itself, and there are no sockets here that would.
+  const alive = setInterval(() => undefined, 60_000);
   let isOver = false;
   const end = async (finish: () => Promise<void>): Promise<void> => {
     if (isOver) return;
     isOver = true;
+    clearInterval(alive);
     await finish();
     await logs.stop();
     await store.close();

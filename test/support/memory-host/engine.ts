@@ -193,10 +193,17 @@ class MemoryVm implements Vm {
     return { link: links.host, needsResync };
   }
 
-  async save({ dir, whilePaused, staysPaused = false }: SaveOptions): ReturnType<Vm['save']> {
+  async save({
+    dir,
+    beforePause,
+    whilePaused,
+    afterPause,
+    staysPaused = false,
+  }: SaveOptions): ReturnType<Vm['save']> {
     const count = ++this.#host.counts.saves;
     await this.#host.onSave(count);
     const machine = this.#machine;
+    await beforePause?.();
     machine.isPaused = true;
     try {
       const saved: SavedVm = { memoryPath: join(dir, 'memory'), statePath: join(dir, 'state') };
@@ -207,6 +214,7 @@ class MemoryVm implements Vm {
       return { ...saved, pausedMs: 1 };
     } finally {
       machine.isPaused = staysPaused;
+      afterPause?.();
     }
   }
 
@@ -229,6 +237,8 @@ class MemoryVm implements Vm {
   async responds(): Promise<boolean> {
     return this.#machine.isAnswering;
   }
+
+  async readBlockedTask(): Promise<undefined> {}
 
   detach(): void {
     this.#isDetached = true;

@@ -1,9 +1,13 @@
 // Room on the host: promised before it is used, never twice.
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { copySparse } from '@sandboxd/rootfs-builder';
 import t from 'tap';
-import { Admission, type AdmissionOptions } from '../../../host-agent/src/sandboxes/admission.ts';
+import { AppError } from '../../../host-agent/src/lib/errors.ts';
+import { Admission, type AdmissionOptions, asNoSpace } from '../../../host-agent/src/sandboxes/admission.ts';
 import { type HostRoom, readHostRoom } from '../../../host-agent/src/sandboxes/host-room.ts';
 
 const MIB = 2 ** 20;
@@ -106,4 +110,31 @@ t.test('the tightest limit of the daemon’s control groups counts as the host�
   put(join(cgroup, 'memory.max'), GIB);
   put(join(cgroup, 'memory.current'), 3 * GIB);
   t.same(await read(), [GIB, 0], 'a container’s own, all used');
+});
+
+t.test('a full disk of the host is told by codes, not by what somebody wrote', async (t) => {
+  const small = mkdtempSync(join(tmpdir(), 'room-full-'));
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', small]);
+  t.teardown(() => {
+    execFileSync('umount', [small]);
+    rmSync(small, { recursive: true });
+  });
+  const failure = (work: Promise<unknown>): Promise<unknown> =>
+    work.then(
+      () => t.fail('there was room'),
+      (error: unknown) => error,
+    );
+  const big = join(mkdtempSync(join(tmpdir(), 'room-big-')), 'big');
+  t.teardown(() => rmSync(join(big, '..'), { recursive: true }));
+  writeFileSync(big, Buffer.alloc(MIB, 1));
+  const own = await failure(writeFile(join(small, 'a'), Buffer.alloc(MIB)));
+  rmSync(join(small, 'a'), { force: true });
+  const program = await failure(copySparse(big, join(small, 'b')));
+  const saved = new AppError('internal', 'cannot save the VM', { cause: program });
+  for (const error of [own, program, saved])
+    t.match(asNoSpace(error, 'do it', 'save'), { code: 'exhausted', details: { stage: 'save' } });
+  const panic = 'the guest panicked (ENOSPC: No space left on device)';
+  const told = new AppError('internal', panic, { cause: new Error('no space left on device') });
+  t.equal(asNoSpace(told, 'do it', 'boot'), undefined, 'the words of a guest');
+  t.equal(asNoSpace('ENOSPC', 'do it', 'boot'), undefined);
 });

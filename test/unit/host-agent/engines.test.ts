@@ -142,7 +142,7 @@ t.test('the control protocol', async (t) => {
   t.same(await client.execute('stop'), { did: 'stop' });
   t.match(events.at(-1), { event: 'STOP', data: { a: 1 } });
   await t.rejects(client.execute('broken'), new QmpError('broken', 'GenericError', 'no such thing'));
-  await t.rejects(client.execute('silent', {}, 50), { message: /did not answer silent within 50 ms/ });
+  await t.rejects(client.execute('silent', {}, 50), { message: /did not answer silent within \d+ ms/ });
   const pending = client.execute('silent');
   peer?.destroy();
   await t.rejects(pending, { message: /closed its control socket/ });

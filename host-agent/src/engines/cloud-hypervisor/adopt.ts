@@ -36,11 +36,15 @@ async function takeControl(
   dir: string,
   { log, onResumed }: AdoptOptions,
 ): Promise<void> {
+  void vm.watchEvents();
   for (let hasWarned = false; vm.exit === undefined && !vm.isDetached; hasWarned = true) {
     try {
-      await vm.endAfterReset();
       const { state } = await api.info({ timeoutMs: ANSWER_TIMEOUT_MS, signal: vm.ended });
       if (vm.isDetached) return;
+      if (state === 'Shutdown' || state === 'Created') {
+        await vm.giveUp('the guest powered off');
+        return;
+      }
       // A daemon that saved it did not come back.
       if (state === 'Paused') {
         await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, signal: vm.ended });

@@ -2,6 +2,7 @@
 // request after another, and a long one (saving memory) delays all others.
 import { request } from 'node:http';
 import { AppError } from '../../lib/errors.ts';
+import { patientDeadline } from '../../lib/patience.ts';
 import { ApiError, parseReasons } from './api-error.ts';
 import type { MemoryRestoreMode, VmConfig } from './vm-config.ts';
 
@@ -18,6 +19,7 @@ export type VmInfo = {
   readonly memoryBytes: number;
 };
 
+/** `timeoutMs` is for a host that is not busy. */
 export type CallOptions = { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined };
 
 /** Bodies of the requests that have one, so that no key is misspelt: the VMM ignores keys that it does not know. */
@@ -70,7 +72,7 @@ export class VmmApi {
     method: 'GET' | 'PUT',
     endpoint: string,
     body: string | undefined,
-    { timeoutMs, signal }: CallOptions,
+    { timeoutMs, signal: outer }: CallOptions,
   ): Promise<string> {
     const bytes = Buffer.from(body ?? '');
     if (bytes.length > MAX_REQUEST_BYTES) {
@@ -91,17 +93,17 @@ export class VmmApi {
           ...(body !== undefined && { 'Content-Type': 'application/json' }),
         },
       });
-      const onAbort = (): void => finish(() => reject(signal?.reason));
-      const timer = setTimeout(
-        () =>
-          finish(() =>
-            reject(new AppError('internal', `the VMM did not answer ${endpoint} within ${timeoutMs} ms`)),
-          ),
+      const limit = patientDeadline({
         timeoutMs,
-      );
+        reason: (waitedMs) =>
+          new AppError('internal', `the VMM did not answer ${endpoint} within ${waitedMs} ms`),
+        outer,
+      });
+      const { signal } = limit;
+      const onAbort = (): void => finish(() => reject(signal.reason));
       const finish = (settle: () => void): void => {
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', onAbort);
+        limit[Symbol.dispose]();
+        signal.removeEventListener('abort', onAbort);
         settle();
         call.destroy();
       };
@@ -125,8 +127,8 @@ export class VmmApi {
           );
         });
       });
-      if (signal?.aborted) return onAbort();
-      signal?.addEventListener('abort', onAbort, { once: true });
+      if (signal.aborted) return onAbort();
+      signal.addEventListener('abort', onAbort, { once: true });
       // Ends the request, not the connection: the server drops the answer of a connection that is half closed.
       call.end(bytes);
     });

@@ -1,35 +1,116 @@
 // The VMM's account of what happened. A hint only: the last events of a VMM that ends may be missing.
-import { readFile } from 'node:fs/promises';
+import { watch } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { tailFile } from '../../lib/tail.ts';
 
 export type VmmEvent = { readonly source: string; readonly event: string };
 
+const READ_BYTES = 64 * 1024;
+/** How often the file is looked at where the kernel does not say that it changed. */
+const POLL_MS = 500;
+
 /** Objects behind each other, printed over several lines; one that is cut short at the end is left out. */
 export function parseEvents(text: string): VmmEvent[] {
-  return text.split(/\n\s*\n/).flatMap((part) => {
-    try {
-      const { source, event } = JSON.parse(part) as Record<string, unknown>;
-      return [{ source: String(source), event: String(event) }];
-    } catch {
-      return [];
-    }
-  });
+  return text.split(/\n\s*\n/).flatMap((part) => parseEvent(part) ?? []);
 }
 
-/** Empty when there are none. */
+function parseEvent(text: string): VmmEvent | undefined {
+  try {
+    const { source, event } = JSON.parse(text) as Record<string, unknown>;
+    return { source: String(source), event: String(event) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The last ones of a VMM that is gone; empty when there are none. */
 export async function readEvents(path: string): Promise<VmmEvent[]> {
-  return parseEvents(await readFile(path, 'utf8').catch(() => ''));
+  return parseEvents(await tailFile(path, Number.POSITIVE_INFINITY, READ_BYTES));
 }
 
 /** Whether the guest reset itself; the VMM then tries to boot it again. */
 export function hasReset(events: readonly VmmEvent[]): boolean {
-  return events.some(({ source, event }) => source === 'vm' && event === 'rebooting');
+  return has(events, 'vm', 'rebooting');
 }
 
 export function hasPowerOff(events: readonly VmmEvent[]): boolean {
-  return events.some(({ source, event }) => source === 'vmm' && event === 'shutdown');
+  return has(events, 'vmm', 'shutdown');
 }
 
 /** Whether the VM was shut down, which comes before its connections break; the VMM ends a while later. */
 export function hasShutDown(events: readonly VmmEvent[]): boolean {
-  return events.some(({ source, event }) => source === 'vm' && event === 'shutdown');
+  return has(events, 'vm', 'shutdown') || has(events, 'vm', 'deleted');
+}
+
+/** Whether the guest's kernel said that it panicked. */
+export function hasPanicked(events: readonly VmmEvent[]): boolean {
+  return has(events, 'guest', 'panic');
+}
+
+function has(events: readonly VmmEvent[], source: string, event: string): boolean {
+  return events.some((each) => each.source === source && each.event === event);
+}
+
+/** A guest can cause any number of events of its devices: only these are kept. */
+const ENDS = [hasReset, hasPowerOff, hasShutDown, hasPanicked];
+
+/** Follows the account of a VMM that runs. What a try at a restore that failed left in it does not count. */
+export class EventTail implements Disposable {
+  readonly #path: string;
+  #offset = 0;
+  #rest = '';
+  #kept: VmmEvent[] = [];
+  #reading: Promise<void> = Promise.resolve();
+  #watching: Disposable | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** Those so far of which a VM ends. */
+  async read(): Promise<readonly VmmEvent[]> {
+    this.#reading = this.#reading.then(() => this.#readNew().catch(() => undefined));
+    await this.#reading;
+    return this.#kept;
+  }
+
+  /** Calls `onChange` when there may be new ones, until it is disposed. */
+  watch(onChange: () => void): void {
+    this[Symbol.dispose]();
+    const timer = (): void => {
+      const polling = setInterval(onChange, POLL_MS).unref();
+      this.#watching = { [Symbol.dispose]: () => clearInterval(polling) };
+    };
+    try {
+      const watcher = watch(this.#path, { persistent: false }, onChange);
+      watcher.on('error', timer);
+      this.#watching = { [Symbol.dispose]: () => watcher.close() };
+    } catch {
+      timer();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#watching?.[Symbol.dispose]();
+    this.#watching = undefined;
+  }
+
+  async #readNew(): Promise<void> {
+    await using file = await open(this.#path, 'r');
+    const buffer = Buffer.alloc(READ_BYTES);
+    for (;;) {
+      const { bytesRead } = await file.read(buffer, 0, READ_BYTES, this.#offset);
+      if (bytesRead === 0) return;
+      this.#offset += bytesRead;
+      const parts = `${this.#rest}${buffer.toString('latin1', 0, bytesRead)}`.split(/\n\s*\n/);
+      this.#rest = parts.pop()?.slice(-READ_BYTES) ?? '';
+      for (const part of parts) this.#keep(parseEvent(part));
+    }
+  }
+
+  #keep(event: VmmEvent | undefined): void {
+    if (event === undefined) return;
+    if (event.source === 'vm' && event.event === 'restoring') this.#kept = [];
+    if (this.#kept.length < ENDS.length && ENDS.some((isEnd) => isEnd([event]))) this.#kept.push(event);
+  }
 }

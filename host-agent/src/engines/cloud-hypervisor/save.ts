@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Logger } from 'pino';
-import { AppError, toError } from '../../lib/errors.ts';
+import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import type { SavedVm, SaveOptions } from '../engine.ts';
 import type { VmmApi } from './api.ts';
-import { isStillRestoring } from './api-error.ts';
+import { ApiError, isStillRestoring } from './api-error.ts';
 import { collectSaved } from './saved-files.ts';
 
 /** The VMM lets its disks finish for up to 30 s. */
@@ -24,6 +24,8 @@ const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 2000;
 const RETRY_FOR_MS = 120_000;
 const STAGING = 'save-';
+/** ENOSPC as the VMM writes it. */
+const NO_SPACE = /No space left on device \(os error 28\)/;
 
 export type SaveContext = {
   readonly api: VmmApi;
@@ -52,10 +54,9 @@ export async function saveVm(
         await sleep(retryMs);
         continue;
       }
-      throw new AppError('internal', `cannot save the VM: ${toError(cause).message}`, {
-        stage: 'save',
-        cause,
-      });
+      const isFull = cause instanceof ApiError && cause.says(NO_SPACE);
+      const code = isFull ? 'exhausted' : isAppError(cause) ? cause.code : 'internal';
+      throw new AppError(code, `cannot save the VM: ${firstLine(cause)}`, { stage: 'save', cause });
     } finally {
       await rm(staging, { recursive: true, force: true });
     }
@@ -71,6 +72,20 @@ export async function removeStaging(dir: string): Promise<void> {
 
 /** Gives the time that the guest stood still. */
 async function saveOnce(
+  context: SaveContext,
+  options: SaveOptions,
+  staging: string,
+  memoryBytes: number,
+): Promise<number> {
+  try {
+    await options.beforePause?.();
+    return await saveWhilePaused(context, options, staging, memoryBytes);
+  } finally {
+    options.afterPause?.();
+  }
+}
+
+async function saveWhilePaused(
   context: SaveContext,
   options: SaveOptions,
   staging: string,

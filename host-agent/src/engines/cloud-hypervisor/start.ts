@@ -1,9 +1,10 @@
 // Starting a VMM process and waiting for its control socket. Whatever fails, nothing is left running.
 import { mkdir, rename, rm, symlink } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { patientDeadline } from '../../lib/patience.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { resetScheduling } from '../../lib/scheduling.ts';
-import { deadline, poll } from '../../lib/wait.ts';
+import { poll } from '../../lib/wait.ts';
 import type { BootOptions, VmmIdentity } from '../engine.ts';
 import { spawnVmm } from '../vmm-process.ts';
 import { VmmApi } from './api.ts';
@@ -60,11 +61,15 @@ export async function startVmm(
     void resetScheduling(process.pid, 'all-threads');
     await run(vm, api, files);
     signal?.throwIfAborted();
+    await vm.watchEvents();
+    if (vm.exit !== undefined) throw new Error(vm.exit.reason);
     return vm;
   } catch (error) {
     await vm.kill();
     if (signal?.aborted) throw error;
-    throw await describeFailure(vm, error);
+    const failure = describeFailure(vm, error);
+    log.warn({ reason: failure.message, diagnosis: await vm.diagnose() }, 'a VMM did not start');
+    throw failure;
   }
 }
 
@@ -74,15 +79,12 @@ export async function keepConsole(files: VmmFiles): Promise<void> {
 }
 
 async function waitForApi(vm: CloudHypervisorVm, api: VmmApi, outer?: AbortSignal): Promise<void> {
-  using limit = deadline(
-    CONTROL_TIMEOUT_MS,
-    () =>
-      new AppError(
-        'internal',
-        `the VMM did not answer on its control socket within ${CONTROL_TIMEOUT_MS} ms`,
-      ),
+  using limit = patientDeadline({
+    timeoutMs: CONTROL_TIMEOUT_MS,
+    reason: (waitedMs) =>
+      new AppError('internal', `the VMM did not answer on its control socket within ${waitedMs} ms`),
     outer,
-  );
+  });
   const ping = await poll(
     async () => {
       if (vm.exit !== undefined) throw new Error(vm.exit.reason);
@@ -96,13 +98,11 @@ async function waitForApi(vm: CloudHypervisorVm, api: VmmApi, outer?: AbortSigna
     throw new Error(`process ${ping.pid} answers on the control socket of process ${vm.identity.pid}`);
 }
 
-async function describeFailure(vm: CloudHypervisorVm, error: unknown): Promise<AppError> {
+function describeFailure(vm: CloudHypervisorVm, error: unknown): AppError {
   const cause = toError(error);
   // It ended by itself before it was killed: that says more than the connection that broke.
+  const reason = vm.endedByItself && !isAppError(error) ? vm.exit?.reason : undefined;
   const what =
-    vm.endedByItself && !isAppError(error) ? `${vm.exit?.reason}: ${cause.message}` : cause.message;
-  return new AppError('internal', `the VMM did not start: ${what}\n${await vm.diagnose()}`, {
-    stage: 'spawn',
-    cause,
-  });
+    reason === undefined || reason === cause.message ? cause.message : `${reason}: ${cause.message}`;
+  return new AppError('internal', `the VMM did not start: ${what}`, { stage: 'spawn', cause });
 }

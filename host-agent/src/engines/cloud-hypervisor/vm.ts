@@ -8,16 +8,19 @@ import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import { limitConsoleLog } from '../console-log.ts';
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from '../engine.ts';
-import { readLastWords } from '../last-words.ts';
+import { explainExitCode, readBlockedTask, readLastWords } from '../last-words.ts';
 import type { ProcessEnd, VmmProcess } from '../vmm-process.ts';
 import type { VmmApi } from './api.ts';
-import { hasPowerOff, hasReset, hasShutDown, readEvents } from './events.ts';
+import { EventTail, hasPanicked, hasPowerOff, hasReset, hasShutDown } from './events.ts';
 import { leftSockets, type VmmFiles } from './files.ts';
 import { saveVm } from './save.ts';
 import { diskId } from './vm-config.ts';
 import { connectGuest } from './vsock.ts';
 
 const RESIZE_TIMEOUT_MS = 30_000;
+/** A VMM whose guest powered off ends by itself, if not in this time then not at all. */
+const OWN_END_MS = 500;
+const DIAGNOSIS_LINES = 40;
 /** A system call that the VMM's filter forbids. */
 const FILTER_SIGNAL = 'SIGSYS';
 
@@ -36,6 +39,8 @@ export class CloudHypervisorVm implements Vm {
   readonly standstill = undefined;
   readonly #options: CloudHypervisorVmOptions;
   readonly #ended = new AbortController();
+  readonly #events: EventTail;
+  #ending: NodeJS.Timeout | undefined;
   readonly #logLimits: readonly Disposable[];
   #exit: VmExit | undefined;
   #isKilledByUs = false;
@@ -47,9 +52,10 @@ export class CloudHypervisorVm implements Vm {
     const { identity, process, files } = options;
     this.#options = options;
     this.identity = identity;
-    this.#logLimits = [files.consolePath, files.logPath].map(limitConsoleLog);
+    this.#events = new EventTail(files.eventsPath);
+    this.#logLimits = [files.consolePath, files.logPath, files.eventsPath].map(limitConsoleLog);
     this.exited = process.ended.then(async (end) => {
-      this.#stopLimits();
+      this.#stopWatching();
       this.#exit = { ...end, reason: await this.#exitReason(end) };
       this.#ended.abort(new AppError('internal', `the VM ended: ${this.#exit.reason}`));
       await Promise.all(leftSockets(files).map((path) => rm(path, { force: true }))).catch(() => undefined);
@@ -76,20 +82,31 @@ export class CloudHypervisorVm implements Vm {
   }
 
   async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
-    await this.endAfterReset();
+    await this.checkEvents();
     const either = signal === undefined ? this.#ended.signal : AbortSignal.any([signal, this.#ended.signal]);
     const link = await connectGuest(this.#options.files.vsockPath, AGENT_VSOCK_PORT, either);
     // A connection of its own: nobody can have written to it before.
     return { link, needsResync: false };
   }
 
+  /** From now on a guest that is over is noticed by the VMM's events, too. */
+  watchEvents(): Promise<void> {
+    const look = (): void => void this.checkEvents();
+    if (this.#exit === undefined && !this.#isDetached) this.#events.watch(look);
+    return this.checkEvents();
+  }
+
   /**
-   * A guest that reset itself was started anew by the VMM, if that could: whatever answers is not the guest that it was.
-   * A connection that broke is when to look.
+   * Ends a VM whose guest is over. One that reset itself was started anew by the VMM, if that could: whatever answers is not
+   * the guest that it was.
    */
-  async endAfterReset(): Promise<void> {
-    if (this.#exit === undefined && hasReset(await readEvents(this.#options.files.eventsPath)))
-      await this.giveUp('the guest reset itself');
+  async checkEvents(): Promise<void> {
+    const events = await this.#events.read();
+    if (this.#exit !== undefined || this.#isKilledByUs || this.#isDetached) return;
+    if (hasReset(events)) await this.giveUp('the guest reset itself');
+    else if (hasPanicked(events)) await this.giveUp('the guest panicked');
+    else if (hasShutDown(events))
+      this.#ending ??= setTimeout(() => void this.giveUp('the guest powered off'), OWN_END_MS).unref();
   }
 
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
@@ -105,7 +122,7 @@ export class CloudHypervisorVm implements Vm {
   }
 
   async isEnding(): Promise<boolean> {
-    return this.#exit !== undefined || hasShutDown(await readEvents(this.#options.files.eventsPath));
+    return this.#exit !== undefined || hasShutDown(await this.#events.read());
   }
 
   async responds(timeoutMs: number): Promise<boolean> {
@@ -135,16 +152,20 @@ export class CloudHypervisorVm implements Vm {
 
   detach(): void {
     this.#isDetached = true;
-    this.#stopLimits();
+    this.#stopWatching();
     this.#options.process.detach();
+  }
+
+  readBlockedTask(): Promise<string | undefined> {
+    return readBlockedTask(this.#options.files.consolePath);
   }
 
   async diagnose(): Promise<string> {
     const { consolePath, startConsolePath, logPath } = this.#options.files;
     const [kept, early, log] = await Promise.all([
-      tailFile(consolePath, 12),
-      tailFile(startConsolePath, 12),
-      tailFile(logPath, 6),
+      tailFile(consolePath, DIAGNOSIS_LINES),
+      tailFile(startConsolePath, DIAGNOSIS_LINES),
+      tailFile(logPath, DIAGNOSIS_LINES),
     ]);
     const console = kept === '' ? early : kept;
     const parts = [
@@ -156,8 +177,12 @@ export class CloudHypervisorVm implements Vm {
 
   /** Ends a VM that was left in a state that nobody can trust; `reason` is then what it ended of. */
   async giveUp(reason: string): Promise<void> {
-    this.#verdict = reason;
-    this.#options.log.warn({ reason }, 'ended a VM');
+    if (this.#exit !== undefined) return;
+    if (this.#verdict === undefined) {
+      this.#verdict = reason;
+      // Before its files can go with it.
+      this.#options.log.warn({ reason, diagnosis: await this.diagnose() }, 'ended a VM');
+    }
     this.#options.process.signal('SIGKILL');
     await this.exited;
   }
@@ -166,12 +191,14 @@ export class CloudHypervisorVm implements Vm {
     if (this.#exit !== undefined) throw new AppError('internal', `the VM ended: ${this.#exit.reason}`);
   }
 
-  #stopLimits(): void {
+  #stopWatching(): void {
+    clearTimeout(this.#ending);
+    this.#events[Symbol.dispose]();
     for (const limit of this.#logLimits) limit[Symbol.dispose]();
   }
 
   async #exitReason(end: ProcessEnd): Promise<string> {
-    if (this.#isKilledByUs) return 'stopped';
+    if (this.#isKilledByUs && this.#verdict === undefined) return 'stopped';
     const told = await readLastWords(this.#options.files.consolePath);
     if (this.#verdict !== undefined) return told ?? this.#verdict;
     if (end.signal !== null) {
@@ -179,11 +206,11 @@ export class CloudHypervisorVm implements Vm {
       return `the VMM was killed by ${end.signal}${why}`;
     }
     if (told !== undefined) return told;
-    const events = await readEvents(this.#options.files.eventsPath);
+    const events = await this.#events.read();
     if (hasReset(events)) return 'the guest reset itself';
     if (end.exitCode === 0 || hasPowerOff(events)) return 'the guest powered off';
     if (end.exitCode === null)
       return 'the VMM was killed or ended by itself; its exit code is unknown, as an earlier daemon started it';
-    return `the VMM exited with code ${end.exitCode}`;
+    return explainExitCode(end.exitCode, this.#options.files.logPath);
   }
 }

@@ -8,7 +8,6 @@ import { watchVmm } from '../vmm-process.ts';
 import { qmpArgument } from './args.ts';
 import { connectControl, QEMU_PROGRAM } from './boot.ts';
 import { qemuFiles } from './files.ts';
-import { IO_ERROR } from './standstill.ts';
 import { QemuVm } from './vm.ts';
 
 const RETRY_CONTROL_MS = 5000;
@@ -32,9 +31,7 @@ export function adoptQemu(identity: VmmIdentity, options: AdoptOptions): Vm | nu
 async function takeControl(vm: QemuVm, socketPath: string, options: AdoptOptions): Promise<void> {
   for (let hasWarned = false; vm.exit === undefined && !vm.isDetached; hasWarned = true) {
     try {
-      await connectControl(vm, socketPath);
-      const status = await vm.readStatus();
-      if (status === IO_ERROR) vm.onStandstill('seen by an earlier daemon');
+      const status = await connectControl(vm, socketPath);
       if (PAUSED.includes(status)) {
         await vm.resume();
         options.log.info('resumed a guest that was left paused');

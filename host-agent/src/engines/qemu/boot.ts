@@ -1,10 +1,11 @@
 // Starting a VM, from its kernel or from saved state. Whatever fails, nothing is left running.
 import { open } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { patientDeadline } from '../../lib/patience.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { resetScheduling } from '../../lib/scheduling.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
-import { deadline, poll, raceSignal } from '../../lib/wait.ts';
+import { poll, raceSignal } from '../../lib/wait.ts';
 import type {
   BootOptions,
   ColdBootOptions,
@@ -68,8 +69,8 @@ async function startQemu(
     paths: options.paths,
     memory,
   };
-  const { log, onResumed } = options;
-  const vm = new QemuVm({ identity, process, files, log, onResumed, hasHistory: false });
+  const { log, onResumed, onStandstill } = options;
+  const vm = new QemuVm({ identity, process, files, log, onResumed, onStandstill, hasHistory: false });
   try {
     await Promise.all([options.onSpawn?.(identity), connectControl(vm, files.qmpSocketPath, options.signal)]);
     // The threads of its CPUs exist, and stay batch threads: a guest that wakes up does not preempt what serves it.
@@ -83,24 +84,22 @@ async function startQemu(
     if (options.signal?.aborted) throw error;
     const cause = toError(error);
     const what = vm.exit !== undefined && !isAppError(error) ? vm.exit.reason : cause.message;
-    throw new AppError('internal', `the VMM did not start: ${what}\n${await vm.diagnose()}`, {
-      stage: 'spawn',
-      cause,
-    });
+    log.warn({ reason: what, diagnosis: await vm.diagnose() }, 'a VMM did not start');
+    throw new AppError('internal', `the VMM did not start: ${what}`, { stage: 'spawn', cause });
   }
 }
 
-/** Opens the control connection as soon as the VMM listens; gives up when it ends first. */
-export async function connectControl(vm: QemuVm, socketPath: string, outer?: AbortSignal): Promise<void> {
-  using limit = deadline(
-    CONTROL_TIMEOUT_MS,
-    () =>
-      new AppError(
-        'internal',
-        `the VMM did not answer on its control socket within ${CONTROL_TIMEOUT_MS} ms`,
-      ),
+/**
+ * Opens the control connection as soon as the VMM listens; gives up when it ends first, or its guest is over already: what
+ * happened before there was a connection was told to nobody. Gives the guest's state.
+ */
+export async function connectControl(vm: QemuVm, socketPath: string, outer?: AbortSignal): Promise<string> {
+  using limit = patientDeadline({
+    timeoutMs: CONTROL_TIMEOUT_MS,
+    reason: (waitedMs) =>
+      new AppError('internal', `the VMM did not answer on its control socket within ${waitedMs} ms`),
     outer,
-  );
+  });
   const socket = await poll(
     async () => {
       if (vm.exit !== undefined) throw new Error(vm.exit.reason);
@@ -110,4 +109,7 @@ export async function connectControl(vm: QemuVm, socketPath: string, outer?: Abo
     limit.signal,
   );
   vm.attachQmp(await QmpClient.open(socket, (event) => vm.onQmpEvent(event), limit.signal));
+  const status = await raceSignal(vm.checkState(), limit.signal);
+  if (vm.exit !== undefined) throw new Error(vm.exit.reason);
+  return status;
 }

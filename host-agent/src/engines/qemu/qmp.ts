@@ -3,6 +3,7 @@
 import type { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { AppError } from '../../lib/errors.ts';
+import { patientDeadline } from '../../lib/patience.ts';
 
 export type QmpEvent = { readonly event: string; readonly data: Readonly<Record<string, unknown>> };
 
@@ -68,7 +69,10 @@ export class QmpClient {
     return client;
   }
 
-  /** Runs a command. Rejects with QmpError, with AppError `internal` after `timeoutMs`, or when the socket closes. */
+  /**
+   * Runs a command. Rejects with QmpError, with AppError `internal` after `timeoutMs` (longer on a busy host; the VMM does
+   * it all the same when it comes to it), or when the socket closes.
+   */
   execute(
     command: string,
     args: Readonly<Record<string, unknown>> = {},
@@ -77,12 +81,17 @@ export class QmpClient {
     if (this.#closed !== undefined) return Promise.reject(this.#closed);
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
+      const limit = patientDeadline({
+        timeoutMs,
+        reason: (waitedMs) =>
+          new AppError('internal', `the VMM did not answer ${command} within ${waitedMs} ms`),
+      });
+      limit.signal.addEventListener('abort', () => {
         this.#pending.delete(id);
-        reject(new AppError('internal', `the VMM did not answer ${command} within ${timeoutMs} ms`));
-      }, timeoutMs);
+        reject(limit.signal.reason);
+      });
       const settle = (): void => {
-        clearTimeout(timer);
+        limit[Symbol.dispose]();
         this.#pending.delete(id);
       };
       this.#pending.set(id, {
@@ -99,6 +108,10 @@ export class QmpClient {
       });
       this.#socket.write(`${JSON.stringify({ execute: command, arguments: args, id })}\n`);
     });
+  }
+
+  get isOpen(): boolean {
+    return this.#closed === undefined;
   }
 
   close(): void {

@@ -17,6 +17,8 @@ export type StandstillOptions = {
   readonly isOver: () => boolean;
   /** Called when the guest goes on, whose clock stood still. */
   readonly onResumed: () => void;
+  /** Called when it begins to stand still. */
+  readonly onBegin?: (cause: string) => void;
   readonly log: Logger;
   readonly retryMs?: number;
 };
@@ -35,6 +37,10 @@ export class Standstill {
     return this.#reason;
   }
 
+  get isSaving(): boolean {
+    return this.#saves > 0;
+  }
+
   /** `work` saves the guest, which must not be let go on meanwhile. */
   async duringSave<T>(work: () => Promise<T>): Promise<T> {
     this.#saves += 1;
@@ -48,8 +54,10 @@ export class Standstill {
   /** The VMM stopped the guest; `cause` is the host's word for it. */
   begin(cause: string): void {
     if (this.#reason !== undefined) return;
-    this.#reason = `the host's disk does not take the guest's writes (${cause.toLowerCase()}); it stands still until it does`;
+    const why = `the host's disk does not take the guest's writes (${cause.toLowerCase()})`;
+    this.#reason = `${why}; it stands still until it does`;
     this.#options.log.warn({ reason: this.#reason }, 'a guest stands still');
+    this.#options.onBegin?.(why);
     void this.#end();
   }
 

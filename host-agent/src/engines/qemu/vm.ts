@@ -1,19 +1,22 @@
 // One guest on QEMU.
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, toError } from '../../lib/errors.ts';
 import { connectLink, type SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import { limitConsoleLog } from '../console-log.ts';
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from '../engine.ts';
-import { readLastWords } from '../last-words.ts';
+import { explainExitCode, readBlockedTask, readLastWords } from '../last-words.ts';
 import type { ProcessEnd, VmmProcess } from '../vmm-process.ts';
 import { diskNode } from './args.ts';
+import { explainEndState } from './end-states.ts';
 import type { QemuFiles } from './files.ts';
-import type { QmpClient, QmpEvent } from './qmp.ts';
+import { type QmpClient, QmpError, type QmpEvent } from './qmp.ts';
 import { saveQemu } from './save.ts';
-import { Standstill } from './standstill.ts';
+import { IO_ERROR, Standstill } from './standstill.ts';
+
+const DIAGNOSIS_LINES = 40;
 
 export type QemuVmOptions = {
   readonly identity: VmmIdentity;
@@ -22,6 +25,7 @@ export type QemuVmOptions = {
   readonly log: Logger;
   /** Called when the guest goes on after it stood still, but for a save. */
   readonly onResumed?: (() => void) | undefined;
+  readonly onStandstill?: ((cause: string) => void) | undefined;
   /** Whether somebody may have spoken on the agent port before us. */
   readonly hasHistory: boolean;
 };
@@ -36,6 +40,8 @@ export class QemuVm implements Vm {
   #hasSpoken: boolean;
   #isKilledByUs = false;
   #isDetached = false;
+  /** Why we ended it though nobody asked for that. */
+  #verdict: string | undefined;
   readonly #consoleLimit: Disposable;
   readonly #standstill: Standstill;
 
@@ -49,6 +55,7 @@ export class QemuVm implements Vm {
       resume: () => this.resume(),
       isOver: () => this.#exit !== undefined || this.#isDetached,
       onResumed: () => options.onResumed?.(),
+      onBegin: (cause) => options.onStandstill?.(cause),
       log: options.log,
     });
     this.exited = options.process.ended.then(async (end) => {
@@ -91,13 +98,30 @@ export class QemuVm implements Vm {
     return this.#standstill.reason;
   }
 
-  /** The VMM stopped the guest for `cause`. */
-  onStandstill(cause: string): void {
-    this.#standstill.begin(cause);
+  /**
+   * Asks for the guest's state. One that is over is given up; one whose writes the host does not take is said to stand
+   * still. Gives the state.
+   */
+  async checkState(): Promise<string> {
+    const status = await this.readStatus();
+    if (status === IO_ERROR) this.#standstill.begin('an input/output error');
+    const reason = await explainEndState(status, this.#options.files.logPath);
+    if (reason !== undefined) await this.giveUp(this.#shutdownCause() ?? reason);
+    return status;
+  }
+
+  /** Ends a VM whose guest is over, or that nobody can trust; `reason` is then what it ended of. */
+  async giveUp(reason: string): Promise<void> {
+    if (this.#exit !== undefined) return;
+    this.#verdict ??= reason;
+    // Before its files can go with it.
+    this.#options.log.warn({ reason, diagnosis: await this.diagnose() }, 'ended a VM');
+    this.#options.process.signal('SIGKILL');
+    await this.exited;
   }
 
   async isEnding(): Promise<boolean> {
-    return this.#exit !== undefined || this.#shutdownReason !== undefined;
+    return this.#exit !== undefined || this.#verdict !== undefined || this.#shutdownReason !== undefined;
   }
 
   async responds(timeoutMs: number): Promise<boolean> {
@@ -119,7 +143,12 @@ export class QemuVm implements Vm {
     if (event.event === 'SHUTDOWN') this.#shutdownReason = String(event.data.reason ?? 'unknown');
     if (event.event === 'GUEST_PANICKED') this.#shutdownReason = 'guest-panic';
     if (event.event === 'BLOCK_IO_ERROR' && event.data.action === 'stop')
-      this.onStandstill(String(event.data.reason ?? 'an input/output error'));
+      this.#standstill.begin(String(event.data.reason ?? 'an input/output error'));
+    // What a save stopped goes on, or says why it does not.
+    if (event.event === 'STOP' && !this.#standstill.isSaving)
+      this.checkState().catch((error) =>
+        this.#options.log.debug({ err: toError(error) }, 'a guest that stopped cannot be asked why'),
+      );
   }
 
   async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
@@ -132,7 +161,11 @@ export class QemuVm implements Vm {
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
     if (this.standstill !== undefined)
       throw new AppError('exhausted', `the VM cannot be saved now: ${this.standstill}`, { stage: 'save' });
-    return this.#standstill.duringSave(() => saveQemu(this.identity, this.#control(), options));
+    const { identity } = this;
+    const resume = () => this.#resumeAfterSave();
+    return this.#standstill.duringSave(() =>
+      saveQemu({ identity, control: this.#control(), resume }, options),
+    );
   }
 
   async resizeDisk(index: number, sizeBytes: number): Promise<void> {
@@ -156,14 +189,42 @@ export class QemuVm implements Vm {
     await this.exited;
   }
 
+  readBlockedTask(): Promise<string | undefined> {
+    return readBlockedTask(this.#options.files.consolePath);
+  }
+
   async diagnose(): Promise<string> {
     const { consolePath, logPath } = this.#options.files;
-    const [console, log] = await Promise.all([tailFile(consolePath, 12), tailFile(logPath, 6)]);
+    const [console, log] = await Promise.all([
+      tailFile(consolePath, DIAGNOSIS_LINES),
+      tailFile(logPath, DIAGNOSIS_LINES),
+    ]);
     const parts = [
       console === '' ? 'console: (empty)' : `console:\n${console}`,
       log === '' ? 'vmm log: (empty)' : `vmm log:\n${log}`,
     ];
     return parts.join('\n');
+  }
+
+  /** A guest that cannot go on any more is ended: paused for good it would look as if it lived. */
+  async #resumeAfterSave(): Promise<void> {
+    try {
+      await this.resume();
+    } catch (error) {
+      // One that did not answer goes on when it comes to that request; until then it hangs.
+      if (!(error instanceof QmpError) && this.#qmp?.isOpen === true) throw error;
+      if (error instanceof QmpError) await this.checkState().catch(() => undefined);
+      await this.giveUp(`it could not be resumed after it was saved: ${toError(error).message}`);
+      throw error;
+    }
+  }
+
+  /** What is known of a guest that shut down, undefined when nothing is. */
+  #shutdownCause(): string | undefined {
+    if (this.#shutdownReason === 'guest-panic') return 'the guest panicked';
+    if (this.#shutdownReason === 'guest-shutdown') return 'the guest powered off';
+    if (this.#shutdownReason === 'guest-reset') return 'the guest reset itself';
+    return undefined;
   }
 
   #control(): QmpClient {
@@ -173,15 +234,14 @@ export class QemuVm implements Vm {
   }
 
   async #exitReason(end: ProcessEnd): Promise<string> {
-    if (this.#isKilledByUs) return 'stopped';
-    if (end.signal !== null) return `the VMM was killed by ${end.signal}`;
+    if (this.#isKilledByUs && this.#verdict === undefined) return 'stopped';
     const told = await readLastWords(this.#options.files.consolePath);
-    if (this.#shutdownReason === 'guest-panic') return told ?? 'the guest panicked';
-    if (told !== undefined) return told;
-    if (this.#shutdownReason === 'guest-shutdown') return 'the guest powered off';
-    if (this.#shutdownReason === 'guest-reset') return 'the guest reset itself';
+    if (this.#verdict !== undefined) return told ?? this.#verdict;
+    if (end.signal !== null) return `the VMM was killed by ${end.signal}`;
+    const known = told ?? this.#shutdownCause();
+    if (known !== undefined) return known;
     if (end.exitCode === null)
       return 'the VMM was killed or ended by itself; its exit code is unknown, as an earlier daemon started it';
-    return `the VMM exited with code ${end.exitCode}`;
+    return explainExitCode(end.exitCode, this.#options.files.logPath);
   }
 }

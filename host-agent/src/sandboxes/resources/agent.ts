@@ -1,7 +1,7 @@
 // The connection to a sandbox's guest agent. Whoever has it can be sure that the guest is this sandbox and no other.
 import type { Vm } from '../../engines/engine.ts';
 import { Guest } from '../../guest/guest.ts';
-import { AppError, toError } from '../../lib/errors.ts';
+import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import { makeIdentity } from '../identity.ts';
 import type { Making, Resource, Site } from './resource.ts';
@@ -25,7 +25,7 @@ export const agent: Resource = {
     const { bootTimeoutMs: timeoutMs } = context;
     const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);
     using limit = deadline(timeoutMs, tooLate, signal);
-    await greet(vm, held.guest, making, limit.signal);
+    await greet(held.guest, making, limit.signal);
     context.faults.reach('start.agent');
   },
 
@@ -57,24 +57,11 @@ function connectionTo(vm: Vm, { record, log }: Site): Guest {
 }
 
 /** Until the guest is who it shall be, before anyone can reach it. */
-async function greet(vm: Vm, guest: Guest, making: Making, signal: AbortSignal): Promise<void> {
-  const { id, origin, log } = making;
+async function greet(guest: Guest, { id, origin, log }: Making, signal: AbortSignal): Promise<void> {
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
-  try {
-    const hello = await raceSignal(
-      Promise.race([guest.connect(signal, { needsResync }), failOnExit(vm.exited)]),
-      signal,
-    );
-    await guest.setIdentity(makeIdentity(id), signal);
-    log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
-  } catch (error) {
-    if (making.signal.aborted) throw error;
-    // A guest that ends takes its channel with it a moment before its exit is seen.
-    const exitReason = await explainExit(vm);
-    throw new AppError('internal', `${exitReason ?? toError(error).message}\n${await vm.diagnose()}`, {
-      cause: error,
-    });
-  }
+  const hello = await raceSignal(guest.connect(signal, { needsResync }), signal);
+  await guest.setIdentity(makeIdentity(id), signal);
+  log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
 }
 
 /** The reason once the VM has ended, undefined when it has not within a moment and does not seem about to. */
@@ -87,10 +74,6 @@ export async function explainExit(vm: Pick<Vm, 'exited' | 'isEnding'>): Promise<
 function exitWithin({ exited }: Pick<Vm, 'exited'>, ms: number): Promise<string | undefined> {
   const timeout = new Promise<undefined>((resolve) => setTimeout(resolve, ms, undefined).unref());
   return Promise.race([exited.then(({ reason }) => reason), timeout]);
-}
-
-async function failOnExit(exited: Promise<{ readonly reason: string }>): Promise<never> {
-  throw new Error((await exited).reason);
 }
 
 function vmOf({ held }: Site): Vm {

@@ -56,6 +56,8 @@ export type Making = Site & {
   readonly origin: Origin;
   /** Fires when nobody wants it any more, or it takes too long. */
   readonly signal: AbortSignal;
+  /** The guest can come to nothing any more, so nobody waits for it. */
+  giveUp(reason: Error): void;
   /** Changes the record, in the registry too. */
   update(change: Partial<SandboxRecord>): Promise<void>;
 };

@@ -24,6 +24,7 @@ export const vmm: Resource = {
             ...options,
             ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
           });
+    void held.vm.exited.then(({ reason }) => making.giveUp(new AppError('internal', reason)));
     context.faults.reach('start.vm');
   },
 
@@ -34,7 +35,8 @@ export const vmm: Resource = {
     const onResumed = (): void => held.guest?.stepClock();
     held.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findDead(engine, record));
     if (held.vm?.exit === undefined || record.exit !== undefined) return;
-    context.events.emit({ kind: 'died', sandbox: id, exit: held.vm.exit });
+    const diagnosis = await held.vm.diagnose();
+    context.events.emit({ kind: 'died', sandbox: id, exit: held.vm.exit, diagnosis });
     // Without it the next start finds the cause anew, as this one did.
     await context.records
       .put(id, { ...record, exit: held.vm.exit })
@@ -49,7 +51,7 @@ export const vmm: Resource = {
   },
 };
 
-function vmOptions({ context, record, paths, held, log, update }: Making) {
+function vmOptions({ context, record, paths, held, log, update, giveUp }: Making) {
   const { options } = record;
   return {
     spec: {
@@ -66,6 +68,7 @@ function vmOptions({ context, record, paths, held, log, update }: Making) {
     paths,
     log,
     onResumed: () => held.guest?.stepClock(),
+    onStandstill: (cause: string) => giveUp(new AppError('exhausted', cause, { retryAfterS: 5 })),
     onSpawn: async (identity: VmmIdentity) => {
       context.faults.reach('start.spawned');
       await update({ vmm: identity });

@@ -30,21 +30,24 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   const startedAt = performance.now();
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await pinRootfs(dir, input.manifest.options.rootfs.rootfsPath);
-  const isQuiet = await guest.hold();
-  const written = await vm
-    .save({
-      dir,
-      whilePaused: async () => {
-        await copySparse(input.layerPath, join(dir, DISK_FILE));
-        input.onPaused?.();
-      },
-      ...(input.staysPaused && { staysPaused: true }),
-    })
-    .finally(() => {
+  let isQuiet = false;
+  const written = await vm.save({
+    dir,
+    // Not earlier: what comes before and after the pause may take long, and the guest can be used meanwhile.
+    beforePause: async () => {
+      isQuiet = await guest.hold();
+    },
+    whilePaused: async () => {
+      await copySparse(input.layerPath, join(dir, DISK_FILE));
+      input.onPaused?.();
+    },
+    afterPause: () => {
       guest.release();
       // Its clock stood still with it; snapshots taken often would let it fall behind.
       if (!input.staysPaused) guest.stepClock();
-    });
+    },
+    ...(input.staysPaused && { staysPaused: true }),
+  });
   input.signal?.throwIfAborted();
   const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE];
   await Promise.all(names.map((name) => flush(join(dir, name))));

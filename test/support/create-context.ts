@@ -1,0 +1,93 @@
+// What a create needs, around an engine under test: a registry, directories and a root filesystem that nobody reads.
+import { mkdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { Logger } from 'pino';
+import type { Test } from 'tap';
+import type { Engine, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
+import type { RootfsSource } from '../../host-agent/src/images/rootfs-source.ts';
+import { NO_FAULTS } from '../../host-agent/src/lib/faults.ts';
+import { LifeEvents, logLifeEvents } from '../../host-agent/src/sandboxes/life-events.ts';
+import type { SandboxRecord } from '../../host-agent/src/sandboxes/record.ts';
+import type { ResourceContext } from '../../host-agent/src/sandboxes/resources/resource.ts';
+import type { Sandbox } from '../../host-agent/src/sandboxes/sandbox.ts';
+import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
+import { Store } from '../../host-agent/src/store/store.ts';
+
+/** No failure of these tests is one of time. */
+const FAR_MS = 3_600_000;
+const LAYER_BYTES = 64 * 2 ** 20;
+
+export type Creates = {
+  readonly context: ResourceContext;
+  create(id: string): Promise<Sandbox>;
+  /** The VMM of a create that goes on, as soon as its VM has started and only the agent is waited for. */
+  vmmOf(id: string): Promise<VmmIdentity>;
+};
+
+export function rootfsIn(dir: string): RootfsSource {
+  return {
+    kind: 'profile',
+    name: 'base',
+    digest: 'd',
+    rootfsPath: join(dir, 'root'),
+    env: {},
+    workdir: '/',
+  };
+}
+
+/** `dir` has `run`, `kernel`, `initramfs` and `root`. */
+export async function makeCreates(t: Test, dir: string, engine: Engine, log: Logger): Promise<Creates> {
+  const dataDir = join(dir, 'data');
+  mkdirSync(dataDir);
+  const store = await Store.open(join(dataDir, 'state.lmdb'));
+  t.teardown(() => store.close());
+  const records = store.table<SandboxRecord>('sandboxes');
+  const events = new LifeEvents();
+  events.subscribe(logLifeEvents(log));
+  const started = new Set<string>();
+  const watched: Pick<Engine, 'name' | 'boot' | 'compatibility'> = {
+    name: engine.name,
+    compatibility: () => engine.compatibility(),
+    boot: async (options) => {
+      const vm = await engine.boot(options);
+      started.add(basename(options.paths.dir));
+      return vm;
+    },
+  };
+  const context: ResourceContext = {
+    engine: watched as Engine,
+    adopters: [engine],
+    events,
+    watchdogTimeoutMs: 0,
+    kernel: { vmlinuxPath: join(dir, 'kernel'), initramfsPath: join(dir, 'initramfs'), digest: 'k' },
+    directories: { dataDir, runDir: join(dir, 'run') },
+    records,
+    bootTimeoutMs: FAR_MS,
+    faults: NO_FAULTS,
+  };
+  return {
+    context,
+    create: (id) =>
+      startSandbox(context, {
+        id,
+        options: {
+          rootfs: rootfsIn(dir),
+          vcpus: 1,
+          memoryMib: 4,
+          diskBytes: LAYER_BYTES,
+          timeoutS: 0,
+          bootArgs: '',
+        },
+        origin: { kind: 'boot' },
+        log: log.child({ sandbox: id }),
+        signal: new AbortController().signal,
+      }),
+    vmmOf: async (id) => {
+      for (;;) {
+        const vmm = records.get(id)?.vmm;
+        if (vmm !== null && vmm !== undefined && started.has(id)) return vmm;
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    },
+  };
+}
