@@ -1,16 +1,7 @@
 // The daemon's configuration in the program's own terms, every value present and checked.
+import type { SandboxLimits } from '@sandboxd/api';
 import type { SettingValues } from './settings.ts';
 import type { ListenAddress } from './values.ts';
-
-export type SandboxLimits = {
-  readonly vcpus: number;
-  readonly memoryMib: number;
-  readonly diskBytes: number;
-  /** Sandboxes that may exist at once. */
-  readonly sandboxes: number;
-  /** Forks of one request. */
-  readonly fork: number;
-};
 
 /** How a copy of a saved guest gets its memory. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';

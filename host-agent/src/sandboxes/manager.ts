@@ -1,4 +1,5 @@
 // All sandboxes and snapshots of this daemon.
+import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { Engine } from '../engines/engine.ts';
 import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
@@ -27,7 +28,6 @@ import type {
   ResolvedSandboxOptions,
   SandboxDefaults,
   SandboxInfo,
-  SandboxLimits,
   SnapshotInfo,
 } from './types.ts';
 import { Watchdog } from './watchdog.ts';

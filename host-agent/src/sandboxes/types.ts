@@ -34,15 +34,6 @@ export type SandboxDefaults = {
   readonly diskBytes: number;
 };
 
-/** The daemon's own bounds, within those of the interface. */
-export type SandboxLimits = {
-  readonly vcpus: number;
-  readonly memoryMib: number;
-  readonly diskBytes: number;
-  /** Sandboxes that may exist at once. */
-  readonly sandboxes: number;
-};
-
 /** The public picture of a sandbox. */
 export type SandboxInfo = {
   readonly id: string;
