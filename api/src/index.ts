@@ -3,7 +3,7 @@
 export * from './errors.ts';
 export * from './exec-frames.ts';
 export * from './input/problems.ts';
-export { toJsonSchema } from './json-schema.ts';
+export * from './json-schema.ts';
 export * from './limits.ts';
 export * from './routes/index.ts';
 export * from './routes/route.ts';

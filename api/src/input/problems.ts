@@ -61,7 +61,7 @@ export function show(value: unknown): string {
   return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS - 3)}...` : text;
 }
 
-/** JSON.parse takes any depth, JSON.stringify does not. */
+/** JSON.parse takes any depth, JSON.stringify not always. */
 function toJson(value: unknown): string {
   try {
     return JSON.stringify(value);

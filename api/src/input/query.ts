@@ -48,11 +48,11 @@ export function queryChoice<const T extends readonly string[]>(values: T, fallba
     .meta({ description: about.description, default: fallback });
 }
 
-/** Whether it has exactly the value `on`. */
-export function querySwitch(on: string, description: string) {
+/** `meaning` for exactly the text `word`, the opposite for anything else. */
+export function querySwitch(word: string, meaning: boolean, description: string) {
   return z
     .string()
     .optional()
-    .transform((value) => value === on)
+    .transform((value) => (value === word) === meaning)
     .meta({ description });
 }

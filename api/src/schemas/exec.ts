@@ -33,7 +33,11 @@ export const execRequest = z
   .describe('a command to run');
 
 export const execQuery = z.object({
-  stdin: querySwitch('1', '1: frames in both directions on this connection, right behind request and answer'),
+  stdin: querySwitch(
+    '1',
+    true,
+    '1: frames in both directions on this connection, right behind request and answer',
+  ),
 });
 
 /** Payload of a resize frame. */

@@ -137,7 +137,7 @@ export const serviceStatus = z
   .describe('the service as it is now; all but the state as far as it is known');
 
 export const serviceLogsQuery = z.object({
-  follow: querySwitch('0', '0: the stream ends at the present instead of following'),
+  follow: querySwitch('0', false, '0: the stream ends at the present instead of following'),
   from_seq: queryInteger(0, undefined, undefined, {
     description: 'one JSON page from this record on, or from the oldest that is kept',
   }),
