@@ -13,11 +13,14 @@ const FLOORS = [
 
 /** Which packages a package may import, itself apart. */
 const PACKAGES = {
+  api: [],
   proto: [],
   'guest-agent': ['proto'],
-  'rootfs-builder': ['proto'],
-  'host-agent': ['proto', 'rootfs-builder'],
+  'rootfs-builder': ['proto', 'api'],
+  'host-agent': ['proto', 'api', 'rootfs-builder'],
+  client: ['api'],
 };
+const ALL = Object.keys(PACKAGES).join('|');
 
 const HOST = '^host-agent/src/';
 const inRooms = (rooms) => `${HOST}(?:${rooms.map((room) => room.replace('.', '\\.')).join('|')})(?:/|$)`;
@@ -38,7 +41,7 @@ const packageRules = Object.entries(PACKAGES).map(([name, allowed]) => ({
   severity: 'error',
   from: { path: `^${name}/src/` },
   to: {
-    path: '^(?:proto|guest-agent|rootfs-builder|host-agent|test|scripts)/',
+    path: `^(?:${ALL}|test|scripts)/`,
     pathNot: `^(?:${[name, ...allowed].join('|')})/`,
   },
 }));
@@ -65,8 +68,8 @@ module.exports = {
       name: 'packages-by-their-face',
       comment: 'other packages are imported by name, so through their index',
       severity: 'error',
-      from: { path: '^(proto|guest-agent|rootfs-builder|host-agent)/src/' },
-      to: { path: '^(?:proto|guest-agent|rootfs-builder|host-agent)/src/.+', pathNot: ['^$1/', '/src/(?:index|app)\\.ts$'] },
+      from: { path: `^(${ALL})/src/` },
+      to: { path: `^(?:${ALL})/src/.+`, pathNot: ['^$1/', '/src/(?:index|app)\\.ts$'] },
     },
     {
       name: 'engine-implementation',
@@ -87,7 +90,7 @@ module.exports = {
       name: 'declared',
       comment: 'packages of npm are declared in the package.json of who imports them',
       severity: 'error',
-      from: { path: '^(?:proto|guest-agent|rootfs-builder|host-agent)/src/' },
+      from: { path: `^(?:${ALL})/src/` },
       to: { dependencyTypes: ['npm-no-pkg', 'npm-unknown', 'npm-dev'] },
     },
   ],

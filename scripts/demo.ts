@@ -4,7 +4,7 @@ import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, rmSync, symlin
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/proto';
+import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
 
 const SHARED = ['profiles', 'kernels', 'layers'];
 const FORKS = 3;

@@ -5,7 +5,6 @@ export * from './channel/host-connection.ts';
 export type * from './channel/link.ts';
 export * from './channel/stream.ts';
 export * from './errors.ts';
-export * from './exec-frames.ts';
 export * from './limits.ts';
 export * from './messages.ts';
 export * from './service-records.ts';

@@ -3,7 +3,7 @@
 /** Version in Hello and HelloReply; both ends must have the same. */
 export const PROTOCOL_VERSION = 1;
 
-/** Most payload bytes of one data frame, and of one exec frame of the REST API. */
+/** Most payload bytes of one data frame. */
 export const MAX_DATA_BYTES = 65_536;
 
 /** Most bytes that a link moves from a pipe in one turn of a flow, in frames of MAX_DATA_BYTES. */

@@ -1,6 +1,6 @@
 // Files in and out over REST, against the bare channel and against `tar` run through exec, in the same rounds.
 import { connect } from 'node:net';
-import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
+import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/api';
 import type { Daemon } from '../support/daemon.ts';
 import { makeTar, type TarMember } from '../support/files.ts';
 import { PlainClient } from './plain-client.ts';

@@ -1,5 +1,5 @@
 // What logging costs a command, how much of a service's output is logged, and how late it is seen.
-import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/proto';
+import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
 import { type Daemon, makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 import { ServiceClient } from '../support/service.ts';
 import { median, quantile, type Section, spread } from './stats.ts';

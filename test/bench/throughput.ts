@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/proto';
+import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/api';
 import type { Daemon } from '../support/daemon.ts';
 import { makeTar, push } from '../support/files.ts';
 import { compileGuestProgram } from '../support/guest-program.ts';

@@ -1,5 +1,5 @@
 // Interactive exec: the connection taken over from HTTP, byte by byte, and the WebSocket.
-import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/proto';
+import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
 import type { FakeExec } from './fake-sandboxes.ts';

@@ -1,5 +1,6 @@
 // The service's and the logs' routes over fake sandboxes: bodies, queries, shapes, statuses.
-import { EXEC_FRAME, type ServiceRecord } from '@sandboxd/proto';
+import { EXEC_FRAME } from '@sandboxd/api';
+import type { ServiceRecord } from '@sandboxd/proto';
 import t from 'tap';
 import type { OutputEvents } from '../../host-agent/src/guest/service.ts';
 import type {

@@ -1,6 +1,6 @@
 // The app over fake sandboxes, with and without a socket.
 import { connect, type Socket } from 'node:net';
-import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder } from '@sandboxd/proto';
+import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder } from '@sandboxd/api';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';

@@ -1,5 +1,5 @@
 // The REST interface as a client sees it.
-import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/proto';
+import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
 
 export type SandboxJson = {
   readonly id: string;

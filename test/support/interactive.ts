@@ -1,6 +1,6 @@
 // Interactive exec as clients speak it: over a connection taken from HTTP, and over a WebSocket.
 import { connect, type Socket } from 'node:net';
-import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
+import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/api';
 import { WebSocket } from 'ws';
 import type { ExecResultJson } from './api.ts';
 import { scaled } from './time-scale.ts';

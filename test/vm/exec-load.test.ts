@@ -2,7 +2,7 @@
 // SOAK=1 runs the long forms.
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/proto';
+import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/api';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { RawExec, WebSocketExec } from '../support/interactive.ts';

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/proto';
+import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { type ExecFields, RawExec, REPLY, WebSocketExec } from '../support/interactive.ts';

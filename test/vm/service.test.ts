@@ -1,7 +1,7 @@
 // The supervised service on a real guest: a server, one that will not end, one that crashes, one that never stops
 // talking; commands that overlap; its output in both forms.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/proto';
+import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { ServiceClient } from '../support/service.ts';

@@ -1,5 +1,5 @@
 // The daemon's configuration in the program's own terms, every value present and checked.
-import type { SandboxLimits } from '../lib/sandbox-limits.ts';
+import type { SandboxLimits } from '@sandboxd/api';
 import type { SettingValues } from './settings.ts';
 import type { ListenAddress } from './values.ts';
 

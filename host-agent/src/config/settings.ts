@@ -1,4 +1,15 @@
 // Every setting of the daemon, once: the file's keys, the flags, the variables and the help all come from this table.
+import {
+  DEFAULT_DISK_BYTES,
+  DEFAULT_MEMORY_MIB,
+  DEFAULT_VCPUS,
+  MAX_DISK_BYTES,
+  MAX_FORKS,
+  MAX_MEMORY_MIB,
+  MAX_VCPUS,
+  MIN_DISK_BYTES,
+  MIN_MEMORY_MIB,
+} from '@sandboxd/api';
 import { bytes, choice, integer, listenAddress, path, text } from './values.ts';
 
 const GIB = 2 ** 30;
@@ -44,23 +55,29 @@ export function createSettings(engineNames: readonly string[]) {
     }),
     kernel: path({ help: 'boot this uncompressed kernel instead of the prepared one' }),
     initrd: path({ help: 'boot with this initramfs instead of the prepared one' }),
-    default_vcpus: integer(1, 32, { fallback: 1, help: 'vCPUs of a sandbox that asks for none' }),
-    default_memory_mib: integer(128, 65_536, {
-      fallback: 512,
+    default_vcpus: integer(1, MAX_VCPUS, {
+      fallback: DEFAULT_VCPUS,
+      help: 'vCPUs of a sandbox that asks for none',
+    }),
+    default_memory_mib: integer(MIN_MEMORY_MIB, MAX_MEMORY_MIB, {
+      fallback: DEFAULT_MEMORY_MIB,
       help: 'memory of a sandbox that asks for none, MiB',
     }),
-    default_disk_bytes: bytes(64 * MIB, 16_384 * GIB, {
-      fallback: 4 * GIB,
+    default_disk_bytes: bytes(MIN_DISK_BYTES, MAX_DISK_BYTES, {
+      fallback: DEFAULT_DISK_BYTES,
       help: 'writable layer of a sandbox that asks for none',
     }),
-    max_vcpus: integer(1, 32, { fallback: 32, help: 'most vCPUs of one sandbox' }),
-    max_memory_mib: integer(128, 65_536, { fallback: 65_536, help: 'most memory of one sandbox, MiB' }),
-    max_disk_bytes: bytes(64 * MIB, 16_384 * GIB, {
+    max_vcpus: integer(1, MAX_VCPUS, { fallback: MAX_VCPUS, help: 'most vCPUs of one sandbox' }),
+    max_memory_mib: integer(MIN_MEMORY_MIB, MAX_MEMORY_MIB, {
+      fallback: MAX_MEMORY_MIB,
+      help: 'most memory of one sandbox, MiB',
+    }),
+    max_disk_bytes: bytes(MIN_DISK_BYTES, MAX_DISK_BYTES, {
       fallback: 1024 * GIB,
       help: 'largest writable layer of one sandbox',
     }),
     max_sandboxes: integer(1, 100_000, { fallback: 1000, help: 'sandboxes that may exist at once' }),
-    max_fork: integer(1, 64, { fallback: 64, help: 'most forks of one request' }),
+    max_fork: integer(1, MAX_FORKS, { fallback: MAX_FORKS, help: 'most forks of one request' }),
     memory_reserve_bytes: bytes(0, 16_384 * GIB, {
       fallback: 512 * MIB,
       help: 'memory of the host that sandboxes never get',

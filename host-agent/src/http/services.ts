@@ -1,6 +1,7 @@
 // What the REST interface needs from the rest of the daemon.
+
+import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
-import type { SandboxLimits } from '../lib/sandbox-limits.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Sandboxes } from '../sandboxes/face.ts';
 

@@ -1,4 +1,5 @@
 // All sandboxes and snapshots of this daemon.
+import type { SandboxLimits } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Profiles } from '../images/profiles.ts';
@@ -6,7 +7,6 @@ import { findRootfs } from '../images/rootfs-source.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
-import type { SandboxLimits } from '../lib/sandbox-limits.ts';
 import { takeTurn } from '../lib/take-turn.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Table } from '../store/store.ts';

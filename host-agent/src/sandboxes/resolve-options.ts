@@ -1,15 +1,15 @@
 // Defaults and bounds of a create request.
+import {
+  DISK_STEP_BYTES,
+  MAX_BOOT_ARGS_CHARS,
+  MAX_SECONDS,
+  MIN_DISK_BYTES,
+  MIN_MEMORY_MIB,
+  type SandboxLimits,
+} from '@sandboxd/api';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError } from '../lib/errors.ts';
-import type { SandboxLimits } from '../lib/sandbox-limits.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
-
-const MIB = 1024 * 1024;
-const MIN_DISK_BYTES = 64 * MIB;
-/** 68 years; more does not fit a signed 32-bit count of seconds. */
-const MAX_TIMEOUT_S = 2_147_483_647;
-/** The kernel's own limit is 2048, of which the engine needs some. */
-const MAX_BOOT_ARGS = 1024;
 
 /** AppError invalid_argument naming the field, the value seen and the bounds. */
 export function resolveSandboxOptions(
@@ -21,10 +21,10 @@ export function resolveSandboxOptions(
   const diskBytes = options.diskBytes ?? Math.min(defaults.diskBytes, limits.diskBytes);
   checkRange('disk_bytes', diskBytes, MIN_DISK_BYTES, limits.diskBytes);
   const bootArgs = options.bootArgs ?? '';
-  if (bootArgs.length > MAX_BOOT_ARGS || !/^[\x20-\x7e]*$/.test(bootArgs)) {
+  if (bootArgs.length > MAX_BOOT_ARGS_CHARS || !/^[\x20-\x7e]*$/.test(bootArgs)) {
     throw new AppError(
       'invalid_argument',
-      `boot_args must be at most ${MAX_BOOT_ARGS} printable ascii characters, not ${bootArgs.length}: ${JSON.stringify(bootArgs.slice(0, 80))}`,
+      `boot_args must be at most ${MAX_BOOT_ARGS_CHARS} printable ascii characters, not ${bootArgs.length}: ${JSON.stringify(bootArgs.slice(0, 80))}`,
     );
   }
   return {
@@ -33,11 +33,11 @@ export function resolveSandboxOptions(
     memoryMib: checkRange(
       'memory_mib',
       options.memoryMib ?? Math.min(defaults.memoryMib, limits.memoryMib),
-      128,
+      MIN_MEMORY_MIB,
       limits.memoryMib,
     ),
-    diskBytes: Math.ceil(diskBytes / MIB) * MIB,
-    timeoutS: checkRange('timeout_s', options.timeoutS ?? 0, 0, MAX_TIMEOUT_S),
+    diskBytes: Math.ceil(diskBytes / DISK_STEP_BYTES) * DISK_STEP_BYTES,
+    timeoutS: checkRange('timeout_s', options.timeoutS ?? 0, 0, MAX_SECONDS),
     bootArgs,
     ...(options.service && { service: options.service }),
   };

@@ -26,7 +26,7 @@ const rootfs = {
   workdir: '/',
 } as const;
 const defaults = { profile: 'base', vcpus: 1, memoryMib: 512, diskBytes: 4096 * MIB };
-const limits = { vcpus: 4, memoryMib: 2048, diskBytes: 8192 * MIB, sandboxes: 10, fork: 8 };
+const limits = { vcpus: 4, memoryMib: 2048, diskBytes: 8192 * MIB, sandboxes: 10, fork: 64 };
 
 async function scratch(t: { teardown(work: () => Promise<void>): void }): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'saved-'));

@@ -1,5 +1,6 @@
 // docs/protocol.md says what the code does: its bytes and its numbers.
 import { readFileSync } from 'node:fs';
+import { EXEC_FRAME, encodeExecFrame, MAX_EXEC_PAYLOAD_BYTES } from '@sandboxd/api';
 import * as proto from '@sandboxd/proto';
 import t from 'tap';
 import { dataFrame } from '../../../proto/src/wire/data-frame.ts';
@@ -24,7 +25,7 @@ t.test('the bytes of the examples', (t) => {
     Credit: encodeFrame({ stream: 1, credit: 131_072 }),
     Cancel: encodeFrame({ stream: 1, cancel: {} }),
     Result: encodeFrame({ stream: 1, result: { exec: { exitCode: 0, durationUs: 1500 } } }),
-    'exec stdout': [proto.encodeExecFrame(proto.EXEC_FRAME.stdout, Buffer.from('hi\n'))],
+    'exec stdout': [encodeExecFrame(EXEC_FRAME.stdout, Buffer.from('hi\n'))],
   };
   const found: Record<string, string> = {};
   for (const [, block] of page.matchAll(/```bytes\n(.*?)```/gs)) {
@@ -55,12 +56,14 @@ t.test('the numbers and names of the page', (t) => {
   ];
   for (const number of numbers) t.ok(page.includes(number.toLocaleString('en-US')), `${number}`);
   t.ok(page.includes(`*n* + ${proto.FRAME_CREDIT_BYTES}.`));
+  // What came in one data frame goes on as one exec frame.
+  t.equal(MAX_EXEC_PAYLOAD_BYTES, proto.MAX_DATA_BYTES);
   t.equal(proto.MAX_MESSAGE_BYTES, 4 * 2 ** 20);
   t.equal(proto.MAX_PARTS_BYTES, 8 * 2 ** 20);
   t.equal(proto.MAX_BACKLOG_BYTES, 4 * 2 ** 20);
   for (const name of [proto.REQUEST_WINDOW, proto.PUSH_WINDOW]) t.ok(page.includes(`\`${name}\``));
   for (const code of proto.AGENT_ERROR_CODES) t.ok(page.includes(`\`${code}\``), code);
-  for (const [name, type] of Object.entries(proto.EXEC_FRAME)) {
+  for (const [name, type] of Object.entries(EXEC_FRAME)) {
     t.match(page, new RegExp(`\\| ${type} \\| ${name.replace('Close', '_close')} \\|`));
   }
   t.end();

@@ -1,9 +1,9 @@
 // The ExecResult in the exit frame: exit code and duration always, the rest only when it says something.
-import { EXEC_FRAME, encodeExecFrame, MAX_DATA_BYTES } from '@sandboxd/proto';
+import { EXEC_FRAME, encodeExecFrame, MAX_EXEC_PAYLOAD_BYTES } from '@sandboxd/api';
 import type { ExecOutcome, ResourceUsage } from '../../guest/exec-types.ts';
 
 /** Longest `error` of a result; far below the limit of a frame. */
-const MAX_ERROR_CHARS = MAX_DATA_BYTES / 16;
+const MAX_ERROR_CHARS = MAX_EXEC_PAYLOAD_BYTES / 16;
 
 export function toExecResultBody(outcome: ExecOutcome) {
   const { exitCode, durationMs, signal, timedOut, oomKilled, error, usage } = outcome;

@@ -6,8 +6,8 @@ import {
   ExecFrameDecoder,
   ExecFrameError,
   execFrameHeader,
-  MAX_DATA_BYTES,
-} from '@sandboxd/proto';
+  MAX_EXEC_PAYLOAD_BYTES,
+} from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
 import { ByteQueue, type Outflow, type Piece } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -134,8 +134,8 @@ export class ExecRun implements Outflow {
   }
 
   #append(type: number, chunk: Buffer): void {
-    for (let at = 0; at < chunk.length; at += MAX_DATA_BYTES) {
-      const payload = chunk.subarray(at, at + MAX_DATA_BYTES);
+    for (let at = 0; at < chunk.length; at += MAX_EXEC_PAYLOAD_BYTES) {
+      const payload = chunk.subarray(at, at + MAX_EXEC_PAYLOAD_BYTES);
       this.#output.push(execFrameHeader(type, payload.length));
       this.#output.push(payload);
       this.#heldBytes += payload.length;

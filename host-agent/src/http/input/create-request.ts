@@ -1,7 +1,8 @@
 // The body of POST /sandboxes.
+
+import type { SandboxLimits } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
-import type { SandboxLimits } from '../../lib/sandbox-limits.ts';
 import type { CreateSandboxOptions } from '../../sandboxes/types.ts';
 import { integer, optional, text } from './read-fields.ts';
 import { serviceSchema, toServiceSpec } from './service-request.ts';

@@ -1,5 +1,6 @@
 // The service's output as a stream of exec frames, at the pace of whoever reads it.
-import { EXEC_FRAME, execFrameHeader, type ServiceRecord } from '@sandboxd/proto';
+import { EXEC_FRAME, execFrameHeader } from '@sandboxd/api';
+import type { ServiceRecord } from '@sandboxd/proto';
 import type { ServiceOutputRequest } from '../../guest/service-types.ts';
 import type { Outflow, Piece } from '../../lib/byte-queue.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';

@@ -1,5 +1,5 @@
 // The exec frame codec of the REST API: type, three reserved bytes, big-endian size, payload.
-import { MAX_DATA_BYTES } from './limits.ts';
+import { MAX_EXEC_PAYLOAD_BYTES } from './limits.ts';
 
 export const EXEC_FRAME = {
   stdout: 1,
@@ -16,7 +16,7 @@ export const EXEC_FRAME_HEADER_BYTES = 8;
 const SHORT_BYTES = 4096;
 
 /** One for all decoders: nothing is left in it when `push` returns. */
-const joint = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
+const joint = Buffer.allocUnsafeSlow(MAX_EXEC_PAYLOAD_BYTES);
 
 export type ExecFrame = { readonly type: number; readonly payload: Buffer };
 
@@ -27,7 +27,7 @@ export class ExecFrameError extends Error {
 
 /** The 8 bytes before a payload of `payloadBytes`. */
 export function execFrameHeader(type: number, payloadBytes: number): Buffer {
-  if (payloadBytes > MAX_DATA_BYTES)
+  if (payloadBytes > MAX_EXEC_PAYLOAD_BYTES)
     throw new ExecFrameError(`a payload of ${payloadBytes} bytes is over 65536`);
   const header = Buffer.alloc(EXEC_FRAME_HEADER_BYTES);
   header[0] = type;
@@ -81,7 +81,8 @@ export class ExecFrameDecoder {
         if (took < need) break;
       }
       const sizeBytes = this.#header.readUInt32BE(4);
-      if (sizeBytes > MAX_DATA_BYTES) throw new ExecFrameError(`a frame of ${sizeBytes} bytes is over 65536`);
+      if (sizeBytes > MAX_EXEC_PAYLOAD_BYTES)
+        throw new ExecFrameError(`a frame of ${sizeBytes} bytes is over 65536`);
       if (this.#payload === undefined && bytes.length - at >= sizeBytes) {
         at += sizeBytes;
         if (this.#isJoined(sizeBytes)) {
@@ -109,7 +110,7 @@ export class ExecFrameDecoder {
   }
 
   #join(frames: ExecFrame[], bytes: Buffer, start: number, end: number): void {
-    if (this.#jointBytes + end - start > MAX_DATA_BYTES) this.#endJoint(frames);
+    if (this.#jointBytes + end - start > MAX_EXEC_PAYLOAD_BYTES) this.#endJoint(frames);
     this.#jointBytes += bytes.copy(joint, this.#jointBytes, start, end);
     this.#headerFilled = 0;
   }

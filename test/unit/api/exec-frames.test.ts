@@ -7,18 +7,18 @@ import {
   ExecFrameError,
   encodeExecFrame,
   execFrameHeader,
-  MAX_DATA_BYTES,
-} from '@sandboxd/proto';
+  MAX_EXEC_PAYLOAD_BYTES,
+} from '@sandboxd/api';
 import fc from 'fast-check';
 import t from 'tap';
-import { cut } from './support/cut.ts';
+import { cut } from '../proto/support/cut.ts';
 
 const frames = fc.array(
   fc.record({
     type: fc.integer({ min: 0, max: 255 }),
     payload: fc.oneof(
       fc.uint8Array({ maxLength: 30 }),
-      fc.integer({ min: 0, max: MAX_DATA_BYTES }).map((length) => new Uint8Array(length).fill(5)),
+      fc.integer({ min: 0, max: MAX_EXEC_PAYLOAD_BYTES }).map((length) => new Uint8Array(length).fill(5)),
     ),
     reserved: fc.uint8Array({ minLength: 3, maxLength: 3 }),
   }),
@@ -29,9 +29,9 @@ t.test('the bytes on the wire are frozen', (t) => {
   t.equal(encodeExecFrame(EXEC_FRAME.stdout, Buffer.from('hi\n')).toString('hex'), '010000000000000368690a');
   t.equal(encodeExecFrame(EXEC_FRAME.stdinClose, Buffer.alloc(0)).toString('hex'), '0500000000000000');
   t.strictSame(EXEC_FRAME, { stdout: 1, stderr: 2, exit: 3, stdin: 4, stdinClose: 5, resize: 6, signal: 7 });
-  t.equal(execFrameHeader(3, MAX_DATA_BYTES).toString('hex'), '0300000000010000');
-  t.throws(() => execFrameHeader(1, MAX_DATA_BYTES + 1), ExecFrameError);
-  t.throws(() => encodeExecFrame(1, Buffer.alloc(MAX_DATA_BYTES + 1)), ExecFrameError);
+  t.equal(execFrameHeader(3, MAX_EXEC_PAYLOAD_BYTES).toString('hex'), '0300000000010000');
+  t.throws(() => execFrameHeader(1, MAX_EXEC_PAYLOAD_BYTES + 1), ExecFrameError);
+  t.throws(() => encodeExecFrame(1, Buffer.alloc(MAX_EXEC_PAYLOAD_BYTES + 1)), ExecFrameError);
   t.end();
 });
 
@@ -39,7 +39,9 @@ t.test('short frames of one type are joined, and everything stays in its order',
   const short = fc.record({ type: fc.constantFrom(4, 4, 4, 7), payload: fc.uint8Array({ maxLength: 6 }) });
   const long = fc.record({
     type: fc.constantFrom(4, 7),
-    payload: fc.integer({ min: 4000, max: MAX_DATA_BYTES }).map((length) => new Uint8Array(length).fill(6)),
+    payload: fc
+      .integer({ min: 4000, max: MAX_EXEC_PAYLOAD_BYTES })
+      .map((length) => new Uint8Array(length).fill(6)),
   });
   /** Type and bytes, with neighbours of the joined type as one. */
   const flatten = (list: readonly { readonly type: number; readonly payload: Uint8Array }[]): string[] => {
@@ -71,7 +73,7 @@ t.test('short frames of one type are joined, and everything stays in its order',
         }
         return (
           decoder.isAtBoundary &&
-          got.every(({ payload }) => payload.length <= MAX_DATA_BYTES) &&
+          got.every(({ payload }) => payload.length <= MAX_EXEC_PAYLOAD_BYTES) &&
           flatten(got).join() === flatten(sent).join()
         );
       },
@@ -82,7 +84,12 @@ t.test('short frames of one type are joined, and everything stays in its order',
   const joined = new ExecFrameDecoder(4).push(many);
   t.strictSame(
     joined.map(({ payload }) => payload.length),
-    [MAX_DATA_BYTES, MAX_DATA_BYTES, MAX_DATA_BYTES, 200_000 - 3 * MAX_DATA_BYTES],
+    [
+      MAX_EXEC_PAYLOAD_BYTES,
+      MAX_EXEC_PAYLOAD_BYTES,
+      MAX_EXEC_PAYLOAD_BYTES,
+      200_000 - 3 * MAX_EXEC_PAYLOAD_BYTES,
+    ],
   );
 });
 
@@ -121,11 +128,11 @@ t.test('byte by byte: a truncation is seen at every byte, and costs no more than
     got.push(...decoder.push(text.subarray(at, at + 1)));
   }
   t.equal(got.length, 2);
-  const large = encodeExecFrame(4, Buffer.alloc(MAX_DATA_BYTES, 1));
+  const large = encodeExecFrame(4, Buffer.alloc(MAX_EXEC_PAYLOAD_BYTES, 1));
   const startedAt = performance.now();
   for (let at = 0; at < large.length; at += 1) got.push(...decoder.push(large.subarray(at, at + 1)));
   t.ok(performance.now() - startedAt < 1000, 'one full frame in single bytes is linear work');
-  t.equal(got[2]?.payload.length, MAX_DATA_BYTES);
+  t.equal(got[2]?.payload.length, MAX_EXEC_PAYLOAD_BYTES);
   t.end();
 });
 

@@ -1,0 +1,22 @@
+// The REST interface as data, which imports nothing of ours: what a daemon serves, what a client, a command, a document or a
+// key's policy is made from. A route is one entry in routes/ (its schemas are in schemas/); a bound is one line in limits.ts.
+export * from './errors.ts';
+export * from './exec-frames.ts';
+export * from './input/problems.ts';
+export * from './json-schema.ts';
+export * from './limits.ts';
+export * from './routes/index.ts';
+export * from './routes/route.ts';
+export { errorResponse } from './schemas/answers.ts';
+export * from './schemas/command.ts';
+export * from './schemas/exec.ts';
+export * from './schemas/file.ts';
+export * from './schemas/id.ts';
+export * from './schemas/image.ts';
+export * from './schemas/log.ts';
+export * from './schemas/meta.ts';
+export * from './schemas/network.ts';
+export * from './schemas/policy.ts';
+export * from './schemas/sandbox.ts';
+export * from './schemas/service.ts';
+export * from './schemas/snapshot.ts';

@@ -1,0 +1,96 @@
+// Every number of the REST interface that a client can run into. What only host and guest agree on is in proto/src/limits.ts.
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const GIB = 1024 * MIB;
+
+// ---- requests ----
+
+/** Longest JSON body, and longest message of a WebSocket. */
+export const MAX_JSON_BYTES = MIB;
+/** Longest silence within the body of a request. */
+export const BODY_IDLE_MS = 30_000;
+/** Time for the first message of a WebSocket. */
+export const FIRST_MESSAGE_MS = 30_000;
+/** Most problems that one error message lists. */
+export const MAX_PROBLEMS = 5;
+/** Largest integer of a query; what is above 2^53 − 1 means that number. */
+export const MAX_INT64 = 2n ** 63n - 1n;
+
+// ---- one sandbox ----
+
+export const MAX_VCPUS = 32;
+export const MIN_MEMORY_MIB = 128;
+export const MAX_MEMORY_MIB = 65_536;
+export const MIN_DISK_BYTES = 64 * MIB;
+export const MAX_DISK_BYTES = 16_384 * GIB;
+/** `disk_bytes` is rounded up to a multiple of this. */
+export const DISK_STEP_BYTES = MIB;
+/** Longest time in seconds that is counted: 68 years, a signed 32-bit number. */
+export const MAX_SECONDS = 2 ** 31 - 1;
+/** The kernel's own limit on x86 is 2048, of which the engine needs a part. */
+export const MAX_BOOT_ARGS_CHARS = 1024;
+
+/** What a create gets where neither the request nor the daemon's settings say something else. */
+export const DEFAULT_VCPUS = 1;
+export const DEFAULT_MEMORY_MIB = 512;
+export const DEFAULT_DISK_BYTES = 4 * GIB;
+
+export const MAX_FORKS = 64;
+
+/** The daemon's own upper bounds, at most those of the interface. */
+export type SandboxLimits = {
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly diskBytes: number;
+  /** Sandboxes that may exist at once. */
+  readonly sandboxes: number;
+  /** Forks of one request. */
+  readonly fork: number;
+};
+
+/** Those that the value of a field alone can pass. */
+export type RequestLimits = Omit<SandboxLimits, 'sandboxes'>;
+
+/** What no daemon goes beyond. */
+export const INTERFACE_LIMITS: RequestLimits = {
+  vcpus: MAX_VCPUS,
+  memoryMib: MAX_MEMORY_MIB,
+  diskBytes: MAX_DISK_BYTES,
+  fork: MAX_FORKS,
+};
+
+// ---- network ----
+
+export const MAX_PORT = 65_535;
+export const MAX_HOST_NAME_CHARS = 253;
+
+// ---- exec ----
+
+/** Most payload bytes of one exec frame: writers split, readers refuse more. */
+export const MAX_EXEC_PAYLOAD_BYTES = 64 * KIB;
+/** Columns and rows of a terminal. */
+export const MAX_TTY_CELLS = 65_535;
+/** A longer time limit is none: its milliseconds would not stay exact. */
+export const MAX_EXEC_TIMEOUT_S = 2 ** 40;
+
+// ---- files ----
+
+/** Bytes of one file that a read returns unless `max_bytes` says otherwise. */
+export const DEFAULT_FILE_BYTES = 10 * MIB;
+
+// ---- service ----
+
+export const DEFAULT_STOP_GRACE_S = 10;
+export const DEFAULT_LOG_BUFFER_BYTES = 2 * MIB;
+export const MAX_LOG_BUFFER_BYTES = 16 * MIB;
+/** Output in one JSON page of the service's logs; more than the most is cut to it. */
+export const DEFAULT_OUTPUT_PAGE_BYTES = 256 * KIB;
+export const MAX_OUTPUT_PAGE_BYTES = MIB;
+
+// ---- durable logs ----
+
+/** Records of one page. */
+export const MAX_LOG_RECORDS = 5000;
+/** What a read without `since` returns of the log's end. */
+export const LOG_TAIL_BYTES = 64 * KIB;

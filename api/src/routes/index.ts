@@ -1,0 +1,30 @@
+// The table of all routes.
+import { INTERFACE_LIMITS, type RequestLimits } from '../limits.ts';
+import { execRoutes } from './exec.ts';
+import { fileRoutes } from './files.ts';
+import { imageRoutes } from './images.ts';
+import { logRoutes } from './logs.ts';
+import { metaRoutes } from './meta.ts';
+import { sandboxRoutes } from './sandboxes.ts';
+import { serviceRoutes } from './service.ts';
+import { snapshotRoutes } from './snapshots.ts';
+
+/** The routes by name, with the bounds of one daemon. */
+export function routesWithin(limits: RequestLimits) {
+  return {
+    ...metaRoutes,
+    ...imageRoutes,
+    ...sandboxRoutes(limits),
+    ...execRoutes,
+    ...fileRoutes,
+    ...logRoutes,
+    ...serviceRoutes,
+    ...snapshotRoutes(limits),
+  };
+}
+
+/** With the bounds that no daemon goes beyond. */
+export const ROUTES = routesWithin(INTERFACE_LIMITS);
+
+export type Routes = typeof ROUTES;
+export type RouteName = keyof Routes;

@@ -1,0 +1,20 @@
+// The durable log of a sandbox, also of one that is gone.
+import { sandboxPath } from '../schemas/id.ts';
+import { logsQuery, logsResponse } from '../schemas/log.ts';
+import { json, type Route } from './route.ts';
+
+export const logRoutes = {
+  readLogs: {
+    method: 'GET',
+    path: '/sandboxes/:id/logs',
+    tag: 'logs',
+    summary: 'Read the durable log: output of the service and of commands',
+    access: 'read',
+    params: sandboxPath,
+    query: logsQuery,
+    answers: [
+      { status: 200, description: 'a page; also of a sandbox that is gone', content: json(logsResponse) },
+    ],
+    errors: { 404: 'there is neither such a sandbox nor a log of it', 501: 'this daemon keeps no logs' },
+  },
+} as const satisfies Record<string, Route>;

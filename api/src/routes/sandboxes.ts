@@ -1,0 +1,59 @@
+// Create, list, show and delete sandboxes.
+import type { RequestLimits } from '../limits.ts';
+import { sandboxPath } from '../schemas/id.ts';
+import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
+import { json, jsonBody, type Route } from './route.ts';
+
+const UNKNOWN = 'there is no such sandbox';
+
+export function sandboxRoutes(limits: RequestLimits) {
+  return {
+    listSandboxes: {
+      method: 'GET',
+      path: '/sandboxes',
+      tag: 'sandboxes',
+      summary: 'List the sandboxes',
+      access: 'read',
+      answers: [{ status: 200, description: 'the sandboxes', content: json(sandboxList) }],
+    },
+    createSandbox: {
+      method: 'POST',
+      path: '/sandboxes',
+      tag: 'sandboxes',
+      summary: 'Create a sandbox and wait until it answers',
+      description: 'A client that goes away cancels it, and everything is rolled back.',
+      access: 'create',
+      alsoNeeds: { operation: 'exec', when: 'it starts a service, of the request or of the image' },
+      body: jsonBody(createSandboxRequest(limits)),
+      answers: [{ status: 201, description: 'the sandbox; its guest has answered', content: json(sandbox) }],
+      errors: {
+        404: 'pull is never, and the image is not here',
+        409: 'a port of the host is taken, or a digest prefix fits several images',
+        500: 'the sandbox could not be started; the stage is named',
+        501: 'the daemon has that part not enabled: images, paths of the host, networks',
+        502: 'the registry failed, or the guest does not answer',
+      },
+    },
+    getSandbox: {
+      method: 'GET',
+      path: '/sandboxes/:id',
+      tag: 'sandboxes',
+      summary: 'Show a sandbox',
+      access: 'read',
+      params: sandboxPath,
+      answers: [{ status: 200, description: 'the sandbox', content: json(sandbox) }],
+      errors: { 404: UNKNOWN },
+    },
+    deleteSandbox: {
+      method: 'DELETE',
+      path: '/sandboxes/:id',
+      tag: 'sandboxes',
+      summary: 'Destroy a sandbox',
+      description: 'Its durable log stays.',
+      access: 'delete',
+      params: sandboxPath,
+      answers: [{ status: 204, description: 'nothing of it is left, its ports are free' }],
+      errors: { 404: UNKNOWN },
+    },
+  } as const satisfies Record<string, Route>;
+}

@@ -1,0 +1,97 @@
+// The supervised service of a sandbox.
+import { sandboxPath } from '../schemas/id.ts';
+import {
+  serviceLogPage,
+  serviceLogsQuery,
+  serviceSpec,
+  serviceStatus,
+  stopRequest,
+} from '../schemas/service.ts';
+import { json, jsonBody, type Route } from './route.ts';
+
+const ERRORS = { 404: 'there is no such sandbox', 502: 'the guest does not answer' } as const;
+const WITH_IDLE = { ...ERRORS, 409: 'no service was ever configured' } as const;
+const ANSWERS = [
+  { status: 200, description: 'the status, once it is done or after 1 s', content: json(serviceStatus) },
+] as const;
+
+export const serviceRoutes = {
+  getService: {
+    method: 'GET',
+    path: '/sandboxes/:id/service',
+    tag: 'service',
+    summary: 'Show the service',
+    access: 'read',
+    params: sandboxPath,
+    answers: [{ status: 200, description: 'the status', content: json(serviceStatus) }],
+    errors: ERRORS,
+  },
+  configureService: {
+    method: 'PUT',
+    path: '/sandboxes/:id/service',
+    tag: 'service',
+    summary: 'Set what to run, and start or restart it',
+    access: 'exec',
+    isExperimental: true,
+    params: sandboxPath,
+    body: jsonBody(serviceSpec),
+    answers: ANSWERS,
+    errors: ERRORS,
+  },
+  startService: {
+    method: 'POST',
+    path: '/sandboxes/:id/service/start',
+    tag: 'service',
+    summary: 'Start the service',
+    description: 'A running one runs on.',
+    access: 'exec',
+    params: sandboxPath,
+    answers: ANSWERS,
+    errors: WITH_IDLE,
+  },
+  stopService: {
+    method: 'POST',
+    path: '/sandboxes/:id/service/stop',
+    tag: 'service',
+    summary: 'Stop the service',
+    access: 'exec',
+    params: sandboxPath,
+    body: jsonBody(stopRequest),
+    answers: ANSWERS,
+    errors: ERRORS,
+  },
+  restartService: {
+    method: 'POST',
+    path: '/sandboxes/:id/service/restart',
+    tag: 'service',
+    summary: 'Stop the service and start it again',
+    access: 'exec',
+    params: sandboxPath,
+    answers: ANSWERS,
+    errors: WITH_IDLE,
+  },
+  readServiceLogs: {
+    method: 'GET',
+    path: '/sandboxes/:id/service/logs',
+    tag: 'service',
+    summary: 'Read the output of the service that is kept in the guest',
+    description:
+      'Exec frames from the oldest that is kept, following until the client leaves; with from_seq, max_bytes or Accept: application/json one JSON page.',
+    access: 'read',
+    isExperimental: true,
+    params: sandboxPath,
+    query: serviceLogsQuery,
+    transport: 'stream',
+    answers: [
+      {
+        status: 200,
+        description: 'the output',
+        content: {
+          'application/octet-stream': { kind: 'bytes', frames: ['stdout', 'stderr'] },
+          ...json(serviceLogPage),
+        },
+      },
+    ],
+    errors: WITH_IDLE,
+  },
+} as const satisfies Record<string, Route>;

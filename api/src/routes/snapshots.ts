@@ -1,0 +1,70 @@
+// Snapshots of sandboxes, and forks of snapshots.
+import type { RequestLimits } from '../limits.ts';
+import { sandboxPath, snapshotPath } from '../schemas/id.ts';
+import { sandboxList } from '../schemas/sandbox.ts';
+import { forkQuery, forkRequest, snapshot, snapshotList } from '../schemas/snapshot.ts';
+import { json, jsonBody, type Route } from './route.ts';
+
+const UNKNOWN = 'there is no such snapshot';
+
+export function snapshotRoutes(limits: RequestLimits) {
+  return {
+    takeSnapshot: {
+      method: 'POST',
+      path: '/sandboxes/:id/snapshot',
+      tag: 'snapshots',
+      summary: 'Take a snapshot of a sandbox, which goes on',
+      access: 'snapshot',
+      params: sandboxPath,
+      answers: [{ status: 201, description: 'the snapshot', content: json(snapshot) }],
+      errors: { 404: 'there is no such sandbox', 502: 'the guest does not answer' },
+    },
+    listSnapshots: {
+      method: 'GET',
+      path: '/snapshots',
+      tag: 'snapshots',
+      summary: 'List the snapshots',
+      access: 'read',
+      answers: [{ status: 200, description: 'the snapshots', content: json(snapshotList) }],
+    },
+    getSnapshot: {
+      method: 'GET',
+      path: '/snapshots/:id',
+      tag: 'snapshots',
+      summary: 'Show a snapshot',
+      access: 'read',
+      params: snapshotPath,
+      answers: [{ status: 200, description: 'the snapshot', content: json(snapshot) }],
+      errors: { 404: UNKNOWN },
+    },
+    deleteSnapshot: {
+      method: 'DELETE',
+      path: '/snapshots/:id',
+      tag: 'snapshots',
+      summary: 'Delete a snapshot',
+      description: 'Its forks go on.',
+      access: 'delete',
+      params: snapshotPath,
+      answers: [{ status: 204, description: 'it is gone' }],
+      errors: { 404: UNKNOWN },
+    },
+    forkSnapshot: {
+      method: 'POST',
+      path: '/snapshots/:id/fork',
+      tag: 'snapshots',
+      summary: 'Create sandboxes from a snapshot, all or none',
+      access: 'fork',
+      params: snapshotPath,
+      query: forkQuery(limits),
+      body: jsonBody(forkRequest(limits)),
+      answers: [{ status: 201, description: 'the forks', content: json(sandboxList) }],
+      errors: {
+        400: 'a bad count, even in the query if that of the body wins; publish of several, or of a snapshot without a network',
+        404: UNKNOWN,
+        409: 'a port of the host is taken, or the snapshot was taken with another engine',
+        500: 'the snapshot is damaged, or a fork could not be started',
+        502: 'the guest does not answer',
+      },
+    },
+  } as const satisfies Record<string, Route>;
+}

@@ -1,0 +1,48 @@
+// The ExecReq: body of POST exec, first message of a WebSocket; and the JSON that frames carry.
+import { z } from 'zod';
+import { integer, optional, withDefault } from '../input/fields.ts';
+import { querySwitch } from '../input/query.ts';
+import { MAX_EXEC_TIMEOUT_S, MAX_TTY_CELLS } from '../limits.ts';
+import { word } from './answers.ts';
+import { cmd, cwd, env, user } from './command.ts';
+
+export const terminalSize = z.object(
+  {
+    cols: integer(1, MAX_TTY_CELLS).describe('columns'),
+    rows: integer(1, MAX_TTY_CELLS).describe('rows'),
+  },
+  { error: 'must be an object of cols and rows' },
+);
+
+export const execRequest = z
+  .object(
+    {
+      cmd,
+      cwd,
+      env,
+      user,
+      timeout_s: withDefault(
+        z.int({ error: 'must be an integer of seconds, 0 for none' }),
+        0,
+        `seconds until the whole process group gets SIGKILL; 0 or less, or more than ${MAX_EXEC_TIMEOUT_S}, is never`,
+      ),
+      tty: optional(terminalSize, 'a terminal of this size instead of pipes: all output is stdout'),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('a command to run');
+
+export const execQuery = z.object({
+  stdin: querySwitch(
+    '1',
+    true,
+    '1: frames in both directions on this connection, right behind request and answer',
+  ),
+});
+
+/** Payload of a resize frame. */
+export const resizeFrame = terminalSize.describe('the new size of the terminal');
+/** Payload of a signal frame. */
+export const signalFrame = z
+  .object({ signal: word('name of a Linux signal, such as SIGINT') })
+  .describe('a signal for the process group of the command');

@@ -1,0 +1,19 @@
+// Ids of sandboxes and snapshots, as the paths carry them.
+import { z } from 'zod';
+
+const SHAPE = '[0-9a-v]{13}';
+
+function id<P extends string>(prefix: P, what: string) {
+  const error = `${what} {name} {value} is malformed; expected ${prefix}_ and 13 characters of 0-9 and a-v`;
+  return z.string({ error }).regex(new RegExp(`^${prefix}_${SHAPE}$`), { error });
+}
+
+export const sandboxId = id('sbx', 'sandbox').describe(
+  'id of the sandbox: sbx_ and 13 characters of 0-9 and a-v',
+);
+export const snapshotId = id('snap', 'snapshot').describe(
+  'id of the snapshot: snap_ and 13 characters of 0-9 and a-v',
+);
+
+export const sandboxPath = z.object({ id: sandboxId });
+export const snapshotPath = z.object({ id: snapshotId });

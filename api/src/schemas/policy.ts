@@ -1,0 +1,45 @@
+// What a key may do.
+import { z } from 'zod';
+import { integer } from '../input/fields.ts';
+import { MAX_FORKS, MAX_MEMORY_MIB, MAX_SECONDS, MAX_VCPUS, MIN_MEMORY_MIB } from '../limits.ts';
+import { hostPattern } from './network.ts';
+
+export const OPERATIONS = ['create', 'exec', 'snapshot', 'fork', 'delete', 'read'] as const;
+export type Operation = (typeof OPERATIONS)[number];
+
+const names = { error: 'must be an array of strings' };
+
+/** What is absent is not restricted. An unknown field is refused: it would be a limit that nobody enforces. */
+export const policy = z
+  .strictObject(
+    {
+      operations: z
+        .array(z.enum(OPERATIONS, { error: `must be one of ${OPERATIONS.join(', ')}` }), names)
+        .optional()
+        .describe('what the key may do'),
+      net_allow_max: z
+        .array(hostPattern, names)
+        .optional()
+        .describe('host name patterns that an allowlist may have at most; empty: no network'),
+      allow_profiles: z
+        .array(z.string({ error: 'must be a string' }), names)
+        .optional()
+        .describe('profiles that may be booted'),
+      max_sandboxes: integer(0, 2 ** 31 - 1)
+        .optional()
+        .describe('sandboxes of this key at once'),
+      max_fork: integer(1, MAX_FORKS).optional().describe('forks of one request'),
+      max_timeout_s: integer(1, MAX_SECONDS)
+        .optional()
+        .describe('longest life of a sandbox and of a command, seconds'),
+      max_vcpus: integer(1, MAX_VCPUS).optional().describe('virtual CPUs of a sandbox'),
+      max_memory_mib: integer(MIN_MEMORY_MIB, MAX_MEMORY_MIB).optional().describe('memory of a sandbox, MiB'),
+    },
+    {
+      error: (issue) =>
+        issue.code === 'unrecognized_keys'
+          ? `has unknown fields: ${issue.keys.join(', ')}`
+          : 'must be an object',
+    },
+  )
+  .describe('what a key may do; what is absent is not restricted');
