@@ -21,6 +21,8 @@ export type EngineInfo = { readonly name: string; readonly version: string; read
 /** The daemon's own upper bounds for one sandbox. */
 export type CreateLimits = {
   readonly vcpus: number;
+  /** CPUs of the host, of which no sandbox may have more; absent where that is no concern. */
+  readonly hostCpus?: number;
   readonly memoryMib: number;
   readonly diskBytes: number;
   /** Forks of one request. */

@@ -1,13 +1,15 @@
 // Exec in its three forms: streamed response, connection taken over, WebSocket. They differ in the transport only.
 import { type WebSocket, WebSocketServer } from 'ws';
 import { clientSignal } from '../client-signal.ts';
-import { type HttpApp, type HttpContext, readSandboxId, type Takeover } from '../context.ts';
+import type { HttpApp, HttpContext, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
 import { serveWebSocket } from '../exec/web-socket.ts';
 import { type ExecFields, execSchema, toExecRequest } from '../input/exec-request.ts';
+import { readSandboxId } from '../input/ids.ts';
 import { MAX_JSON_BYTES } from '../input/json-body.ts';
+import { readQuery } from '../input/query.ts';
 import { readFields } from '../input/read-fields.ts';
 import { toWebStream } from '../outflow.ts';
 import { refuse } from '../server/refusal.ts';
@@ -41,7 +43,7 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
   app.post('/sandboxes/:id/exec', async (c) => {
     const id = readSandboxId(c);
     const fields = await readFields(c, execSchema, services.bodyIdleMs);
-    if (c.req.query('stdin') === '1') return hijack(c, id, fields);
+    if (readQuery(c, 'stdin') === '1') return hijack(c, id, fields);
     const signal = clientSignal(c);
     const run = startRun(c, id, fields);
     signal.addEventListener('abort', () => run.cancel(), { once: true });
