@@ -114,6 +114,12 @@ export class ExecRun implements Outflow {
     this.#wake();
   }
 
+  poke(): void {
+    if (this.#isOver || this.#output.sizeBytes > 0) return;
+    this.#output.push(execFrameHeader(EXEC_FRAME.stdout, 0));
+    this.#wake();
+  }
+
   #accept({ type, payload }: ExecFrame): boolean {
     if (type === EXEC_FRAME.stdin) return payload.length === 0 || this.#session.write(payload);
     if (type === EXEC_FRAME.stdinClose) this.#session.closeStdin();

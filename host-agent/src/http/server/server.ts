@@ -1,6 +1,6 @@
 // The listening side: connections, their time limits, malformed HTTP, and an orderly end.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getRequestListener, RequestError } from '@hono/node-server';
@@ -9,8 +9,11 @@ import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import type { HttpApp } from '../context.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
+import { poke } from '../outflow.ts';
+import { Departures } from './departures.ts';
 import { answerDirectly } from './direct-answer.ts';
 import { LINGER_MS, lingerAfter } from './lingering.ts';
+import type { PeerLookup } from './peer.ts';
 import { refuse, toHttpError } from './refusal.ts';
 import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
@@ -29,6 +32,8 @@ export type HttpServerOptions = {
   readonly headersTimeoutMs?: number;
   /** How long the rest of a request is taken after its answer. */
   readonly lingerMs?: number;
+  /** Who of the clients is known to be there. */
+  readonly readPeers?: () => Promise<PeerLookup>;
 };
 
 export class HttpServer {
@@ -48,6 +53,7 @@ export class HttpServer {
     bodyIdleMs = 30_000,
     headersTimeoutMs = HEADERS_TIMEOUT_MS,
     lingerMs = LINGER_MS,
+    readPeers,
   }: HttpServerOptions) {
     this.#lingerMs = lingerMs;
     this.#log = log;
@@ -77,6 +83,12 @@ export class HttpServer {
         } else void listener(request, response);
       },
     );
+    // A client that has ended its side still gets its answer.
+    Object.assign(this.#server, { httpAllowHalfOpen: true });
+    const departures = new Departures(readPeers);
+    this.#server.on('connection', (socket: Socket) => {
+      socket.once('end', () => departures.watch(socket, () => this.#probe(socket)));
+    });
     this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       this.#track(request, response);
       const message = `expectation ${JSON.stringify(request.headers.expect)} is not known; only 100-continue is`;
@@ -155,6 +167,13 @@ export class HttpServer {
       this.#active.delete(response);
       this.#checkIdle();
     });
+  }
+
+  #probe(socket: Duplex): void {
+    const response = this.#current.get(socket);
+    if (response === undefined || response.closed) return;
+    if (response.headersSent) poke(response);
+    else if (response.req.httpVersion === '1.1') response.writeContinue();
   }
 
   #checkIdle(): void {

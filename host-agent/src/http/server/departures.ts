@@ -1,0 +1,49 @@
+// Clients that have ended their side after the request. They get their answer; but a client that has gone altogether looks
+// the same, so they are asked after until the connection is closed.
+import type { Socket } from 'node:net';
+import { type PeerLookup, readPeers } from './peer.ts';
+
+const TICK_MS = 200;
+/** A table that changes while it is read may lack a line: only who is missing so often is no client of this host. */
+const MIN_UNSEEN = 4;
+/** Most ticks between two probes. */
+const MAX_TICKS_BETWEEN = 50;
+
+export class Departures {
+  readonly #watched = new Map<Socket, { unseen: number; probe: () => void }>();
+  readonly #readPeers: () => Promise<PeerLookup>;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(lookUp: () => Promise<PeerLookup> = readPeers) {
+    this.#readPeers = lookUp;
+  }
+
+  /** `probe` sends something without meaning, which a client that is gone answers with a reset. */
+  watch(socket: Socket, probe: () => void): void {
+    this.#watched.set(socket, { unseen: 0, probe });
+    socket.once('close', () => this.#watched.delete(socket));
+    this.#schedule(0);
+  }
+
+  #schedule(delayMs: number): void {
+    this.#timer ??= setTimeout(() => void this.#tick(), delayMs);
+  }
+
+  async #tick(): Promise<void> {
+    const isThere = await this.#readPeers();
+    this.#timer = undefined;
+    for (const [socket, watched] of this.#watched) {
+      const answer = isThere(socket);
+      watched.unseen = answer === undefined ? watched.unseen + 1 : 0;
+      if (answer === false) socket.destroy();
+      else if (isDue(watched.unseen)) watched.probe();
+    }
+    if (this.#watched.size > 0) this.#schedule(TICK_MS);
+  }
+}
+
+/** At the 4th time, the 8th, the 16th and so on, and from then on every 10 s. */
+function isDue(unseen: number): boolean {
+  const isPowerOfTwo = (unseen & (unseen - 1)) === 0;
+  return unseen >= MIN_UNSEEN && (isPowerOfTwo || unseen % MAX_TICKS_BETWEEN === 0);
+}
