@@ -81,7 +81,8 @@ export class ExecFrameDecoder {
         if (took < need) break;
       }
       const sizeBytes = this.#header.readUInt32BE(4);
-      if (sizeBytes > MAX_DATA_BYTES) throw new ExecFrameError(`a frame of ${sizeBytes} bytes is over 65536`);
+      if (sizeBytes > MAX_DATA_BYTES)
+        throw new ExecFrameError(`a frame of ${sizeBytes} bytes, which is over ${MAX_DATA_BYTES}`);
       if (this.#payload === undefined && bytes.length - at >= sizeBytes) {
         at += sizeBytes;
         if (this.#isJoined(sizeBytes)) {

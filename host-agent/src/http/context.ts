@@ -9,17 +9,29 @@ export type Takeover = {
   readonly incoming: IncomingMessage;
   readonly socket: Duplex;
   readonly head: Buffer;
+  /** How long what still comes is taken after the last byte was sent. */
+  readonly lingerMs: number;
   /** Set by the route; called once the route's own answer was dropped. */
   run?: () => void;
 };
 
 export type HttpEnv = {
-  Bindings: { readonly incoming?: IncomingMessage; readonly takeover?: Takeover };
+  Bindings: {
+    readonly incoming?: IncomingMessage;
+    readonly takeover?: Takeover;
+    readonly ending?: AbortSignal;
+  };
   Variables: { requestId: string; log: Logger };
 };
 
 export type HttpApp = Hono<HttpEnv>;
 export type HttpContext = Context<HttpEnv>;
+
+/** Fires when the daemon stops and waits for nothing any more; absent without a server. */
+export function endingOf(c: HttpContext): AbortSignal | undefined {
+  const env: HttpContext['env'] | undefined = c.env;
+  return env?.ending;
+}
 
 /** A value as error messages show it: JSON, cut to a readable length. */
 export function show(value: unknown): string {

@@ -39,6 +39,7 @@ export class ExecRun implements Outflow {
   #heldBytes = 0;
   #lentPieces = 0;
   #exitFrame: Buffer | undefined;
+  readonly #startedAtMs = performance.now();
   #isOver = false;
 
   constructor({ start, onExit, onDrain }: ExecRunOptions) {
@@ -58,6 +59,8 @@ export class ExecRun implements Outflow {
         // The client first.
         setImmediate(() => onExit?.(outcome));
         this.#exitFrame ??= encodeExitFrame(outcome);
+        // What the client still sends is thrown away; it may read nothing before it has sent everything.
+        onDrain?.();
         // Without effect once something was seen of the command.
         if (outcome.isLost)
           this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest was lost'));
@@ -86,12 +89,13 @@ export class ExecRun implements Outflow {
 
   /** Bytes from the client, split anyhow; false when no more should come until `onDrain`. */
   push(bytes: Uint8Array): boolean {
+    if (this.#isOver || this.#exitFrame !== undefined) return true;
     let frames: ExecFrame[];
     try {
       frames = this.#decoder.push(bytes);
     } catch (error) {
       if (!(error instanceof ExecFrameError)) throw error;
-      this.#fail(`the client sent ${error.message}`);
+      this.end(`the client sent ${error.message}`);
       return true;
     }
     let isFlowing = true;
@@ -102,6 +106,15 @@ export class ExecRun implements Outflow {
   /** Kills the command; its exit frame still comes. */
   kill(): void {
     if (!this.#isOver) this.#session.cancel();
+  }
+
+  /** Kills the command; its exit frame comes at once and says why. */
+  end(error: string): void {
+    const durationMs = performance.now() - this.#startedAtMs;
+    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs, error });
+    this.kill();
+    this.#open();
+    this.#wake();
   }
 
   /** The client is gone: kills the command and drops its output. */
@@ -131,12 +144,6 @@ export class ExecRun implements Outflow {
       if (isTtyExtent(cols) && isTtyExtent(rows)) this.#session.resize({ cols, rows });
     }
     return true;
-  }
-
-  #fail(error: string): void {
-    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs: 0, error });
-    this.kill();
-    this.#wake();
   }
 
   #append(type: number, chunk: Buffer): void {

@@ -15,6 +15,7 @@ import { answerDirectly } from './direct-answer.ts';
 import { LINGER_MS, lingerAfter } from './lingering.ts';
 import type { PeerLookup } from './peer.ts';
 import { refuse, toHttpError } from './refusal.ts';
+import { findMalformed } from './request-check.ts';
 import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
 /** Request line and headers must have come within this time. */
@@ -23,6 +24,9 @@ const HEADERS_TIMEOUT_MS = 20_000;
 const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 /** First TCP probe of a silent connection: finds clients that vanished without a word. */
 const TCP_PROBE_MS = 30_000;
+
+/** How long clients may take to receive the last frames of streams that a stop ended. */
+const LAST_FRAMES_MS = 2000;
 
 export type HttpServerOptions = {
   readonly app: HttpApp;
@@ -44,6 +48,8 @@ export class HttpServer {
   readonly #taken = new Set<Duplex>();
   readonly #current = new WeakMap<Duplex, ServerResponse>();
   readonly #refused = new WeakSet<Duplex>();
+  /** Streams that are open now get their last frame. */
+  readonly #ending = new AbortController();
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -57,9 +63,10 @@ export class HttpServer {
   }: HttpServerOptions) {
     this.#lingerMs = lingerMs;
     this.#log = log;
-    const listener = getRequestListener(answerDirectly(app, log), {
+    const ending = this.#ending.signal;
+    const listener = getRequestListener(answerDirectly({ app, log, ending }), {
       hostname: 'localhost',
-      errorHandler: toResponse,
+      errorHandler: (error) => toResponse(error, log),
       autoCleanupIncoming: false, // it resets a client that still sends after 64 MiB; see lingering.ts
     });
     this.#server = createServer(
@@ -69,7 +76,7 @@ export class HttpServer {
         headersTimeout: headersTimeoutMs,
         keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
         connectionsCheckingInterval: Math.min(5000, headersTimeoutMs),
-        // Checked below, where the answer is JSON.
+        // Checked in request-check.ts, where the answer is JSON.
         requireHostHeader: false,
         keepAlive: true,
         keepAliveInitialDelay: TCP_PROBE_MS,
@@ -78,9 +85,9 @@ export class HttpServer {
       },
       (request, response) => {
         this.#track(request, response);
-        if (request.httpVersion === '1.1' && request.headers.host === undefined) {
-          respond(response, new HttpError('malformed', 'malformed http request: the host header is missing'));
-        } else void listener(request, response);
+        const malformed = findMalformed(request);
+        if (malformed === undefined) void listener(request, response);
+        else respond(response, malformed);
       },
     );
     // A client that has ended its side still gets its answer.
@@ -105,7 +112,10 @@ export class HttpServer {
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
     installTakeover(this.#server, {
       app,
+      log,
+      ending,
       bodyIdleMs,
+      lingerMs,
       settled: (socket) => this.#settled(socket),
       onOpen: (socket) => {
         this.#taken.add(socket);
@@ -132,11 +142,20 @@ export class HttpServer {
     return { host: address.address, port: address.port };
   }
 
-  /** Accepts nothing new; resolves when every running request is answered, the time is over or `signal` fires. */
+  /**
+   * Accepts nothing new; resolves when every running request is answered, the time is over or `signal` fires. Commands
+   * that still run are then ended, and what says so is sent to clients that take it.
+   */
   async drain(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     this.#isDraining = true;
     this.#server.close();
     for (const response of this.#active) response.shouldKeepAlive = false;
+    await this.#idle(timeoutMs, signal);
+    this.#ending.abort();
+    await this.#idle(LAST_FRAMES_MS);
+  }
+
+  async #idle(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     const idle = new Promise<void>((resolve) => {
       this.#onIdle = resolve;
     });
@@ -201,12 +220,13 @@ export class HttpServer {
 }
 
 /** Requests that never reach the app: a host header or target that makes no URL. */
-function toResponse(error: unknown): Response {
+function toResponse(error: unknown, log: Logger): Response {
   const isBadRequest = error instanceof RequestError;
   const failure = isBadRequest
     ? new HttpError('malformed', `malformed http request: ${error.message.toLowerCase()}`)
     : error;
   const requestId = newRequestId();
+  if (!isBadRequest) log.error({ err: error, requestId }, 'request failed');
   const { status, headers, body } = toErrorAnswer(failure, requestId);
   return Response.json(body, { status, headers: { ...headers, [REQUEST_ID_HEADER]: requestId } });
 }
