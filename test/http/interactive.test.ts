@@ -132,6 +132,7 @@ t.test('signals and sizes arrive, unknown and broken frames are ignored', async 
       json(EXEC_FRAME.resize, { cols: 100, rows: 30 }),
       json(EXEC_FRAME.resize, { cols: 0, rows: 'x' }),
       json(EXEC_FRAME.signal, 7),
+      encodeExecFrame(EXEC_FRAME.signal, Buffer.from('{"signal": "SIG\\ud800"}')),
       encodeExecFrame(EXEC_FRAME.resize, Buffer.from('{')),
       encodeExecFrame(200, Buffer.from('what')),
       encodeExecFrame(EXEC_FRAME.stdout, Buffer.from('not yours')),

@@ -138,7 +138,8 @@ export class ExecRun implements Outflow {
     if (type === EXEC_FRAME.stdinClose) this.#session.closeStdin();
     else if (type === EXEC_FRAME.signal) {
       const name = readJsonFields(payload).signal;
-      if (typeof name === 'string') this.#session.signal(name);
+      // What UTF-8 has no bytes for would break the guest's connection.
+      if (typeof name === 'string' && name.isWellFormed()) this.#session.signal(name);
     } else if (type === EXEC_FRAME.resize) {
       const { cols, rows } = readJsonFields(payload);
       if (isTtyExtent(cols) && isTtyExtent(rows)) this.#session.resize({ cols, rows });
