@@ -3,7 +3,11 @@
 import type { Socket } from 'node:net';
 import { type PeerLookup, readPeers } from './peer.ts';
 
+/** Most connections that end are closed within this time, and cost nothing here. */
+const FIRST_TICK_MS = 50;
 const TICK_MS = 200;
+/** A host with many connections has a long table: reading it takes at most one part in so many of the time. */
+const MIN_REST = 20;
 /** A table that changes while it is read may lack a line: only who is missing so often is no client of this host. */
 const MIN_UNSEEN = 4;
 /** Most ticks between two probes. */
@@ -22,7 +26,7 @@ export class Departures {
   watch(socket: Socket, probe: () => void): void {
     this.#watched.set(socket, { unseen: 0, probe });
     socket.once('close', () => this.#watched.delete(socket));
-    this.#schedule(0);
+    this.#schedule(FIRST_TICK_MS);
   }
 
   #schedule(delayMs: number): void {
@@ -30,15 +34,18 @@ export class Departures {
   }
 
   async #tick(): Promise<void> {
-    const isThere = await this.#readPeers();
+    const startedAtMs = performance.now();
+    const isThere = this.#watched.size > 0 ? await this.#readPeers() : undefined;
+    const tookMs = performance.now() - startedAtMs;
     this.#timer = undefined;
+    if (isThere === undefined) return;
     for (const [socket, watched] of this.#watched) {
       const answer = isThere(socket);
       watched.unseen = answer === undefined ? watched.unseen + 1 : 0;
       if (answer === false) socket.destroy();
       else if (isDue(watched.unseen)) watched.probe();
     }
-    if (this.#watched.size > 0) this.#schedule(TICK_MS);
+    if (this.#watched.size > 0) this.#schedule(Math.max(TICK_MS, tookMs * MIN_REST));
   }
 }
 
