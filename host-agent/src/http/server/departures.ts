@@ -5,9 +5,8 @@ import { type PeerLookup, readPeers } from './peer.ts';
 
 /** Most connections that end are closed within this time, and cost nothing here. */
 const FIRST_TICK_MS = 50;
-const TICK_MS = 200;
-/** A host with many connections has a long table: reading it takes at most one part in so many of the time. */
-const MIN_REST = 20;
+/** A host with many connections has a long table, which takes long to read: then the pauses are longer, too. */
+const TICK_MS = { min: 200, max: 1000, perReadMs: 20 } as const;
 /** A table that changes while it is read may lack a line: only who is missing so often is no client of this host. */
 const MIN_UNSEEN = 4;
 /** Most ticks between two probes. */
@@ -45,11 +44,12 @@ export class Departures {
       if (answer === false) socket.destroy();
       else if (isDue(watched.unseen)) watched.probe();
     }
-    if (this.#watched.size > 0) this.#schedule(Math.max(TICK_MS, tookMs * MIN_REST));
+    const delayMs = Math.min(TICK_MS.max, Math.max(TICK_MS.min, tookMs * TICK_MS.perReadMs));
+    if (this.#watched.size > 0) this.#schedule(delayMs);
   }
 }
 
-/** At the 4th time, the 8th, the 16th and so on, and from then on every 10 s. */
+/** At the 4th time, the 8th, the 16th and so on, and from then on every 10 s or more. */
 function isDue(unseen: number): boolean {
   const isPowerOfTwo = (unseen & (unseen - 1)) === 0;
   return unseen >= MIN_UNSEEN && (isPowerOfTwo || unseen % MAX_TICKS_BETWEEN === 0);
