@@ -82,7 +82,7 @@ export class ExecFrameDecoder {
       }
       const sizeBytes = this.#header.readUInt32BE(4);
       if (sizeBytes > MAX_EXEC_PAYLOAD_BYTES)
-        throw new ExecFrameError(`a frame of ${sizeBytes} bytes is over 65536`);
+        throw new ExecFrameError(`a frame of ${sizeBytes} bytes, which is over ${MAX_EXEC_PAYLOAD_BYTES}`);
       if (this.#payload === undefined && bytes.length - at >= sizeBytes) {
         at += sizeBytes;
         if (this.#isJoined(sizeBytes)) {

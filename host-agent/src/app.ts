@@ -1,5 +1,6 @@
 // Joins the rooms of the daemon and gives them one life: started in order, stopped in the opposite one.
 import { mkdir, rm } from 'node:fs/promises';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { resolveKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
@@ -90,7 +91,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       sandboxes,
       logs,
       stopping: draining.signal,
-      limits: config.limits,
+      limits: { ...config.limits, hostCpus: cpus().length },
       listProfiles: async () =>
         (await profiles.list()).map((profile) => ({
           ...profile,

@@ -161,7 +161,7 @@ t.test('bad exec bodies are refused by field, value and expectation', async (t) 
     ['{"cmd":["x"],"cwd":7}', /^cwd must be an absolute path, got 7$/],
     ['{"cmd":["x"],"env":["A=1"]}', /^env must be an object of strings, got \["A=1"\]$/],
     ['{"cmd":["x"],"env":{"A":1}}', /^env.A must be a string, got 1$/],
-    ['{"cmd":["x"],"env":{"A=B":"1"}}', /^env must have names that are not empty and hold no =/],
+    ['{"cmd":["x"],"env":{"A=B":"1"}}', /^env must have names that are not empty, hold no = and no NUL/],
     ['{"cmd":["x"],"env":{"":"1"}}', /^env must have names/],
     ['{"cmd":["x"],"timeout_s":"5"}', /^timeout_s must be an integer of seconds, 0 for none, got "5"$/],
     ['{"cmd":["x"],"timeout_s":0.5}', /^timeout_s must/],

@@ -132,6 +132,7 @@ t.test('signals and sizes arrive, unknown and broken frames are ignored', async 
       json(EXEC_FRAME.resize, { cols: 100, rows: 30 }),
       json(EXEC_FRAME.resize, { cols: 0, rows: 'x' }),
       json(EXEC_FRAME.signal, 7),
+      encodeExecFrame(EXEC_FRAME.signal, Buffer.from('{"signal": "SIG\\ud800"}')),
       encodeExecFrame(EXEC_FRAME.resize, Buffer.from('{')),
       encodeExecFrame(200, Buffer.from('what')),
       encodeExecFrame(EXEC_FRAME.stdout, Buffer.from('not yours')),
@@ -161,7 +162,9 @@ t.test('a client that half-closes, leaves or breaks the framing ends its command
   const broken = new RawClient(t, port);
   broken.write(Buffer.concat([Buffer.from(head(id) + BODY), Buffer.from([4, 0, 0, 0, 0, 1, 0, 1])]));
   await broken.ended();
-  t.match(readReply(t, broken), { result: { exit_code: -1, error: /frame of 65537 bytes is over 65536/ } });
+  t.match(readReply(t, broken), {
+    result: { exit_code: -1, error: /frame of 65537 bytes, which is over 65536/ },
+  });
   t.equal(sandboxes.execs[2]!.isCancelled, true);
 });
 
@@ -301,7 +304,7 @@ t.test('WebSocket requests that cannot be served get an ordinary answer', async 
   t.match(bad.text, /^HTTP\/1.1 400 .*\{"error":"/s);
 });
 
-t.test('draining waits for interactive commands, closing ends them', async (t) => {
+t.test('draining waits for interactive commands, then it ends them', async (t) => {
   const { server, port, id, sandboxes } = await serveCat(t);
   const client = openSocket(t, port, `/sandboxes/${id}/exec`);
   await client.opened;
@@ -315,7 +318,7 @@ t.test('draining waits for interactive commands, closing ends them', async (t) =
   t.equal(isDrained, false);
   await drained;
   await server.close();
-  t.equal((await client.closed).code, 1006);
+  t.equal((await client.closed).code, 1001);
   await until(() => sandboxes.execs[0]!.isCancelled, 'the end of the command');
 });
 

@@ -44,7 +44,8 @@ t.test('the body’s count wins, and a bad one in the query is refused all the s
   t.equal(await count('?count=3', '{"count": 0}'), 3);
   t.equal(await count('?count=3', 'null'), 3);
   t.equal(await count('?count=64'), 64);
-  for (const query of ['?count=0', '?count=65', '?count=-1', '?count=1e1', '?count=', '?count=two']) {
+  t.equal(await count('?count='), 1);
+  for (const query of ['?count=0', '?count=65', '?count=-1', '?count=1e1', '?count=two']) {
     t.equal(await count(query, '{"count": 1}'), 400, query);
   }
   for (const body of ['{"count": 65}', '{"count": -1}', '{"count": "3"}', '[]', '{'])

@@ -4,6 +4,7 @@ import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder } from '@sandboxd/api';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
+import type { HttpServerOptions } from '../../host-agent/src/http/server/server.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
 
@@ -77,7 +78,8 @@ export type Served = Fixture & { server: HttpServer; port: number; url: string }
 /** The app on a free loopback port; closed at the test's end. */
 export async function serve(
   t: Test,
-  changes: Partial<HttpServices> & { headersTimeoutMs?: number; lingerMs?: number } = {},
+  changes: Partial<HttpServices> &
+    Pick<HttpServerOptions, 'headersTimeoutMs' | 'lingerMs' | 'readPeers'> = {},
 ): Promise<Served> {
   const fixture = makeApp(changes);
   const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000, lingerMs = 30_000 } = changes;
@@ -87,6 +89,7 @@ export async function serve(
     bodyIdleMs,
     headersTimeoutMs,
     lingerMs,
+    ...(changes.readPeers && { readPeers: changes.readPeers }),
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => server.close());

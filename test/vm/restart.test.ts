@@ -212,8 +212,8 @@ t.test('after a restart of the host there are snapshots, and no sandboxes', asyn
   t.same(await leftovers(directories, { isRunning: true }), []);
   const page = await next.api.call<LogPageJson>('GET', `/sandboxes/${sandbox.id}/logs`);
   t.match(page.records.map(({ text }) => text).join(''), /said/, 'its log is there');
-  const { profiles } = await next.api.call<{ profiles: { name: string }[] }>('GET', '/profiles');
-  t.ok(profiles.some(({ name }) => name === 'base'));
+  const { profiles } = await next.api.call<{ profiles: string[] }>('GET', '/profiles');
+  t.ok(profiles.includes('base'));
   const another = await next.api.create({ memory_mib: 128 });
   t.equal(await next.api.sh(another.id, 'echo new'), 'new');
   t.notOk(

@@ -36,7 +36,7 @@ export class Destination {
       const resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
       const opened = openDirectory(root, path, resolve);
       if (opened !== -ENOENT && opened < 0) throw fileError(opened, path, 'destination ');
-      const fd = opened >= 0 ? opened : makeDirectories(root, normalizeAtRoot(path), resolve, 'destination ');
+      const fd = opened >= 0 ? opened : makeDirectories(root, normalizeAtRoot(path), resolve, path);
       return new Destination(fd, opened < 0);
     } finally {
       addon.close(root);
@@ -134,8 +134,16 @@ function openDirectory(directory: number, path: string, resolve: number): number
   return addon.openBeneath(directory, path || '.', O_PATH | constants.O_DIRECTORY, resolve);
 }
 
-/** Makes each directory of the way that is missing; the last one's descriptor. Throws AgentError. */
-function makeDirectories(root: number, parts: readonly string[], resolve: number, prefix = ''): number {
+/**
+ * Makes each directory of the way that is missing; the last one's descriptor. Throws AgentError, which names the
+ * destination as it was given, if it is that.
+ */
+function makeDirectories(
+  root: number,
+  parts: readonly string[],
+  resolve: number,
+  destination?: string,
+): number {
   let parent = root;
   for (let depth = 1; ; depth++) {
     const path = parts.slice(0, depth).join('/');
@@ -147,7 +155,8 @@ function makeDirectories(root: number, parts: readonly string[], resolve: number
       if (fd === -ENOENT) fd = -ENOTDIR;
     }
     if (parent !== root) addon.close(parent);
-    if (fd < 0) throw fileError(fd, path, prefix);
+    if (fd < 0)
+      throw destination === undefined ? fileError(fd, path) : fileError(fd, destination, 'destination ');
     if (depth >= parts.length) return fd;
     parent = fd;
   }

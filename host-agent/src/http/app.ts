@@ -8,6 +8,7 @@ import { ownOrigin } from './middleware/own-origin.ts';
 import { requestId } from './middleware/request-id.ts';
 import { addExecRoutes } from './routes/exec.ts';
 import { addFileRoutes } from './routes/files.ts';
+import { addImageRoutes } from './routes/images.ts';
 import { addLogRoutes } from './routes/logs.ts';
 import { addMetaRoutes } from './routes/meta.ts';
 import { addSandboxRoutes } from './routes/sandboxes.ts';
@@ -19,6 +20,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
   app.use(requestId, logging(services.log), ownOrigin);
   addMetaRoutes(app, services);
+  addImageRoutes(app, services);
   addSandboxRoutes(app, services);
   addExecRoutes(app, services);
   addServiceRoutes(app, services);

@@ -7,6 +7,7 @@ type HttpCode =
   | 'unknown_path'
   | 'method_not_allowed'
   | 'timeout'
+  | 'unsupported_media'
   | 'expectation_failed'
   | 'upgrade_required'
   | 'headers_too_large'
@@ -23,6 +24,7 @@ const STATUS = {
   timeout: 408,
   conflict: 409,
   too_large: 413,
+  unsupported_media: 415,
   expectation_failed: 417,
   upgrade_required: 426,
   headers_too_large: 431,

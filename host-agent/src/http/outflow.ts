@@ -30,11 +30,19 @@ export function outflowOf(stream: ReadableStream | null): Outflow | undefined {
   return stream === null ? undefined : direct.get(stream);
 }
 
+const written = new WeakMap<Writable, Outflow>();
+
+/** Sends something without meaning, if that is possible where the answer is. */
+export function poke(target: Writable): void {
+  written.get(target)?.poke?.();
+}
+
 /** Writes everything; resolves when the last byte was handed on, or the connection is gone (then it is cancelled). */
 export async function writeOutflow(target: Writable, outflow: Outflow): Promise<void> {
   if (target.destroyed) return outflow.cancel();
   const onClose = () => outflow.cancel();
   target.once('close', onClose);
+  written.set(target, outflow);
   try {
     for (;;) {
       const piece = await outflow.next();
@@ -51,6 +59,7 @@ export async function writeOutflow(target: Writable, outflow: Outflow): Promise<
     }
   } finally {
     target.off('close', onClose);
+    written.delete(target);
   }
 }
 

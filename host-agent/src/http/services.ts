@@ -20,10 +20,16 @@ export type ProfileInfo = {
 /** Which engine runs the virtual machines, and why that one. */
 export type EngineInfo = { readonly name: string; readonly version: string; readonly reason: string };
 
+/** The daemon's own upper bounds, and those of its host. */
+export type HttpLimits = SandboxLimits & {
+  /** CPUs of the host, of which no sandbox may have more; absent where that is no concern. */
+  readonly hostCpus?: number;
+};
+
 export interface HttpServices {
   readonly log: Logger;
   readonly sandboxes: Sandboxes;
-  readonly limits: SandboxLimits;
+  readonly limits: HttpLimits;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;

@@ -44,7 +44,8 @@ export class Profiles {
       }
     }
     const known = (await this.list()).map((profile) => profile.name);
-    const hint = known.length === 0 ? 'none is baked yet' : `known are ${known.join(', ')}`;
+    const hint =
+      known.length === 0 ? 'none is baked yet; run: sandboxd profiles bake' : `known are ${known.join(', ')}`;
     throw new AppError('invalid_argument', `unknown profile ${JSON.stringify(name.slice(0, 80))}; ${hint}`);
   }
 }

@@ -22,6 +22,8 @@ export interface Outflow {
   next(): Promise<Piece | undefined>;
   /** Nobody wants the rest. */
   cancel(): void;
+  /** Has `next` give bytes without meaning where it waits for others: sending them shows whether the reader is there. */
+  poke?(): void;
 }
 
 const spares: Block[] = [];

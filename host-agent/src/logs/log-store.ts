@@ -136,7 +136,10 @@ export class LogStore {
 
 /** AppError unsupported, for daemons whose operator switched logs off. */
 export function logsAreOff(): AppError {
-  return new AppError('unsupported', 'this daemon keeps no logs; its operator can set logs to on');
+  return new AppError(
+    'unsupported',
+    'this daemon keeps no logs; its operator can start it with --sandbox-logs on',
+  );
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -314,6 +314,17 @@ t.test('links that are swapped in meanwhile lead nowhere', async (t) => {
   t.same(readdirSync(join(outside, 'e')), []);
 });
 
+t.test('a destination that cannot be had is named as it was given', (t) => {
+  const dir = freshDirectory();
+  writeFileSync(join(dir, 'file'), '');
+  symlinkSync('nowhere', join(dir, 'link'));
+  for (const path of [`${dir}/file`, `${dir}/./file/x/y`, `${dir}//new/../file/x`, `${dir}/link/x`])
+    t.throws(() => put(path, { name: 'a' }), {
+      message: `destination ${JSON.stringify(path)} goes through something that is no directory`,
+    });
+  t.end();
+});
+
 /** A process that makes `d` of the destination a directory and a link to the outside in turn, whatever else happens to it. */
 function swapForEver(to: string, outside: string): never {
   const d = join(to, 'd');

@@ -39,6 +39,7 @@ export class ExecRun implements Outflow {
   #heldBytes = 0;
   #lentPieces = 0;
   #exitFrame: Buffer | undefined;
+  readonly #startedAtMs = performance.now();
   #isOver = false;
 
   constructor({ start, onExit, onDrain }: ExecRunOptions) {
@@ -58,6 +59,8 @@ export class ExecRun implements Outflow {
         // The client first.
         setImmediate(() => onExit?.(outcome));
         this.#exitFrame ??= encodeExitFrame(outcome);
+        // What the client still sends is thrown away; it may read nothing before it has sent everything.
+        onDrain?.();
         // Without effect once something was seen of the command.
         if (outcome.isLost)
           this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest was lost'));
@@ -86,12 +89,13 @@ export class ExecRun implements Outflow {
 
   /** Bytes from the client, split anyhow; false when no more should come until `onDrain`. */
   push(bytes: Uint8Array): boolean {
+    if (this.#isOver || this.#exitFrame !== undefined) return true;
     let frames: ExecFrame[];
     try {
       frames = this.#decoder.push(bytes);
     } catch (error) {
       if (!(error instanceof ExecFrameError)) throw error;
-      this.#fail(`the client sent ${error.message}`);
+      this.end(`the client sent ${error.message}`);
       return true;
     }
     let isFlowing = true;
@@ -104,6 +108,15 @@ export class ExecRun implements Outflow {
     if (!this.#isOver) this.#session.cancel();
   }
 
+  /** Kills the command; its exit frame comes at once and says why. */
+  end(error: string): void {
+    const durationMs = performance.now() - this.#startedAtMs;
+    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs, error });
+    this.kill();
+    this.#open();
+    this.#wake();
+  }
+
   /** The client is gone: kills the command and drops its output. */
   cancel(): void {
     if (this.#isOver) return;
@@ -114,23 +127,24 @@ export class ExecRun implements Outflow {
     this.#wake();
   }
 
+  poke(): void {
+    if (this.#isOver || this.#output.sizeBytes > 0) return;
+    this.#output.push(execFrameHeader(EXEC_FRAME.stdout, 0));
+    this.#wake();
+  }
+
   #accept({ type, payload }: ExecFrame): boolean {
     if (type === EXEC_FRAME.stdin) return payload.length === 0 || this.#session.write(payload);
     if (type === EXEC_FRAME.stdinClose) this.#session.closeStdin();
     else if (type === EXEC_FRAME.signal) {
       const name = readJsonFields(payload).signal;
-      if (typeof name === 'string') this.#session.signal(name);
+      // What UTF-8 has no bytes for would break the guest's connection.
+      if (typeof name === 'string' && name.isWellFormed()) this.#session.signal(name);
     } else if (type === EXEC_FRAME.resize) {
       const { cols, rows } = readJsonFields(payload);
       if (isTtyExtent(cols) && isTtyExtent(rows)) this.#session.resize({ cols, rows });
     }
     return true;
-  }
-
-  #fail(error: string): void {
-    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs: 0, error });
-    this.kill();
-    this.#wake();
   }
 
   #append(type: number, chunk: Buffer): void {

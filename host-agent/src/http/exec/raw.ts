@@ -1,6 +1,7 @@
 // Exec over a connection that was taken from HTTP: a fixed reply, then frames in both directions until its end.
 import type { Duplex } from 'node:stream';
 import { writeOutflow } from '../outflow.ts';
+import { linger } from '../server/lingering.ts';
 import type { ExecRun } from './exec-run.ts';
 
 const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
@@ -19,9 +20,10 @@ export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void
   socket.on('close', () => run.cancel());
 }
 
-/** Sends the reply and every frame at the client's pace, then closes. */
-export async function sendToSocket(socket: Duplex, run: ExecRun): Promise<void> {
+/** Sends the reply and every frame at the client's pace, then closes, at the latest `lingerMs` after the last byte. */
+export async function sendToSocket(socket: Duplex, run: ExecRun, lingerMs: number): Promise<void> {
   socket.write(REPLY);
   await writeOutflow(socket, run);
-  socket.end();
+  if (socket.destroyed) return;
+  socket.end(() => linger(socket, socket, lingerMs));
 }

@@ -1,4 +1,5 @@
 // Exec over a WebSocket: the first message is the request, then binary messages carry the frame stream in both directions.
+import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { Piece } from '../../lib/byte-queue.ts';
@@ -8,7 +9,9 @@ import { parseJson } from '../input/json-body.ts';
 import type { ExecRun } from './exec-run.ts';
 
 /** Close codes, and what they mean here. */
-const CLOSE = { done: 1000, unexpectedText: 1003, badRequest: 1008, failed: 1011 } as const;
+const CLOSE = { done: 1000, stopping: 1001, unexpectedText: 1003, badRequest: 1008, failed: 1011 } as const;
+
+const STOPPING = 'the daemon stops';
 
 const FIRST_MESSAGE_MS = 30_000;
 /** Unsent bytes above which frames wait. */
@@ -20,6 +23,10 @@ export type WebSocketExec = {
   /** Starts the command; `onDrain` is called when input may go on. May throw. */
   readonly startRun: (fields: ExecFields, onDrain: () => void) => ExecRun;
   readonly log: Logger;
+  /** What carries the WebSocket. */
+  readonly connection: Duplex;
+  /** Fires when the daemon stops. */
+  readonly ending?: AbortSignal | undefined;
   readonly firstMessageMs?: number;
 };
 
@@ -38,7 +45,7 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
     } catch (error) {
       return fail(socket, error, options.log);
     }
-    sendFrames(socket, run).catch((error: unknown) => fail(socket, error, options.log));
+    sendFrames(socket, run, options.ending).catch((error: unknown) => fail(socket, error, options.log));
   };
   socket.on('message', (data, isBinary) => {
     if (socket.readyState !== socket.OPEN) return;
@@ -48,9 +55,18 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
       run.cancel();
     } else if (!run.push(toBytes(data))) socket.pause();
   });
+  // The library tells of a Close frame only once the connection is closed, which is for the client to do.
+  options.connection.on('data', () => {
+    if (socket.readyState !== socket.OPEN) run?.cancel();
+  });
+  const onEnding = (): void => {
+    if (run === undefined) close(socket, CLOSE.stopping, STOPPING);
+  };
+  options.ending?.addEventListener('abort', onEnding);
   socket.on('error', (error) => options.log.debug({ err: error }, 'websocket failed'));
   socket.on('close', () => {
     clearTimeout(timer);
+    options.ending?.removeEventListener('abort', onEnding);
     run?.cancel();
   });
 }
@@ -64,13 +80,14 @@ function readFirstMessage(socket: WebSocket, data: RawData): ExecFields | undefi
   }
 }
 
-async function sendFrames(socket: WebSocket, run: ExecRun): Promise<void> {
+async function sendFrames(socket: WebSocket, run: ExecRun, ending: AbortSignal | undefined): Promise<void> {
   await run.opened;
   for (let piece = await run.next(); piece !== undefined; piece = await run.next()) {
     const sent = send(socket, piece);
     if (socket.bufferedAmount > MAX_BUFFERED_BYTES) await sent;
   }
-  close(socket, CLOSE.done, '');
+  if (ending?.aborted) close(socket, CLOSE.stopping, STOPPING);
+  else close(socket, CLOSE.done, '');
 }
 
 /** Resolves when the bytes left this process, or never will. */

@@ -1,9 +1,11 @@
 // The body of POST /sandboxes.
 
-import type { SandboxLimits } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import type { CreateSandboxOptions } from '../../sandboxes/types.ts';
+import type { HttpLimits } from '../services.ts';
+import { imageSchema, imagesAreOff } from './image-ref.ts';
+import { networkSchema, publishSchema } from './network-request.ts';
 import { integer, optional, text } from './read-fields.ts';
 import { serviceSchema, toServiceSpec } from './service-request.ts';
 
@@ -13,16 +15,13 @@ const MAX_SECONDS = 2 ** 31 - 1;
 /** The kernel's own limit on x86 is 2048, of which the engine needs a part. */
 const MAX_BOOT_ARGS_CHARS = 1024;
 
-const object = (what: string) => `must be ${what}`;
-const record = z.record(z.string(), z.unknown(), { error: object('an object') });
-
 /** `limits` are the daemon's own, at most those of the interface. */
-export function createSchema(limits: SandboxLimits) {
+export function createSchema(limits: HttpLimits) {
   return z.object(
     {
-      vcpus: optional(integer(1, limits.vcpus)),
-      memory_mib: optional(integer(MIN_MEMORY_MIB, limits.memoryMib)),
-      disk_bytes: optional(integer(MIN_DISK_BYTES, limits.diskBytes)),
+      vcpus: optional(vcpusSchema(limits), 0),
+      memory_mib: optional(integer(MIN_MEMORY_MIB, limits.memoryMib), 0),
+      disk_bytes: optional(integer(MIN_DISK_BYTES, limits.diskBytes), 0),
       timeout_s: optional(integer(0, MAX_SECONDS, ' seconds, 0 for none')),
       boot_args: optional(
         z
@@ -32,25 +31,23 @@ export function createSchema(limits: SandboxLimits) {
         '',
       ),
       profile: optional(text('must be a profile name'), ''),
-      image: optional(record),
+      image: optional(imageSchema),
       pull: optional(
         z.enum(['missing', 'always', 'never'], { error: 'must be one of missing, always, never' }),
         '',
       ),
-      network: optional(
-        z.object(
-          {
-            enabled: optional(z.boolean({ error: 'must be true or false' })),
-            allowlist: optional(z.array(text(), { error: 'must be an array of host name patterns' })),
-          },
-          { error: object('an object') },
-        ),
-      ),
-      publish: optional(z.array(record, { error: 'must be an array of port mappings' })),
+      network: optional(networkSchema),
+      publish: optional(publishSchema),
       service: optional(serviceSchema),
     },
-    { error: object('a JSON object') },
+    { error: 'must be a JSON object' },
   );
+}
+
+/** A guest with more vCPUs than the host has CPUs only waits for itself. */
+function vcpusSchema({ vcpus, hostCpus = vcpus }: HttpLimits) {
+  if (vcpus <= hostCpus) return integer(1, vcpus);
+  return integer(1, hostCpus, ` (this host has ${hostCpus} ${hostCpus === 1 ? 'CPU' : 'CPUs'})`);
 }
 
 type CreateFields = z.infer<ReturnType<typeof createSchema>>;
@@ -61,9 +58,9 @@ export function toCreateOptions(fields: CreateFields): CreateSandboxOptions {
     throw new AppError('invalid_argument', 'profile and image exclude each other; send one of them');
   }
   if (fields.image !== undefined) {
-    throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
+    throw imagesAreOff();
   }
-  if (fields.network?.enabled === true || (fields.network?.allowlist?.length ?? 0) > 0) {
+  if (fields.network?.enabled === true) {
     throw new AppError('unsupported', 'networks are not enabled on this daemon; leave network out');
   }
   if ((fields.publish?.length ?? 0) > 0) {

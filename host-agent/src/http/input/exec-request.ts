@@ -1,11 +1,13 @@
 // The ExecReq: a body of POST exec, the first message of a WebSocket.
 import { z } from 'zod';
 import type { ExecRequest } from '../../sandboxes/face.ts';
-import { checkFields, integer, optional, text } from './read-fields.ts';
+import { checkFields, integer, isUnicode, optional, text } from './read-fields.ts';
 
 const MAX_COLUMNS = 65_535;
 /** Longer time limits are none: the protocol's milliseconds stay exact below 2^53. */
 const MAX_TIMEOUT_S = 2 ** 40;
+
+const variableSchema = text();
 
 const cmdError = 'must be a non-empty array of strings, the program first';
 
@@ -16,12 +18,30 @@ export const cwdSchema = optional(
   '',
 );
 
+/** Not zod's record, which loses a variable of the name `__proto__`. */
 export const envSchema = optional(
   z
-    .record(z.string(), text('must be a string'), { error: 'must be an object of strings' })
-    .refine((env) => Object.keys(env).every(isVariableName), {
-      error: 'must have names that are not empty and hold no = and no NUL',
+    .custom<Readonly<Record<string, string>>>(isObject, { error: 'must be an object of strings' })
+    .superRefine((env, context) => {
+      for (const [name, value] of Object.entries<unknown>(env)) {
+        if (!isVariableName(name)) {
+          const message =
+            'must have names that are not empty, hold no = and no NUL, and are whole Unicode characters';
+          context.addIssue({ code: 'custom', message });
+        }
+        const { error } = variableSchema.safeParse(value);
+        for (const { message } of error?.issues ?? []) {
+          context.addIssue({ code: 'custom', path: [name], message });
+        }
+      }
     }),
+);
+
+export const userSchema = optional(
+  text('must be name|uid[:group|gid]').regex(/^[^:]+(?::[^:]+)?$/, {
+    error: 'must be name|uid[:group|gid]',
+  }),
+  '',
 );
 
 export const execSchema = z.object(
@@ -33,7 +53,7 @@ export const execSchema = z.object(
     cwd: cwdSchema,
     env: envSchema,
     timeout_s: optional(z.int({ error: 'must be an integer of seconds, 0 for none' })),
-    user: optional(text('must be name|uid[:group|gid]'), ''),
+    user: userSchema,
     tty: optional(
       z.object(
         { cols: integer(1, MAX_COLUMNS), rows: integer(1, MAX_COLUMNS) },
@@ -64,5 +84,9 @@ export function toExecRequest(fields: ExecFields, hasStdin: boolean): ExecReques
 }
 
 function isVariableName(name: string): boolean {
-  return name !== '' && !/[=\0]/.test(name);
+  return name !== '' && !/[=\0]/.test(name) && isUnicode(name);
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
 // Reads a JSON body of bounded size: at most the limit is ever held, and silence in its middle ends it.
 import { AppError } from '../../lib/errors.ts';
-import type { HttpContext } from '../context.ts';
+import { type HttpContext, show } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { findJsonError } from './json-error.ts';
 
@@ -9,6 +9,11 @@ const DEFAULT_IDLE_MS = 30_000;
 
 /** The parsed body; undefined when it is empty. */
 export async function readJson(c: HttpContext, idleMs = DEFAULT_IDLE_MS): Promise<unknown> {
+  const coding = c.req.header('content-encoding') ?? 'identity';
+  if (coding.toLowerCase() !== 'identity') {
+    const message = `content-encoding ${show(coding)} is not known here; send the JSON as it is`;
+    throw new HttpError('unsupported_media', message);
+  }
   if (Number(c.req.header('content-length')) > MAX_JSON_BYTES) throw tooLarge();
   const { body } = c.req.raw;
   return body === null ? undefined : parseJson(await readAll(body, idleMs));

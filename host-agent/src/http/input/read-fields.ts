@@ -31,11 +31,17 @@ export function integer(min: number, max: number, note = '') {
   return z.int({ error }).min(min, { error }).max(max, { error });
 }
 
-/** A string without NUL, which no argument, path or variable of Linux can hold. */
+/** A string that Linux can hold as argument, path or variable (no NUL) and UTF-8 can carry (no half of a surrogate pair). */
 export function text(error = 'must be a string') {
   return z
     .string({ error })
-    .refine((value) => !value.includes('\0'), { error: `${error} without a NUL character` });
+    .refine((value) => !value.includes('\0'), { error: `${error} without a NUL character` })
+    .refine(isUnicode, { error: `${error} of whole Unicode characters, without a lone surrogate` });
+}
+
+/** Whether UTF-8 has the string; the guest could not be sent others. */
+export function isUnicode(value: string): boolean {
+  return value.isWellFormed();
 }
 
 function toSentence(body: unknown, path: readonly PropertyKey[], message: string): string {

@@ -1,7 +1,7 @@
 // The service spec (PUT service, `service` of a create) and the other bodies of the service's routes.
 import { z } from 'zod';
 import { RESTART_POLICIES, type ServiceSpec } from '../../guest/service-types.ts';
-import { cwdSchema, envSchema } from './exec-request.ts';
+import { cwdSchema, envSchema, userSchema } from './exec-request.ts';
 import { integer, optional, text } from './read-fields.ts';
 
 const MAX_SECONDS = 2 ** 31 - 1;
@@ -17,7 +17,7 @@ const SIGNALS = (
 ).split(' ');
 
 const cmdError = 'must be a non-empty array of strings, the program first';
-const secondsError = ' seconds';
+const secondsError = ' seconds, 0 for the default';
 
 const restartSchema = z
   .object(
@@ -45,18 +45,18 @@ export const serviceSchema = z.object(
     env_exact: optional(z.boolean({ error: 'must be true or false' })),
     log_buffer_bytes: optional(integer(1, MAX_LOG_BUFFER_BYTES), 0),
     restart: optional(restartSchema),
-    stop_grace_s: optional(integer(0, MAX_SECONDS, secondsError)),
+    stop_grace_s: optional(integer(0, MAX_SECONDS, secondsError), 0),
     stop_signal: optional(
       z.enum(SIGNALS, { error: 'must be a Linux signal from 1 to 31, such as SIGTERM' }),
       '',
     ),
-    user: optional(text('must be name|uid[:group|gid]'), ''),
+    user: userSchema,
   },
   { error: 'must be a JSON object' },
 );
 
 export const stopSchema = z.object(
-  { grace_s: optional(integer(0, MAX_SECONDS, secondsError)) },
+  { grace_s: optional(integer(0, MAX_SECONDS, secondsError), 0) },
   { error: 'must be a JSON object' },
 );
 

@@ -1,13 +1,15 @@
 // Exec in its three forms: streamed response, connection taken over, WebSocket. They differ in the transport only.
 import { type WebSocket, WebSocketServer } from 'ws';
 import { clientSignal } from '../client-signal.ts';
-import { type HttpApp, type HttpContext, readSandboxId, type Takeover } from '../context.ts';
+import { endingOf, type HttpApp, type HttpContext, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
 import { serveWebSocket } from '../exec/web-socket.ts';
 import { type ExecFields, execSchema, toExecRequest } from '../input/exec-request.ts';
+import { readSandboxId } from '../input/ids.ts';
 import { MAX_JSON_BYTES } from '../input/json-body.ts';
+import { readQuery } from '../input/query.ts';
 import { readFields } from '../input/read-fields.ts';
 import { toWebStream } from '../outflow.ts';
 import { refuse } from '../server/refusal.ts';
@@ -31,17 +33,24 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
     input?: { onDrain: () => void },
   ): ExecRun => {
     const { log } = c.var;
-    return new ExecRun({
+    const ending = endingOf(c);
+    const onEnding = (): void => run.end('the daemon stopped while the command ran');
+    const run = new ExecRun({
       start: (events) => services.sandboxes.get(id).exec(toExecRequest(fields, input !== undefined), events),
-      onExit: ({ agentUs, ...exec }) => log.info({ agentUs, exec }, 'exec ended'),
+      onExit: ({ agentUs, ...exec }) => {
+        ending?.removeEventListener('abort', onEnding);
+        log.info({ agentUs, exec }, 'exec ended');
+      },
       ...input,
     });
+    ending?.addEventListener('abort', onEnding, { once: true });
+    return run;
   };
 
   app.post('/sandboxes/:id/exec', async (c) => {
     const id = readSandboxId(c);
     const fields = await readFields(c, execSchema, services.bodyIdleMs);
-    if (c.req.query('stdin') === '1') return hijack(c, id, fields);
+    if (readQuery(c, 'stdin') === '1') return hijack(c, id, fields);
     const signal = clientSignal(c);
     const run = startRun(c, id, fields);
     signal.addEventListener('abort', () => run.cancel(), { once: true });
@@ -60,6 +69,8 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
         serveWebSocket(socket, {
           startRun: (fields, onDrain) => startRun(c, id, fields, { onDrain }),
           log: c.var.log,
+          connection: takeover.socket,
+          ending: endingOf(c),
         });
       });
     };
@@ -79,7 +90,7 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
     feedFromSocket(socket, head, run);
     await run.opened;
     takeover.run = () => {
-      sendToSocket(socket, run).catch((error: unknown) => {
+      sendToSocket(socket, run, takeover.lingerMs).catch((error: unknown) => {
         c.var.log.error({ err: error }, 'exec connection failed');
         socket.destroy();
       });
@@ -98,12 +109,13 @@ function takeoverOf(c: HttpContext): Takeover | undefined {
 function requireWebSocket(c: HttpContext): Takeover {
   const takeover = takeoverOf(c);
   if (takeover === undefined) {
+    const isClosing = /\bclose\b/i.test(c.req.header('connection') ?? '');
     throw new HttpError(
       'upgrade_required',
       'this path speaks WebSocket; send an upgrade request, or use POST',
       {
         Upgrade: 'websocket',
-        Connection: 'Upgrade',
+        Connection: isClosing ? 'Upgrade, close' : 'Upgrade',
       },
     );
   }

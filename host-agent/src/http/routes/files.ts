@@ -1,19 +1,24 @@
 // Files of a sandbox: one file's bytes or a directory as tar out, a tar archive in.
+import type { ByteSource } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
-import { type HttpApp, type HttpContext, readSandboxId, show } from '../context.ts';
+import { type HttpApp, type HttpContext, show } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
+import { readSandboxId } from '../input/ids.ts';
+import { readChoice, readCount, readQuery } from '../input/query.ts';
 import { toWebStream } from '../outflow.ts';
 import type { HttpServices } from '../services.ts';
 
 const DEFAULT_MAX_BYTES = 10 * 1024 * 1024;
+/** Two blocks of zeros. */
+const EMPTY_ARCHIVE = Buffer.alloc(1024);
 
 export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServices): void {
   app.get('/sandboxes/:id/files', async (c) => {
     const id = readSandboxId(c);
     const path = readPath(c);
-    const maxBytes = readMaxBytes(c);
-    const isTar = readFormat(c) === 'tar';
+    const maxBytes = readCount(c, 'max_bytes', 1) ?? DEFAULT_MAX_BYTES;
+    const isTar = readChoice(c, 'format', ['raw', 'tar']) === 'tar';
     const files = sandboxes.get(id).files();
     const signal = clientSignal(c);
     const { sizeBytes, contentBytes, body } = isTar
@@ -38,7 +43,7 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
     const guestFiles = sandboxes.get(id).files();
     const body = readBody(c, bodyIdleMs);
     try {
-      const { files, bytes } = await guestFiles.pushFiles(path, body.read, clientSignal(c));
+      const { files, bytes } = await guestFiles.pushFiles(path, orEmptyArchive(body.read), clientSignal(c));
       return c.json({ files, bytes });
     } finally {
       body.discard(); // what was answered early is still being sent
@@ -46,28 +51,24 @@ export function addFileRoutes(app: HttpApp, { sandboxes, bodyIdleMs }: HttpServi
   });
 }
 
+/** An upload of no bytes is an archive of no files, whose end mark it lacks. */
+function orEmptyArchive(read: ByteSource): ByteSource {
+  let hasBegun = false;
+  return async () => {
+    const bytes = await read();
+    const isFirst = !hasBegun;
+    hasBegun = true;
+    return isFirst && bytes === undefined ? EMPTY_ARCHIVE : bytes;
+  };
+}
+
 function readPath(c: HttpContext): string {
-  const path = c.req.query('path');
-  if (path === undefined || path === '')
+  const path = readQuery(c, 'path');
+  if (path === undefined)
     throw new AppError(
       'invalid_argument',
       'the query parameter path is missing; give an absolute path of the guest',
     );
-  if (path.startsWith('/') && !path.includes('\0')) return path;
+  if (path.startsWith('/')) return path;
   throw new AppError('invalid_argument', `path must be an absolute path of the guest, got ${show(path)}`);
-}
-
-function readMaxBytes(c: HttpContext): number {
-  const text = c.req.query('max_bytes');
-  if (text === undefined) return DEFAULT_MAX_BYTES;
-  const value = /^\d{1,16}$/.test(text) ? Number(text) : 0;
-  if (value >= 1 && Number.isSafeInteger(value)) return value;
-  throw new AppError('invalid_argument', `max_bytes must be a positive integer, got ${show(text)}`);
-}
-
-function readFormat(c: HttpContext): 'raw' | 'tar' {
-  const format = c.req.query('format');
-  if (format === undefined || format === 'raw') return 'raw';
-  if (format === 'tar') return 'tar';
-  throw new AppError('invalid_argument', `format must be raw or tar, got ${show(format)}`);
 }

@@ -1,6 +1,7 @@
 // The durable log of a sandbox, also of one that is gone.
 import { LOG_SOURCES, type LogRecord, logsAreOff } from '../../logs/index.ts';
-import { type HttpApp, readSandboxId } from '../context.ts';
+import type { HttpApp } from '../context.ts';
+import { readSandboxId } from '../input/ids.ts';
 import { readChoice, readCount } from '../input/query.ts';
 import type { HttpServices } from '../services.ts';
 

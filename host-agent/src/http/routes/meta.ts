@@ -8,16 +8,20 @@ export function addMetaRoutes(app: HttpApp, services: HttpServices): void {
   app.get('/profiles', async (c) => {
     const profiles = await services.listProfiles();
     const engine = services.engine?.();
-    return c.json({ profiles: profiles.map(toProfileBody), ...(engine ? { engine } : {}) });
+    const standard = profiles.find(({ isDefault }) => isDefault);
+    return c.json({
+      profiles: profiles.map(({ name }) => name),
+      ...(standard ? { default: standard.name } : {}),
+      details: Object.fromEntries(profiles.map((profile) => [profile.name, toDetailsBody(profile)])),
+      ...(engine ? { engine } : {}),
+    });
   });
 
   app.get('/whoami', (c) => c.json({ scoped: false }));
 }
 
-function toProfileBody(profile: ProfileInfo) {
+function toDetailsBody(profile: ProfileInfo) {
   return {
-    name: profile.name,
-    default: profile.isDefault,
     digest: profile.digest,
     size_bytes: profile.sizeBytes,
     workdir: profile.workdir,

@@ -1,8 +1,9 @@
 // Create, list, show and delete sandboxes.
 import type { SandboxInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
-import { type HttpApp, readSandboxId } from '../context.ts';
+import type { HttpApp } from '../context.ts';
 import { createSchema, toCreateOptions } from '../input/create-request.ts';
+import { readSandboxId } from '../input/ids.ts';
 import { readFields } from '../input/read-fields.ts';
 import type { HttpServices } from '../services.ts';
 

@@ -1,7 +1,8 @@
 // The supervised service: configure, start, stop, restart, look at it, read its output.
 import { clientSignal } from '../client-signal.ts';
-import { type HttpApp, type HttpContext, readSandboxId } from '../context.ts';
-import { readCount } from '../input/query.ts';
+import type { HttpApp, HttpContext } from '../context.ts';
+import { readSandboxId } from '../input/ids.ts';
+import { readCount, readQuery } from '../input/query.ts';
 import { readFields } from '../input/read-fields.ts';
 import { serviceSchema, stopSchema, toServiceSpec } from '../input/service-request.ts';
 import { toWebStream } from '../outflow.ts';
@@ -47,7 +48,7 @@ export function addServiceRoutes(app: HttpApp, services: HttpServices): void {
     const id = readSandboxId(c);
     const fromSeq = readCount(c, 'from_seq', 0);
     const maxBytes = readCount(c, 'max_bytes', 1);
-    const isFollowing = c.req.query('follow') !== '0';
+    const isFollowing = readQuery(c, 'follow') !== '0';
     const service = sandboxes.get(id).service();
     if (fromSeq !== undefined || maxBytes !== undefined || wantsJson(c)) {
       const limited = Math.min(maxBytes ?? DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES);

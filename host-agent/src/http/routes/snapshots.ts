@@ -1,8 +1,10 @@
 // Take, list, show, delete and fork snapshots.
+import { AppError } from '../../lib/errors.ts';
 import type { SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
-import { type HttpApp, readSandboxId, readSnapshotId } from '../context.ts';
-import { forkSchema, readForkCount } from '../input/fork-request.ts';
+import type { HttpApp } from '../context.ts';
+import { forkSchema, isPublishing, readForkCount } from '../input/fork-request.ts';
+import { readSandboxId, readSnapshotId } from '../input/ids.ts';
 import { readFields } from '../input/read-fields.ts';
 import type { HttpServices } from '../services.ts';
 import { toSandboxBody } from './sandboxes.ts';
@@ -27,13 +29,18 @@ export function addSnapshotRoutes(app: HttpApp, services: HttpServices): void {
 
   app.post('/snapshots/:id/fork', async (c) => {
     const id = readSnapshotId(c);
-    const count = readForkCount(
-      c.req.query('count'),
-      await readFields(c, schema, services.bodyIdleMs),
-      limits.fork,
-    );
+    const fields = await readFields(c, schema, services.bodyIdleMs);
+    const count = readForkCount(c, fields, limits.fork);
+    if (isPublishing(fields)) {
+      sandboxes.getSnapshot(id);
+      throw new AppError(
+        'invalid_argument',
+        'publish needs a snapshot that has a network, and this one has none',
+      );
+    }
     const forks = await sandboxes.fork(id, count, clientSignal(c));
-    return c.json({ sandboxes: forks.map(toSandboxBody) }, 201);
+    const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
+    return c.json({ sandboxes: oldestFirst.map(toSandboxBody) }, 201);
   });
 }
 

@@ -12,10 +12,16 @@ import { outflowOf, writeOutflow } from '../outflow.ts';
 /** The head goes with the first bytes when they come this soon, else alone: a client then knows that its command runs. */
 const HEAD_LINGER_MS = 5;
 
+export type DirectAnswerOptions = {
+  readonly app: HttpApp;
+  readonly log: Logger;
+  readonly ending: AbortSignal;
+};
+
 /** The app's `fetch` for the server. */
-export function answerDirectly(app: HttpApp, log: Logger) {
+export function answerDirectly({ app, log, ending }: DirectAnswerOptions) {
   return async (request: Request, env: HttpBindings | Http2Bindings): Promise<Response> => {
-    const response = await app.fetch(request, env);
+    const response = await app.fetch(request, { ...env, ending });
     const outflow = outflowOf(response.body);
     if (outflow === undefined || !(env.outgoing instanceof ServerResponse)) return response;
     env.outgoing.writeHead(response.status, Object.fromEntries(response.headers));

@@ -1,6 +1,6 @@
 // The listening side: connections, their time limits, malformed HTTP, and an orderly end.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getRequestListener, RequestError } from '@hono/node-server';
@@ -9,9 +9,13 @@ import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import type { HttpApp } from '../context.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
+import { poke } from '../outflow.ts';
+import { Departures } from './departures.ts';
 import { answerDirectly } from './direct-answer.ts';
 import { LINGER_MS, lingerAfter } from './lingering.ts';
+import type { PeerLookup } from './peer.ts';
 import { refuse, toHttpError } from './refusal.ts';
+import { findMalformed } from './request-check.ts';
 import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
 /** Request line and headers must have come within this time. */
@@ -21,6 +25,9 @@ const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 /** First TCP probe of a silent connection: finds clients that vanished without a word. */
 const TCP_PROBE_MS = 30_000;
 
+/** How long clients may take to receive the last frames of streams that a stop ended. */
+const LAST_FRAMES_MS = 2000;
+
 export type HttpServerOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
@@ -29,6 +36,8 @@ export type HttpServerOptions = {
   readonly headersTimeoutMs?: number;
   /** How long the rest of a request is taken after its answer. */
   readonly lingerMs?: number;
+  /** Who of the clients is known to be there. */
+  readonly readPeers?: () => Promise<PeerLookup>;
 };
 
 export class HttpServer {
@@ -39,6 +48,8 @@ export class HttpServer {
   readonly #taken = new Set<Duplex>();
   readonly #current = new WeakMap<Duplex, ServerResponse>();
   readonly #refused = new WeakSet<Duplex>();
+  /** Streams that are open now get their last frame. */
+  readonly #ending = new AbortController();
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -48,12 +59,14 @@ export class HttpServer {
     bodyIdleMs = 30_000,
     headersTimeoutMs = HEADERS_TIMEOUT_MS,
     lingerMs = LINGER_MS,
+    readPeers,
   }: HttpServerOptions) {
     this.#lingerMs = lingerMs;
     this.#log = log;
-    const listener = getRequestListener(answerDirectly(app, log), {
+    const ending = this.#ending.signal;
+    const listener = getRequestListener(answerDirectly({ app, log, ending }), {
       hostname: 'localhost',
-      errorHandler: toResponse,
+      errorHandler: (error) => toResponse(error, log),
       autoCleanupIncoming: false, // it resets a client that still sends after 64 MiB; see lingering.ts
     });
     this.#server = createServer(
@@ -63,7 +76,7 @@ export class HttpServer {
         headersTimeout: headersTimeoutMs,
         keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
         connectionsCheckingInterval: Math.min(5000, headersTimeoutMs),
-        // Checked below, where the answer is JSON.
+        // Checked in request-check.ts, where the answer is JSON.
         requireHostHeader: false,
         keepAlive: true,
         keepAliveInitialDelay: TCP_PROBE_MS,
@@ -72,11 +85,17 @@ export class HttpServer {
       },
       (request, response) => {
         this.#track(request, response);
-        if (request.httpVersion === '1.1' && request.headers.host === undefined) {
-          respond(response, new HttpError('malformed', 'malformed http request: the host header is missing'));
-        } else void listener(request, response);
+        const malformed = findMalformed(request);
+        if (malformed === undefined) void listener(request, response);
+        else respond(response, malformed);
       },
     );
+    // A client that has ended its side still gets its answer.
+    Object.assign(this.#server, { httpAllowHalfOpen: true });
+    const departures = new Departures(readPeers);
+    this.#server.on('connection', (socket: Socket) => {
+      socket.once('end', () => departures.watch(socket, () => this.#probe(socket)));
+    });
     this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       this.#track(request, response);
       const message = `expectation ${JSON.stringify(request.headers.expect)} is not known; only 100-continue is`;
@@ -93,7 +112,10 @@ export class HttpServer {
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
     installTakeover(this.#server, {
       app,
+      log,
+      ending,
       bodyIdleMs,
+      lingerMs,
       settled: (socket) => this.#settled(socket),
       onOpen: (socket) => {
         this.#taken.add(socket);
@@ -120,11 +142,20 @@ export class HttpServer {
     return { host: address.address, port: address.port };
   }
 
-  /** Accepts nothing new; resolves when every running request is answered, the time is over or `signal` fires. */
+  /**
+   * Accepts nothing new; resolves when every running request is answered, the time is over or `signal` fires. Commands
+   * that still run are then ended, and what says so is sent to clients that take it.
+   */
   async drain(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     this.#isDraining = true;
     this.#server.close();
     for (const response of this.#active) response.shouldKeepAlive = false;
+    await this.#idle(timeoutMs, signal);
+    this.#ending.abort();
+    await this.#idle(LAST_FRAMES_MS);
+  }
+
+  async #idle(timeoutMs: number, signal?: AbortSignal): Promise<void> {
     const idle = new Promise<void>((resolve) => {
       this.#onIdle = resolve;
     });
@@ -157,6 +188,13 @@ export class HttpServer {
     });
   }
 
+  #probe(socket: Duplex): void {
+    const response = this.#current.get(socket);
+    if (response === undefined || response.closed) return;
+    if (response.headersSent) poke(response);
+    else if (response.req.httpVersion === '1.1') response.writeContinue();
+  }
+
   #checkIdle(): void {
     if (this.#isDraining && this.#active.size === 0 && this.#taken.size === 0) this.#onIdle();
   }
@@ -182,12 +220,13 @@ export class HttpServer {
 }
 
 /** Requests that never reach the app: a host header or target that makes no URL. */
-function toResponse(error: unknown): Response {
+function toResponse(error: unknown, log: Logger): Response {
   const isBadRequest = error instanceof RequestError;
   const failure = isBadRequest
     ? new HttpError('malformed', `malformed http request: ${error.message.toLowerCase()}`)
     : error;
   const requestId = newRequestId();
+  if (!isBadRequest) log.error({ err: error, requestId }, 'request failed');
   const { status, headers, body } = toErrorAnswer(failure, requestId);
   return Response.json(body, { status, headers: { ...headers, [REQUEST_ID_HEADER]: requestId } });
 }

@@ -1,18 +1,24 @@
 // Requests that want the connection itself: WebSocket upgrades, and interactive exec with `stdin=1`.
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { AppError, toError } from '../../lib/errors.ts';
+import type { Logger } from 'pino';
+import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { MAX_JSON_BYTES } from '../input/json-body.ts';
 import { resolveRequestId } from '../middleware/request-id.ts';
 import { BodyCollector } from './chunked-body.ts';
 import { refuse, sendLast } from './refusal.ts';
+import { findMalformed } from './request-check.ts';
 
 const EXEC_PATH = /^\/sandboxes\/[^/?]*\/exec(?:\?|$)/;
 
 export type TakeoverOptions = {
   readonly app: HttpApp;
+  readonly log: Logger;
+  /** Fires when every stream must end. */
+  readonly ending: AbortSignal;
+  readonly lingerMs: number;
   readonly bodyIdleMs: number;
   /** Resolves when the answers to earlier requests of this connection are sent. */
   readonly settled: (socket: Duplex) => Promise<void>;
@@ -47,7 +53,11 @@ export function installTakeover(server: Server, options: TakeoverOptions): void 
     options.onOpen(socket);
     socket.on('error', () => socket.destroy());
     serve(request, socket, head, options).catch((error: unknown) => {
-      refuse(socket, error, resolveRequestId(readHeader(request, 'x-request-id')));
+      const requestId = resolveRequestId(readHeader(request, 'x-request-id'));
+      if (!isAppError(error) && !(error instanceof HttpError)) {
+        options.log.error({ err: error, requestId }, 'request failed');
+      }
+      refuse(socket, error, requestId);
     });
   });
 }
@@ -56,18 +66,20 @@ async function serve(
   incoming: IncomingMessage,
   socket: Duplex,
   head: Buffer,
-  { app, bodyIdleMs, settled }: TakeoverOptions,
+  { app, bodyIdleMs, settled, ending, lingerMs }: TakeoverOptions,
 ): Promise<void> {
   await settled(socket);
+  const malformed = findMalformed(incoming);
+  if (malformed !== undefined) throw malformed;
   const isPost = incoming.method === 'POST';
   const { body, rest } = isPost
     ? await readBody(incoming, socket, head, bodyIdleMs)
     : { body: null, rest: head };
   const left = new AbortController();
   socket.once('close', () => left.abort(new AppError('cancelled', 'the client left')));
-  const takeover: Takeover = { incoming, socket, head: rest };
+  const takeover: Takeover = { incoming, socket, head: rest, lingerMs };
   const request = toRequest(incoming, body, left.signal);
-  const response = await app.fetch(request, { incoming, takeover });
+  const response = await app.fetch(request, { incoming, takeover, ending });
   if (takeover.run !== undefined) takeover.run();
   else await sendLast(socket, response);
 }

@@ -57,6 +57,12 @@ export class OutputFrames implements Outflow {
     this.#end({});
   }
 
+  poke(): void {
+    if (this.#queue.length > 0) return;
+    this.#queue.push({ frames: [execFrameHeader(EXEC_FRAME.stdout, 0)], bytes: 0 });
+    this.#wake();
+  }
+
   /** Rejects when the guest is lost. */
   async next(): Promise<Piece | undefined> {
     for (;;) {

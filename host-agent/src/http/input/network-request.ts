@@ -1,0 +1,97 @@
+// What a request says of its network: the names that a guest may reach, and ports of the host that lead to it.
+import { BlockList, isIP } from 'node:net';
+import { z } from 'zod';
+import { integer, optional } from './read-fields.ts';
+
+const MAX_PORT = 65_535;
+const MAX_NAME_CHARS = 253;
+const LABEL = /^[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?$/;
+
+const patternError = 'must be a host name of two or more labels, or *. and one, without address or port';
+
+const patternSchema = z
+  .string({ error: patternError })
+  .refine((pattern) => pattern !== '*', {
+    error: 'must not be a bare wildcard; name the hosts that the sandbox may reach',
+    abort: true,
+  })
+  .refine(isPattern, { error: patternError });
+
+export const networkSchema = z
+  .object(
+    {
+      enabled: optional(z.boolean({ error: 'must be true or false' })),
+      allowlist: optional(z.array(patternSchema, { error: 'must be an array of host name patterns' })),
+    },
+    { error: 'must be an object' },
+  )
+  .superRefine(({ enabled = false, allowlist = [] }, context) => {
+    if (enabled && allowlist.length === 0) {
+      const message = 'must be a non-empty allowlist where the network is enabled';
+      context.addIssue({ code: 'custom', path: ['allowlist'], message });
+    } else if (!enabled && allowlist.length > 0) {
+      const message = 'must be true where an allowlist is given';
+      context.addIssue({ code: 'custom', path: ['enabled'], message });
+    }
+  });
+
+const portError = { error: 'must be an object of host_port and guest_port' };
+const ipError = 'must be an IP address';
+
+const portSchema = z.object(
+  {
+    host_ip: optional(
+      z.string({ error: ipError }).refine((address) => isIP(address) !== 0 && !address.includes('%'), {
+        error: ipError,
+      }),
+      '',
+    ),
+    host_port: integer(1, MAX_PORT),
+    guest_port: integer(1, MAX_PORT),
+    protocol: optional(z.literal('tcp', { error: 'must be tcp' }), ''),
+  },
+  portError,
+);
+
+type PortMapping = z.infer<typeof portSchema>;
+
+export const publishSchema = z
+  .array(portSchema, { error: 'must be an array of port mappings' })
+  .superRefine((ports, context) => {
+    for (const [at, port] of ports.entries()) {
+      if (!ports.slice(0, at).some((other) => isSameSocket(other, port))) continue;
+      const message = `must not repeat host port ${port.host_port} of another entry`;
+      context.addIssue({ code: 'custom', path: [at], message });
+    }
+  });
+
+function isPattern(pattern: string): boolean {
+  const name = pattern.toLowerCase().replace(/^\*\./, '').replace(/\.$/, '');
+  const labels = name.split('.');
+  return (
+    name.length <= MAX_NAME_CHARS &&
+    labels.length >= 2 &&
+    labels.every((label) => LABEL.test(label)) &&
+    // No top-level domain is a number, but every IPv4 address ends in one.
+    !/^\d+$/.test(labels.at(-1) ?? '')
+  );
+}
+
+/** No address is all of both families. */
+function isSameSocket(one: PortMapping, other: PortMapping): boolean {
+  if (one.host_port !== other.host_port) return false;
+  if (one.host_ip === undefined || other.host_ip === undefined) return true;
+  const family = isIP(one.host_ip);
+  if (family !== isIP(other.host_ip)) return false;
+  return covers(one.host_ip, other.host_ip, family) || covers(other.host_ip, one.host_ip, family);
+}
+
+/** Whether `wide` is `address`, however they are spelled, or all addresses of its family. */
+function covers(wide: string, address: string, family: number): boolean {
+  const name = family === 4 ? 'ipv4' : 'ipv6';
+  const exact = new BlockList();
+  exact.addAddress(wide, name);
+  const any = new BlockList();
+  any.addAddress(family === 4 ? '0.0.0.0' : '::', name);
+  return exact.check(address, name) || any.check(wide, name);
+}
