@@ -125,7 +125,7 @@ export class SandboxManager implements Sandboxes {
 
   list(): SandboxInfo[] {
     return [...this.#sandboxes.values()]
-      .map(({ info }) => info)
+      .flatMap(({ isGone, info }) => (isGone ? [] : [info]))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
@@ -134,7 +134,8 @@ export class SandboxManager implements Sandboxes {
   }
 
   async delete(id: string): Promise<void> {
-    await this.find(id).remove();
+    // Also one that is leaving: who asks again waits for the same end.
+    await (this.#sandboxes.get(id) ?? this.find(id)).remove();
     if (this.#sandboxes.delete(id)) this.#options.log.info({ sandbox: id }, 'sandbox deleted');
   }
 
@@ -217,7 +218,7 @@ export class SandboxManager implements Sandboxes {
   /** The sandbox itself, for rooms above that need more than this face. AppError not_found. */
   find(id: string): Sandbox {
     const sandbox = this.#sandboxes.get(id);
-    if (sandbox !== undefined && sandbox.state !== 'deleted') return sandbox;
+    if (sandbox !== undefined && !sandbox.isGone) return sandbox;
     throw new AppError('not_found', `sandbox ${id} does not exist`);
   }
 
@@ -335,7 +336,9 @@ export class SandboxManager implements Sandboxes {
       { sandbox: sandbox.id, timeoutS: sandbox.record.options.timeoutS },
       'the lifetime of a sandbox is over',
     );
-    this.delete(sandbox.id).catch((err) => {
+    // Whoever deletes it at the same time waits for this one.
+    const ended = sandbox.remove(': its timeout_s has passed').then(() => this.delete(sandbox.id));
+    ended.catch((err) => {
       if (sandbox.state === 'deleted' || this.#stopping.signal.aborted) return;
       log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; it is tried again');
       setTimeout(() => this.#expire(sandbox), EXPIRY_RETRY_MS).unref();

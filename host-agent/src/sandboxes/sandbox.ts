@@ -48,6 +48,7 @@ export class Sandbox {
   isSaving = false;
   #state: SandboxState = 'running';
   #isUnheardOf = false;
+  #isLeaving = false;
   #removal: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
   readonly #log: SandboxLog | undefined;
@@ -80,6 +81,11 @@ export class Sandbox {
 
   get state(): SandboxState {
     return this.#state;
+  }
+
+  /** Whether nobody is to see it any more: it is deleted, or being deleted. One whose delete failed is seen again. */
+  get isGone(): boolean {
+    return this.#isLeaving || this.#state === 'deleted';
   }
 
   get info(): SandboxInfo {
@@ -159,10 +165,13 @@ export class Sandbox {
   }
 
   /**
-   * Ends everything it has; the same promise for every caller. A removal that failed can be tried again.
+   * Ends everything it has; the same promise for every caller. A removal that failed can be tried again. `why` is what is
+   * said to those who use it, after "was deleted".
    */
-  remove(): Promise<void> {
-    this.#removal ??= this.#remove().catch((error) => {
+  remove(why = ''): Promise<void> {
+    this.#isLeaving = true;
+    this.#removal ??= this.#remove(why).catch((error) => {
+      this.#isLeaving = false;
       this.#removal = undefined;
       throw error;
     });
@@ -176,12 +185,12 @@ export class Sandbox {
     await this.#parts.logs?.remove(this.id);
   }
 
-  async #remove(): Promise<void> {
+  async #remove(why: string): Promise<void> {
     const { records, logs, faults } = this.#parts;
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
     this.#capture?.stop();
-    this.guest.close(new Error(`sandbox ${this.id} was deleted`));
+    this.guest.close(new Error(`sandbox ${this.id} was deleted${why}`));
     if (records.get(this.id) !== undefined) await this.#markDeleting();
     faults.reach('delete.marked');
     // Nothing in it is worth a grace: its disk and memory go with it.
