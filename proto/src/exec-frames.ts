@@ -28,7 +28,7 @@ export class ExecFrameError extends Error {
 /** The 8 bytes before a payload of `payloadBytes`. */
 export function execFrameHeader(type: number, payloadBytes: number): Buffer {
   if (payloadBytes > MAX_DATA_BYTES)
-    throw new ExecFrameError(`a payload of ${payloadBytes} bytes is over 65536`);
+    throw new ExecFrameError(`a frame may have at most 65536 bytes, not ${payloadBytes}`);
   const header = Buffer.alloc(EXEC_FRAME_HEADER_BYTES);
   header[0] = type;
   header.writeUInt32BE(payloadBytes, 4);
@@ -81,7 +81,8 @@ export class ExecFrameDecoder {
         if (took < need) break;
       }
       const sizeBytes = this.#header.readUInt32BE(4);
-      if (sizeBytes > MAX_DATA_BYTES) throw new ExecFrameError(`a frame of ${sizeBytes} bytes is over 65536`);
+      if (sizeBytes > MAX_DATA_BYTES)
+        throw new ExecFrameError(`a frame may have at most 65536 bytes, not ${sizeBytes}`);
       if (this.#payload === undefined && bytes.length - at >= sizeBytes) {
         at += sizeBytes;
         if (this.#isJoined(sizeBytes)) {

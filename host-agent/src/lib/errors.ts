@@ -27,6 +27,8 @@ export type ErrorCode =
 export type ErrorDetails = {
   /** Which step of a longer operation failed, e.g. `boot`. */
   readonly stage?: string;
+  /** Nothing was wrong but the time that it took. */
+  readonly isTimeout?: true;
   /** Seconds after which another try makes sense. */
   readonly retryAfterS?: number;
   /** JSON-safe facts for the log, never sent to a client. */
@@ -57,6 +59,13 @@ export function isAppError(value: unknown): value is AppError {
 /** The thrown value as an Error. */
 export function toError(value: unknown): Error {
   return value instanceof Error ? value : new Error(String(value));
+}
+
+/** The error, its cause, the cause of that, … */
+export function errorChain(error: unknown): Error[] {
+  const chain: Error[] = [];
+  for (let at = error; at instanceof Error && !chain.includes(at); at = at.cause) chain.push(at);
+  return chain;
 }
 
 /** The `code` of a system error such as ENOENT, or undefined. */

@@ -316,14 +316,13 @@ export class SandboxManager implements Sandboxes {
       if (template !== undefined) {
         try {
           const origin = { kind: 'saved', saved: template } as const;
-          return await template.use(() => startSandbox(this.#options, { ...common, origin }));
+          const sandbox = await template.use(() => startSandbox(this.#options, { ...common, origin }));
+          this.#templates.trust.worked(template);
+          return sandbox;
         } catch (error) {
           signal.throwIfAborted();
-          if (isAppError(error) && error.code === 'exhausted') throw error;
-          this.#options.log.warn({ err: error, sandbox: id }, 'a template is unusable; booting instead');
-          this.#templates
-            .discard(template)
-            .catch((err) => this.#options.log.warn({ err }, 'cannot remove an unusable template'));
+          if (!this.#templates.judge(template, error)) throw error;
+          this.#options.log.warn({ sandbox: id }, 'booting instead');
         }
       }
       return startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });

@@ -92,7 +92,10 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     stage = origin.kind === 'saved' ? 'restore' : 'boot';
     using limit = deadline(
       context.bootTimeoutMs,
-      () => new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`),
+      () =>
+        new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`, {
+          isTimeout: true,
+        }),
       signal,
     );
     let clock: Pick<Guest, 'stepClock'> | undefined;

@@ -41,7 +41,18 @@ async function makeSandbox(t: Test) {
   } as unknown as Table<SandboxRecord>;
   const record = { options: {}, profile: { env: {} }, createdAtMs: 0 } as unknown as SandboxRecord;
   const paths = sandboxPaths({ dataDir: dir, runDir: join(dir, 'run') }, ID);
-  const parts = { id: ID, record, paths, vm, guest, records, logs, sandboxLog, faults: NO_FAULTS, log: logger };
+  const parts = {
+    id: ID,
+    record,
+    paths,
+    vm,
+    guest,
+    records,
+    logs,
+    sandboxLog,
+    faults: NO_FAULTS,
+    log: logger,
+  };
   const allowKill = () => {
     killError = undefined;
   };

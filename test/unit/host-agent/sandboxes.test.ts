@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
+import { AppError, type ErrorCode } from '../../../host-agent/src/lib/errors.ts';
 import { checksumSparse, parseExtents } from '../../../host-agent/src/lib/extents.ts';
 import { Semaphore, SerialQueue } from '../../../host-agent/src/lib/serial-queue.ts';
 import { Lifetime } from '../../../host-agent/src/sandboxes/lifetime.ts';
@@ -17,6 +18,7 @@ import {
 import { SavedGuest } from '../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { canFollow, checkTransition, type SandboxState } from '../../../host-agent/src/sandboxes/states.ts';
 import { templateKey } from '../../../host-agent/src/sandboxes/template-key.ts';
+import { TemplateTrust } from '../../../host-agent/src/sandboxes/template-trust.ts';
 
 const MIB = 2 ** 20;
 const defaults = { profile: 'base', vcpus: 1, memoryMib: 512, diskBytes: 4096 * MIB };
@@ -156,6 +158,33 @@ t.test('a saved guest finds damage, and is not removed under its users', async (
   finish();
   await Promise.all([using, removing]);
   await t.rejects(readdir(dir), { code: 'ENOENT' });
+});
+
+t.test('only what a failed create says about its template counts against it', async (t) => {
+  const root = await scratch(t);
+  const [fresh, used] = [await makeSaved(join(root, 'fresh')), await makeSaved(join(root, 'used'))];
+  const failure = (stage: string, details = {}, code: ErrorCode = 'internal') =>
+    new AppError(code, 'it failed', { stage, ...details });
+  const late = () => failure('agent', { cause: new AppError('internal', 'late', { isTimeout: true }) });
+  const bad = { isBad: true, isWorthBooting: true };
+  const innocent = { isBad: false, isWorthBooting: false };
+  const trust = new TemplateTrust();
+  trust.worked(used);
+  for (const error of [
+    new Error('anything'),
+    failure('disk'),
+    failure('service'),
+    failure('restore', {}, 'exhausted'),
+    failure('agent', {}, 'cancelled'),
+  ]) {
+    t.same([trust.failed(fresh, error), trust.failed(used, error)], [innocent, innocent]);
+  }
+  t.same(trust.failed(fresh, failure('restore')), bad, 'a VMM that refuses one that nobody could use yet');
+  t.same(trust.failed(used, failure('restore')), innocent, 'but not one that gave copies before');
+  t.same(trust.failed(used, failure('verify')), bad, 'unless its files changed');
+  t.same([trust.failed(fresh, late()), trust.failed(fresh, late())], [innocent, innocent], 'a slow host');
+  t.same(trust.failed(fresh, late()), { isBad: true, isWorthBooting: false }, 'or a template that hangs');
+  for (let n = 0; n < 5; n++) t.same(trust.failed(used, late()), innocent);
 });
 
 t.test('what is unfinished or unknown is swept', async (t) => {

@@ -38,6 +38,7 @@ export class ExecRun implements Outflow {
   /** Payload bytes that the session has not been given credit for. */
   #heldBytes = 0;
   #lentPieces = 0;
+  readonly #startedAtMs = performance.now();
   #exitFrame: Buffer | undefined;
   #isOver = false;
 
@@ -91,7 +92,7 @@ export class ExecRun implements Outflow {
       frames = this.#decoder.push(bytes);
     } catch (error) {
       if (!(error instanceof ExecFrameError)) throw error;
-      this.#fail(`the client sent ${error.message}`);
+      this.#fail(`the client's input is not understood: ${error.message}`);
       return true;
     }
     let isFlowing = true;
@@ -128,7 +129,8 @@ export class ExecRun implements Outflow {
   }
 
   #fail(error: string): void {
-    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs: 0, error });
+    const durationMs = Math.round(performance.now() - this.#startedAtMs);
+    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs, error });
     this.kill();
     this.#wake();
   }
