@@ -8,7 +8,8 @@ const FLOORS = [
   ['sandboxes'],
   ['http'],
   ['app.ts'],
-  ['command.ts', 'main.ts'],
+  ['command.ts'],
+  ['main.ts'],
 ];
 
 /** Which packages a package may import, itself apart. */

@@ -3,9 +3,12 @@ import { mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { pino } from 'pino';
 import t from 'tap';
+import type { Engine } from '../../../host-agent/src/engines/engine.ts';
 import { AppError, type ErrorCode } from '../../../host-agent/src/lib/errors.ts';
 import { checksumSparse, parseExtents } from '../../../host-agent/src/lib/extents.ts';
+import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { Semaphore, SerialQueue } from '../../../host-agent/src/lib/serial-queue.ts';
 import { Lifetime } from '../../../host-agent/src/sandboxes/lifetime.ts';
 import { resolveSandboxOptions } from '../../../host-agent/src/sandboxes/resolve-options.ts';
@@ -16,9 +19,11 @@ import {
   writeManifest,
 } from '../../../host-agent/src/sandboxes/saved/manifest.ts';
 import { SavedGuest } from '../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import { type SnapshotRecord, Snapshots } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { canFollow, checkTransition, type SandboxState } from '../../../host-agent/src/sandboxes/states.ts';
 import { templateKey } from '../../../host-agent/src/sandboxes/template-key.ts';
 import { TemplateTrust } from '../../../host-agent/src/sandboxes/template-trust.ts';
+import type { Table } from '../../../host-agent/src/store/store.ts';
 
 const MIB = 2 ** 20;
 const defaults = { profile: 'base', vcpus: 1, memoryMib: 512, diskBytes: 4096 * MIB };
@@ -163,6 +168,37 @@ t.test('a saved guest finds damage, and is not removed under its users', async (
   await Promise.all([using, removing]);
   await t.rejects(readdir(dir), { code: 'ENOENT' });
 });
+
+t.test(
+  'a snapshot is deleted though nothing can be written, and again when it could not be forgotten',
+  async (t) => {
+    const dataDir = await scratch(t);
+    const id = 'snap_0123456789abc';
+    await makeSaved(join(dataDir, 'snapshots', id));
+    const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+    const kept = new Map([[id, { createdAtMs: 0, sourceId: 'sbx_0123456789abc', isComplete: true }]]);
+    let isForgetful = false;
+    const records = {
+      all: () => [...kept].map(([id, record]) => ({ id, record })),
+      get: (id: string) => kept.get(id),
+      put: () => Promise.reject(full),
+      remove: async (id: string) => {
+        if (!isForgetful) throw full;
+        kept.delete(id);
+      },
+    } as unknown as Table<SnapshotRecord>;
+    const engine = {} as Engine;
+    const log = pino({ level: 'silent' });
+    const snapshots = new Snapshots({ dataDir, engine, records, faults: NO_FAULTS, log });
+    await snapshots.start();
+    t.equal(snapshots.list().length, 1);
+    await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });
+    t.same(await readdir(join(dataDir, 'snapshots')), [], 'its files made room');
+    isForgetful = true;
+    await snapshots.delete(id);
+    t.same([snapshots.list().length, kept.size], [0, 0]);
+  },
+);
 
 t.test('only what a failed create says about its template counts against it', async (t) => {
   const root = await scratch(t);
