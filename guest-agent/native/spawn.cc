@@ -24,6 +24,7 @@ namespace {
 
 constexpr size_t kStackBytes = 128 * 1024;
 constexpr size_t kKernelSignalSetBytes = 8;
+constexpr int kLastSignal = 64;
 
 // Order and meaning are shared with src/exec/spawn-failure.ts.
 enum Stage { kClone = 1, kSession, kStdio, kTerminal, kUser, kDirectory, kProgram };
@@ -58,6 +59,19 @@ void leave_oom_exemption() {
   close(fd);
 }
 
+// Handlers were cleared by CLONE_CLEAR_SIGHAND; what the agent ignores (Node some, who started it perhaps others) would stay
+// ignored in the program. Raw calls: the library keeps some real-time signals to itself.
+void reset_signals() {
+  const struct {
+    void* handler;
+    unsigned long flags;
+    void* restorer;
+    uint64_t mask;
+  } by_default = {};
+  for (int number = 1; number <= kLastSignal; number++)
+    syscall(SYS_rt_sigaction, number, &by_default, nullptr, kKernelSignalSetBytes);
+}
+
 void become_user(Plan* plan) {
   // Raw calls: the library's would change every thread of the agent.
   if (syscall(SYS_setgroups, plan->groups.size(), plan->groups.data()) < 0 ||
@@ -88,10 +102,7 @@ void become_user(Plan* plan) {
 }
 
 [[noreturn]] void run_child(Plan* plan) {
-  // Handlers were cleared by CLONE_CLEAR_SIGHAND; ignored signals would stay ignored in the program.
-  struct sigaction by_default = {};
-  by_default.sa_handler = SIG_DFL;
-  sigaction(SIGPIPE, &by_default, nullptr);
+  reset_signals();
   if (setsid() < 0) give_up(plan, kSession, errno);
   for (int i = 0; i < 3; i++)
     if (dup2(plan->stdio[i], i) < 0) give_up(plan, kStdio, errno);

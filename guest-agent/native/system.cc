@@ -12,6 +12,7 @@
 #include <sys/reboot.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,6 +69,25 @@ METHOD(set_clock) {
   timespec time = {static_cast<time_t>(total_us / 1000000), static_cast<long>(total_us % 1000000 * 1000)};
   if (clock_settime(CLOCK_REALTIME, &time) < 0) return throw_errno(env, "clock_settime", errno);
   return undefined(env);
+}
+
+// shiftClock(us): moves the clock by so much, unless it is 0; the time then, in microseconds since 1970
+METHOD(shift_clock) {
+  ARGUMENTS(1);
+  double wanted_us;
+  CHECK(read_double(env, arguments[0], &wanted_us));
+  int64_t shift_us = static_cast<int64_t>(wanted_us);
+  if (shift_us != 0) {
+    timex change = {};
+    change.modes = ADJ_SETOFFSET;
+    // The second part must not be negative.
+    change.time.tv_sec = shift_us / 1000000 - (shift_us % 1000000 < 0);
+    change.time.tv_usec = (shift_us % 1000000 + 1000000) % 1000000;
+    if (clock_adjtime(CLOCK_REALTIME, &change) < 0) return throw_errno(env, "clock_adjtime", errno);
+  }
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return to_number(env, static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec / 1000));
 }
 
 // addEntropy(bytes): mixes them in, credits them, and makes the kernel's generator start from the new state at once
@@ -181,7 +201,7 @@ METHOD(power_off) {
 bool add_system(napi_env env, napi_value exports) {
   const Method methods[] = {
       {"mount", mount_file_system}, {"unmount", unmount},      {"setHostname", set_hostname},
-      {"setClock", set_clock},      {"addEntropy", add_entropy}, {"bringUp", bring_up},
+      {"setClock", set_clock},      {"shiftClock", shift_clock},  {"addEntropy", add_entropy}, {"bringUp", bring_up},
       {"runInBatches", run_in_batches}, {"limitFiles", limit_files},  {"syncDisks", sync_disks},  {"powerOff", power_off},
       {"growFileSystem", grow_file_system}, {"trimMemory", trim_memory},
   };

@@ -11,6 +11,7 @@ import {
   type ServiceConfigure,
   type ServiceControl,
   type ServiceOutput,
+  type SetClock,
   type Stream,
 } from '@sandboxd/proto';
 import { type ExecContext, startExec } from './exec/session.ts';
@@ -19,10 +20,9 @@ import { startPull } from './files/pull.ts';
 import { startPush } from './files/push.ts';
 import { logError } from './lib/log.ts';
 import { growDisk } from './machine/grow-disk.ts';
-import { applyIdentity } from './machine/identity.ts';
+import { applyIdentity, correctClock } from './machine/identity.ts';
 import { powerOff } from './machine/power.ts';
 import { readStats } from './machine/stats.ts';
-import { addon } from './native/addon.ts';
 import { configureService, controlService, streamOutput } from './service/calls.ts';
 import type { Supervisor } from './service/supervisor.ts';
 
@@ -53,8 +53,7 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   } else if (request.growDisk) {
     stream.finish({ growDisk: { sizeBytes: growDisk() } });
   } else if (request.setClock) {
-    addon.setClock(request.setClock.unixTimeUs ?? 0);
-    stream.finish({ setClock: {} });
+    stream.finish({ setClock: { unixTimeUs: correctClock(request.setClock as SetClock) } });
   } else if (request.powerOff) {
     powerOff(() => stream.finish({ powerOff: {} })).catch((error) => logError('power off', error));
   } else if (request.serviceConfigure) {

@@ -1,7 +1,7 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-import { GuestConnection } from '@sandboxd/proto';
+import { CLOCK, GuestConnection } from '@sandboxd/proto';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
 import { serveRequest } from './calls.ts';
@@ -52,7 +52,13 @@ const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), syst
 
 const bootId = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/boot_id').trim();
 const connection: GuestConnection = new GuestConnection({
-  describe: () => ({ agentVersion: AGENT_VERSION, bootId, agentStartUs, agentReadyUs, capabilities: [] }),
+  describe: () => ({
+    agentVersion: AGENT_VERSION,
+    bootId,
+    agentStartUs,
+    agentReadyUs,
+    capabilities: [CLOCK],
+  }),
   onRequest: (stream, request) => {
     trim.touch();
     serveRequest(context, stream, request);

@@ -36,6 +36,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
   const starting = new AbortController();
   const draining = new AbortController();
   let hurry: AbortSignal | undefined;
+  let opening: Promise<ListenAddress> | undefined;
 
   const open = async (): Promise<ListenAddress> => {
     const directories = { dataDir: config.dataDir, runDir: config.runDir };
@@ -84,6 +85,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       maxConcurrentStarts: MAX_CONCURRENT_STARTS,
       log,
     });
+    starting.signal.throwIfAborted();
     await sandboxes.start();
 
     const app = createHttpApp({
@@ -109,6 +111,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     let isServing = false;
     // A start that fails, for a taken port say, is no reason to end what runs.
     resources.defer(() => sandboxes.stop(isServing ? config.onExit : 'keep'));
+    starting.signal.throwIfAborted();
     const address = await server.listen(config.listen);
     isServing = true;
     resources.defer(() => {
@@ -121,8 +124,9 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
   return {
     start: async () => {
       using _alive = keepAlive();
+      opening = open();
       try {
-        return await open();
+        return await opening;
       } catch (error) {
         await resources.disposeAsync().catch((err: unknown) => log.error({ err }, 'cannot undo the start'));
         throw error;
@@ -132,6 +136,8 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       hurry = signal;
       starting.abort(new AppError('cancelled', 'the daemon was told to stop while it started'));
       using _alive = keepAlive();
+      // A start that is under way still uses what it opened: it gives up at its next step.
+      await opening?.catch(() => undefined);
       await resources.disposeAsync();
     },
   };

@@ -50,6 +50,8 @@ export const MAX_REQUEST_WINDOW_BYTES = 16 * 1024 * 1024;
 export const REQUEST_WINDOW = 'request-window';
 /** Of one that obeys Request.push_window. */
 export const PUSH_WINDOW = 'push-window';
+/** Of one that tells its time and shifts its clock. */
+export const CLOCK = 'clock';
 
 export const NONCE_BYTES = 16;
 

@@ -1,6 +1,6 @@
 // Ends: of a WebSocket by its Close frame, of connections that HTTP gave away, of everything when the daemon stops.
 import { createHash, randomBytes } from 'node:crypto';
-import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/proto';
+import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/api';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Test } from 'tap';
 import { Api } from './api.ts';
-import { DAEMON_PROGRAM, type Directories, leftovers } from './leftovers.ts';
+import { DAEMON_PROGRAM, type Directories, FAULTY_DAEMON, leftovers } from './leftovers.ts';
 
 import { makeFetchPatient } from './patient-fetch.ts';
 import { scaled, TIME_SCALE } from './time-scale.ts';
@@ -34,6 +34,8 @@ const ENVIRONMENT: NodeJS.ProcessEnv = {
 export type DaemonOptions = {
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** A file that names faults, see faulty-daemon.ts: runs that in place of the built daemon. */
+  readonly faultsPath?: string;
   /** What SIGTERM does to sandboxes; most tests want them gone. */
   readonly onExit?: 'keep' | 'destroy';
   /** Directories of an earlier daemon, for restarts; they are then not removed by this one. */
@@ -132,9 +134,12 @@ export async function spawnDaemon(directories: Directories, options: DaemonOptio
     '--on-exit',
     options.onExit ?? 'destroy',
   ];
-  const child = spawn(DAEMON_PROGRAM, [...flags, '--log-format', 'json', ...(options.flags ?? [])], {
+  const { faultsPath } = options;
+  const [program, ...first] = faultsPath === undefined ? [DAEMON_PROGRAM] : [process.execPath, FAULTY_DAEMON];
+  const all = [...first, ...flags, '--log-format', 'json', ...(options.flags ?? [])];
+  const child = spawn(program, all, {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...ENVIRONMENT, ...options.env },
+    env: { ...ENVIRONMENT, ...(faultsPath !== undefined && { TEST_FAULTS: faultsPath }), ...options.env },
   });
   const lines: string[] = [];
   const exited = new Promise<number | null>((done) => {

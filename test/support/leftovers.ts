@@ -7,6 +7,9 @@ import { open } from 'lmdb';
 
 export const DAEMON_PROGRAM = join(resolve(import.meta.dirname, '../..'), 'dist/sandboxd');
 
+/** The same from its sources, which can be told to fail. */
+export const FAULTY_DAEMON = join(import.meta.dirname, 'faulty-daemon.ts');
+
 export type Directories = { readonly dataDir: string; readonly runDir: string };
 
 /** What a daemon, its tests and its bakery have in a data directory. */
@@ -92,7 +95,7 @@ async function findProcesses({ dataDir, runDir }: Directories, isRunning: boolea
   for (const pid of await readdir('/proc')) {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
     const args = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-    const isDaemon = isRunning && args.startsWith(DAEMON_PROGRAM);
+    const isDaemon = isRunning && isDaemonProgram(args);
     const shown = `process ${pid} ${args.replaceAll('\0', ' ')}`;
     if (!isDaemon && (args.includes(runDir) || args.includes(`${dataDir}/sandboxes`))) found.push(shown);
     for (const file of await openFiles(pid)) {
@@ -105,6 +108,10 @@ async function findProcesses({ dataDir, runDir }: Directories, isRunning: boolea
   return found;
 }
 
+function isDaemonProgram(args: string): boolean {
+  return args.startsWith(DAEMON_PROGRAM) || args.split('\0')[1] === FAULTY_DAEMON;
+}
+
 async function openFiles(pid: string): Promise<string[]> {
   const fds = await names(`/proc/${pid}/fd`);
   return Promise.all(fds.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')));
@@ -115,7 +122,7 @@ async function isZombieOfDaemon(pid: string): Promise<boolean> {
   if (!/^State:\s+Z/m.test(status)) return false;
   const parent = /^PPid:\s+(\d+)/m.exec(status)?.[1];
   const args = await readFile(`/proc/${parent}/cmdline`, 'utf8').catch(() => '');
-  return args.startsWith(DAEMON_PROGRAM);
+  return isDaemonProgram(args);
 }
 
 async function findLoopDevices({ dataDir }: Directories): Promise<string[]> {

@@ -20,7 +20,7 @@ t.setTimeout(scaled(900_000));
 const isSoak = process.env.SOAK === '1';
 const directories = await makeDirectories();
 const faultsPath = join(directories.dataDir, 'faults');
-const options = { onExit: 'keep', env: { SANDBOXD_TEST_FAULTS: faultsPath } } as const;
+const options = { onExit: 'keep', faultsPath } as const;
 let daemon = await spawnDaemon(directories, options);
 const bystander = await daemon.api.create({ memory_mib: 128 });
 const source = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${bystander.id}/snapshot`);

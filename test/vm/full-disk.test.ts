@@ -191,13 +191,18 @@ t.test('a guest whose writes the disk does not take', async (t) => {
   else await standsStill(t, directories, daemon);
 });
 
-t.test('on a disk without one free byte a daemon starts, and a sandbox can be deleted', async (t) => {
-  const directories = await smallDisk(t, 330);
+t.test('on a disk without one free byte a daemon starts, and what there is can be deleted', async (t) => {
+  const directories = await smallDisk(t, 700);
   let daemon = await spawnDaemon(directories, OPTIONS);
   const [one, other] = [
     await daemon.api.create({ memory_mib: 128 }),
     await daemon.api.create({ memory_mib: 128 }),
   ];
+  const taken = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${one.id}/snapshot`);
+  await fill(directories, 0);
+  await daemon.api.call('DELETE', `/snapshots/${taken.id}`);
+  t.same(await daemon.api.call('GET', '/snapshots'), { snapshots: [] });
+  await rm(join(directories.dataDir, 'faults'));
   await fill(directories, 0);
   await daemon.api.delete(one.id);
   t.same(

@@ -151,6 +151,23 @@ t.test('in a fork the service goes on, and is logged in a log of its own', async
   t.equal((await source.status()).state, 'running');
 });
 
+t.test('what ran when its daemon was killed has an end in the log of the next one', async (t) => {
+  const directories = await makeDirectories();
+  t.teardown(() => removeDirectories(directories));
+  const daemon = await spawnDaemon(directories, { flags: BOOT });
+  const { id } = await daemon.api.create();
+  const running = daemon.api.exec(id, ['sh', '-c', 'echo begun; sleep 60']).catch(() => undefined);
+  const before = new ServiceClient(daemon.api, id);
+  await before.logged('begun\n');
+  await daemon.end('SIGKILL');
+  await running;
+  const next = await spawnDaemon(directories);
+  const { records } = await new ServiceClient(next.api, id).wholeLog();
+  t.same(records.map(({ text }) => text).slice(-2), ['begun\n', 'exit -1']);
+  t.equal(await next.end(), 0);
+  t.same(await leftovers(directories), []);
+});
+
 t.test('a daemon killed in the middle of a flood has lost nothing that could be read before', async (t) => {
   const directories = await makeDirectories();
   t.teardown(() => removeDirectories(directories));

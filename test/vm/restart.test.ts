@@ -137,6 +137,32 @@ t.test('a lifetime goes on, and ends while no daemon runs', async (t) => {
   t.equal(await next.end(), 0);
 });
 
+t.test('a stop while a daemon starts waits for what the start does, and loses nothing', async (t) => {
+  const directories = await ownDirectories(t);
+  const daemon = await spawnDaemon(directories, KEEP);
+  const { id } = await daemon.api.create({ memory_mib: 128 });
+  await daemon.end();
+  // A guest that does not answer holds up the adoption.
+  const [pid = 0] = await vmmPids(id);
+  process.kill(pid, 'SIGSTOP');
+  const flags = ['--listen', '127.0.0.1:0', '--log-format', 'json', '--on-exit', 'destroy'];
+  const dirs = ['--data-dir', directories.dataDir, '--run-dir', directories.runDir];
+  const next = spawn(DAEMON_PROGRAM, [...flags, ...dirs], { stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  for (const stream of [next.stdout, next.stderr]) stream.on('data', (chunk) => (said += chunk));
+  const exited = new Promise<number | null>((resolve) => next.once('exit', resolve));
+  while (!said.includes('engine chosen') && next.exitCode === null) await sleep(20);
+  await sleep(1500);
+  next.kill('SIGTERM');
+  await exited;
+  process.kill(pid, 'SIGCONT');
+  t.match(said, /told to stop while it started/);
+  t.notMatch(said, /could not stop|cannot undo|unexpected failure|closed/);
+  const last = await spawnDaemon(directories);
+  t.equal(await last.api.sh(id, 'echo well'), 'well');
+  t.equal(await last.end(), 0);
+});
+
 t.test('what died while no daemon ran is listed with its cause; strangers go, others stay', async (t) => {
   const directories = await ownDirectories(t);
   const daemon = await spawnDaemon(directories, KEEP);

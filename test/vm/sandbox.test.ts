@@ -122,6 +122,25 @@ t.test('a lifetime ends a sandbox as a delete does', async (t) => {
   t.equal(await statusOf(api.call('GET', `/sandboxes/${sandbox.id}`)), 404);
 });
 
+t.test('who still uses a sandbox that ends learns why, when nobody sees it any more', async (t) => {
+  const expiring = await api.create({ timeout_s: 3 });
+  const deleted = await api.create();
+  for (const [{ id }, error] of [
+    [expiring, /: its timeout_s has passed$/],
+    [deleted, /was deleted$/],
+  ] as const) {
+    const running = api.exec(id, ['sleep', '60']);
+    // A client that leaves nobody in doubt that it runs.
+    await sleep(1000);
+    const deleting = id === deleted.id ? api.delete(id) : undefined;
+    const { result } = await running;
+    t.equal(await statusOf(api.call('GET', `/sandboxes/${id}`)), 404);
+    t.notOk((await api.list()).some((listed) => listed.id === id));
+    t.match(result, { exit_code: -1, error });
+    await deleting;
+  }
+});
+
 t.test('a client that leaves takes its create with it', async (t) => {
   for (const [afterMs, options] of [
     [5, {}],

@@ -30,6 +30,18 @@ const fork = async (id: string, count = 1) =>
   (await api.call<{ sandboxes: SandboxJson[] }>('POST', `/snapshots/${id}/fork?count=${count}`)).sandboxes;
 const remove = (sandboxes: readonly SandboxJson[]) => Promise.all(sandboxes.map(({ id }) => api.delete(id)));
 
+/** Whether the guest's clock is right by 12 ms, asked until the answer says so: on a busy host that takes some more looks. */
+async function isClockRight(id: string): Promise<boolean> {
+  for (let tries = 0; tries < scaled(60); tries++) {
+    const before = Date.now();
+    const guest = Number(await api.sh(id, 'date +%s%N')) / 1e6;
+    const after = Date.now() + 1;
+    if (guest >= before - 12 && guest <= after + 12) return true;
+    await sleep(500);
+  }
+  return false;
+}
+
 t.test('a snapshot describes itself and its forks descend from it', async (t) => {
   const source = await api.create({ timeout_s: 3600 });
   const taken = await snapshot(source.id);
@@ -69,8 +81,7 @@ t.test('processes, memory and files go on in source and forks, each for itself',
   const taken = await snapshot(source.id);
   const children = await fork(taken.id, 3);
   t.ok((await count(source.id)) > before, 'the source counts on');
-  const skewS = Math.abs(Number(await api.sh(source.id, 'date +%s.%N')) - Date.now() / 1000);
-  t.ok(skewS < 5, `the clock of the source is ${skewS} s off`);
+  t.ok(await isClockRight(source.id), 'the clock of the source is right');
   for (const { id } of children) {
     const first = await count(id);
     t.ok(first >= before, `${first} after ${before}`);
@@ -114,16 +125,15 @@ t.test('sixteen forks are sixteen machines', async (t) => {
     children.map(async ({ id }) => {
       const text = await api.sh(
         id,
-        'touch /run/go; hostname; cat /etc/machine-id /run/sandbox/id /proc/sys/kernel/hostname; head -c 16 /dev/urandom | sha256sum; date +%s; for i in $(seq 200); do test -s /run/drawn && break; sleep 0.3; done; cat /run/drawn',
+        'touch /run/go; hostname; cat /etc/machine-id /run/sandbox/id /proc/sys/kernel/hostname; head -c 16 /dev/urandom | sha256sum; echo; for i in $(seq 200); do test -s /run/drawn && break; sleep 0.3; done; cat /run/drawn',
       );
-      const skewS = Math.abs(Number(text.split('\n')[5]) - Date.now() / 1000);
-      return { id, lines: text.split('\n'), skewS };
+      return { id, lines: text.split('\n') };
     }),
   );
-  for (const { id, lines, skewS } of facts) {
+  for (const { id, lines } of facts) {
     t.equal(lines[0], id.replace('_', '-'));
     t.equal(lines[2], id);
-    t.ok(skewS < 30, `clock ${skewS} s off`);
+    t.ok(await isClockRight(id), `the clock of ${id} is right`);
   }
   for (const [index, what] of [
     [1, 'machine ids'],

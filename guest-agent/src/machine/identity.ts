@@ -1,7 +1,7 @@
 // Who this guest is: everything that two copies of one memory must not share, set in one call.
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { AgentError, type Identity } from '@sandboxd/proto';
+import { AgentError, type Identity, type SetClock } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 
 const MIN_ENTROPY_BYTES = 32;
@@ -39,6 +39,12 @@ export function applyIdentity(identity: Identity): void {
   write('/etc/machine-id', `${identity.machineId}\n`);
   write('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
   write('/run/sandbox/id', `${identity.sandboxId}\n`);
+}
+
+/** Sets or moves the clock, or leaves it; the time then, microseconds since 1970. */
+export function correctClock({ unixTimeUs, shiftUs }: SetClock): number {
+  if (unixTimeUs > 0) addon.setClock(unixTimeUs);
+  return addon.shiftClock(unixTimeUs > 0 ? 0 : shiftUs);
 }
 
 /** The text of /etc/hosts in which `hostname` is the guest's own name. Other lines stay as they are. */

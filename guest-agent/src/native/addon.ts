@@ -146,6 +146,8 @@ export interface Addon {
   unmount(target: string, flags: number): void;
   setHostname(name: string): void;
   setClock(unixTimeUs: number): void;
+  /** Moves the clock by so much, unless it is 0; gives the time then, microseconds since 1970. */
+  shiftClock(us: number): number;
   addEntropy(bytes: Uint8Array): void;
   bringUp(interfaceName: string): void;
   runInBatches(): void;

@@ -64,12 +64,16 @@ function answerWhenSettled(service: Supervisor, stream: Stream): void {
 }
 
 export function toStatus(service: Supervisor): ServiceStatusInput {
-  const { state, spec, live, lastExit, restarts, startedUnixMs, ring } = service;
+  const { state, spec, live, lastExit, restarts, ring } = service;
   return {
     state: state === 'restarting' ? 'stopping' : state,
     ...(spec && { spec, ring: toRing(ring), restarts }),
-    ...(startedUnixMs !== undefined && { startedUnixMs }),
-    ...(live && { pid: live.run.pid, uptimeMs: Math.round(live.uptimeMs), ...readMemory(live.run.pids()) }),
+    ...(live && {
+      pid: live.run.pid,
+      startedUnixMs: live.startedUnixMs,
+      uptimeMs: Math.round(live.uptimeMs),
+      ...readMemory(live.run.pids()),
+    }),
     ...(lastExit && {
       lastExit: lastExit.result,
       lastExitUnixMs: lastExit.unixMs,

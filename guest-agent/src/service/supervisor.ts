@@ -45,7 +45,7 @@ export class Supervisor {
   #runRing: OutputRing | undefined;
   #runSpec: ServiceSpec | undefined;
   #startedMs = 0;
-  #startedUnixMs: number | undefined;
+  #startedUnixMs = 0;
   #restarts = 0;
   #lastExit: LastExit | undefined;
   #graceMs: number | undefined;
@@ -70,18 +70,17 @@ export class Supervisor {
     return this.#restarts;
   }
 
-  get startedUnixMs(): number | undefined {
-    return this.#startedUnixMs;
-  }
-
   get lastExit(): LastExit | undefined {
     return this.#lastExit;
   }
 
   /** While it has a process. */
-  get live(): { readonly run: ServiceRun; readonly uptimeMs: number } | undefined {
+  get live():
+    | { readonly run: ServiceRun; readonly startedUnixMs: number; readonly uptimeMs: number }
+    | undefined {
     if (this.#run === undefined || !hasProcess(this.#state)) return undefined;
-    return { run: this.#run, uptimeMs: this.#clock.monotonicMs() - this.#startedMs };
+    const uptimeMs = this.#clock.monotonicMs() - this.#startedMs;
+    return { run: this.#run, startedUnixMs: this.#startedUnixMs, uptimeMs };
   }
 
   /** The newest; sealed and empty before the first spec. */

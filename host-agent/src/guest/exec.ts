@@ -133,7 +133,7 @@ class ChannelExec implements ExecSession {
   async #lost(loss: StreamLoss): Promise<void> {
     const seen = loss.kind === 'lost' ? loss.cause.message : `its connection was ${loss.kind}`;
     const reason = (await this.#explainLoss?.()) ?? seen;
-    this.#finish(`the guest agent was lost while the command ran: ${reason}`, undefined, true);
+    this.#finish(`the sandbox was lost while the command ran: ${reason}`, undefined, true);
   }
 
   #finish(error: string | undefined, result?: ExecResult, isLost = false): void {

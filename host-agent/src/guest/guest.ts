@@ -3,6 +3,7 @@ import {
   AGENT_DIR,
   AgentError,
   type Channel,
+  CLOCK,
   connectHost,
   type HelloReply,
   type IdentityInput,
@@ -16,6 +17,7 @@ import {
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
 import { deadline } from '../lib/wait.ts';
+import { GuestClock } from './clock.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
 import {
@@ -60,11 +62,6 @@ type ConnectOptions = {
   readonly incarnation?: string;
 };
 
-/** Microseconds since 1970. */
-export function nowUs(): number {
-  return Math.round((performance.timeOrigin + performance.now()) * 1000);
-}
-
 const WARM_COMMAND = [`${AGENT_DIR}/lib/ld-linux-x86-64.so.2`, '--help'];
 
 export class Guest {
@@ -72,7 +69,7 @@ export class Guest {
   #channel: Channel | undefined;
   #lastCause: Error = new Error('not connected yet');
   #isClosed = false;
-  #isClockOff = false;
+  readonly #clock: GuestClock;
   #reconnecting: Promise<void> | undefined;
   readonly #onConnect = new Set<() => void>();
   readonly #pushWindows = createPushWindows();
@@ -83,6 +80,8 @@ export class Guest {
 
   constructor(options: GuestOptions) {
     this.#options = options;
+    const canShift = () => this.#channel?.can(CLOCK);
+    this.#clock = new GuestClock({ canShift, call: (...call) => this.#call(...call) }, options.log);
   }
 
   get isConnected(): boolean {
@@ -111,7 +110,7 @@ export class Guest {
     }
     this.#channel = channel;
     for (const listener of this.#onConnect) listener();
-    void this.#correctClock();
+    this.#clock.reached();
     return hello;
   }
 
@@ -120,6 +119,8 @@ export class Guest {
    * on.
    */
   async adopt(waitMs: number): Promise<boolean> {
+    // The other daemon may have ended while the guest stood still for it.
+    this.#clock.distrust();
     try {
       using limit = deadline(waitMs, () => new Error(`the guest agent did not answer within ${waitMs} ms`));
       await this.connect(limit.signal);
@@ -130,10 +131,9 @@ export class Guest {
     }
   }
 
-  /** Steps the guest's clock to now, at once or as soon as the guest can be reached. */
+  /** The guest stood still: its clock is put right, at once or as soon as the guest can be reached. */
   stepClock(): void {
-    this.#isClockOff = true;
-    void this.#correctClock();
+    this.#clock.distrust();
   }
 
   /** Calls `listener` after each new connection until the returned function is called. */
@@ -162,8 +162,10 @@ export class Guest {
 
   /** Gives up the connection for good. */
   close(cause: Error): void {
+    if (this.#isClosed) return;
     this.#isClosed = true;
     this.#lastCause = cause;
+    this.#clock.close();
     this.#channel?.close(cause);
     this.#channel = undefined;
   }
@@ -172,7 +174,7 @@ export class Guest {
   exec(spec: ExecSpec, events: ExecEvents): ExecSession {
     const channel = this.#usable();
     try {
-      return startExec(channel, spec, events, this.#options.explainLoss);
+      return startExec(channel, spec, events, this.#explainLoss);
     } catch (error) {
       if (error instanceof RangeError) {
         throw new AppError('invalid_argument', `cmd and env are too long: ${error.message}`, {
@@ -199,8 +201,10 @@ export class Guest {
     return pullDirectory(this.#fileCall(signal), path);
   }
 
+  /** Makes the guest this one, its clock included, as near as a few round trips can bring it. */
   async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<void> {
     await this.#call({ identity }, signal);
+    await this.#clock.settle(signal);
   }
 
   async stats(signal?: AbortSignal): Promise<StatsResult> {
@@ -259,6 +263,7 @@ export class Guest {
   #call(request: RequestInput, outer?: AbortSignal): Promise<Result> {
     const channel = this.#usable();
     return new Promise((resolve, reject) => {
+      outer?.throwIfAborted();
       const limit = deadline(
         CALL_TIMEOUT_MS,
         () =>
@@ -297,21 +302,14 @@ export class Guest {
     });
   }
 
-  async #correctClock(): Promise<void> {
-    if (!this.#isClockOff || this.#channel === undefined) return;
-    this.#isClockOff = false;
-    try {
-      await this.#call({ setClock: { unixTimeUs: nowUs() } });
-    } catch (err) {
-      this.#options.log.warn({ err: toError(err) }, 'cannot step the clock of a guest that stood still');
-    }
+  #fileCall(signal: AbortSignal | undefined): FileCallOptions {
+    const [channel, pushWindows] = [this.#usable(), this.#pushWindows];
+    return { channel, pushWindows, explainLoss: this.#explainLoss, ...(signal && { signal }) };
   }
 
-  #fileCall(signal: AbortSignal | undefined): FileCallOptions {
-    const { explainLoss } = this.#options;
-    const [channel, pushWindows] = [this.#usable(), this.#pushWindows];
-    return { channel, pushWindows, ...(explainLoss && { explainLoss }), ...(signal && { signal }) };
-  }
+  /** Who gave up the connection on purpose knows why; the VM's end would only be what follows from it. */
+  readonly #explainLoss = async (): Promise<string | undefined> =>
+    this.#isClosed ? this.#lastCause.message : this.#options.explainLoss?.();
 
   #usable(): Channel {
     if (this.#channel !== undefined) return this.#channel;

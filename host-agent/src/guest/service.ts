@@ -192,9 +192,10 @@ function toStatus(wire: WireStatus): ServiceStatus {
       restarts: count(wire.restarts),
       ring: toRing(wire.ring as WireRing | undefined),
     }),
-    ...(wire.startedUnixMs > 0 && { startedUnixMs: count(wire.startedUnixMs) }),
+    // Of saved guests, also an agent that gives the start of a process that is gone.
     ...(isLive && {
       pid: wire.pid,
+      ...(wire.startedUnixMs > 0 && { startedUnixMs: count(wire.startedUnixMs) }),
       uptimeMs: count(wire.uptimeMs),
       liveRssBytes: count(wire.liveRssBytes),
       livePeakRssBytes: count(wire.livePeakRssBytes),

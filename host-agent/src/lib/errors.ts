@@ -27,6 +27,8 @@ export type ErrorCode =
 export type ErrorDetails = {
   /** Which step of a longer operation failed, e.g. `boot`. */
   readonly stage?: string;
+  /** Nothing was wrong but the time that it took. */
+  readonly isTimeout?: true;
   /** Seconds after which another try makes sense. */
   readonly retryAfterS?: number;
   /** JSON-safe facts for the log, never sent to a client. */

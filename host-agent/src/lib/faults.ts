@@ -1,7 +1,4 @@
-// Failures on purpose, for tests: a file names a point of the program and what shall happen there. Without that file
-// nothing here does anything.
-import { readFileSync } from 'node:fs';
-import { AppError } from './errors.ts';
+// Where tests let the daemon fail on purpose. How they do is not part of it (test/support/faulty-daemon.ts).
 
 /** Every step of the operations that change what exists, in order. */
 export const FAULT_POINTS = [
@@ -39,36 +36,3 @@ export interface Faults {
 }
 
 export const NO_FAULTS: Faults = { reach: () => undefined };
-
-/** The file's text is `<point> <error|kill> [passes]`: after so many passes of the point it happens, each time. */
-export class FileFaults implements Faults {
-  readonly #path: string;
-  #text = '';
-  #passes = 0;
-
-  constructor(path: string) {
-    this.#path = path;
-  }
-
-  reach(point: FaultPoint): void {
-    const text = this.#read();
-    if (text !== this.#text) {
-      this.#text = text;
-      this.#passes = 0;
-    }
-    const [wanted, action, passes = '0'] = text.trim().split(/\s+/);
-    if (wanted !== point || this.#passes++ < Number(passes)) return;
-    if (action === 'error') throw new AppError('internal', `a fault was injected at ${point}`);
-    process.kill(process.pid, 'SIGKILL');
-    // The signal is on its way; nothing more may happen.
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
-  }
-
-  #read(): string {
-    try {
-      return readFileSync(this.#path, 'utf8');
-    } catch {
-      return '';
-    }
-  }
-}

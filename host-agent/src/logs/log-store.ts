@@ -38,7 +38,9 @@ export class LogStore {
     for (const id of await this.#ids()) {
       if (alive.has(id) || (await exists(join(dir, id, ENDED_NAME)))) continue;
       try {
-        const { tornBytes } = await repairLog(join(dir, id));
+        const { tornBytes, runningExecs } = await repairLog(join(dir, id));
+        if (runningExecs > 0) await (await this.open(id))?.close();
+        this.#open.delete(id);
         await rm(join(dir, id, RESERVE_NAME), { force: true });
         await this.#markEnded(id);
         if (tornBytes > 0) log.info({ sandbox: id, tornBytes }, 'repaired the end of a log');

@@ -1,7 +1,7 @@
 // One record of a log on disk: a header of 48 bytes, the text as it was produced, and the whole length again, so that a
 // log can be walked from its end. Little-endian:
 //   0 magic · 4 text bytes · 8 CRC-32 of what follows, of the text and of the record's own offset · 12 source ·
-//   13 stream · 16 time (f64, Unix ms) · 24 next sequence number of the service (f64) · 32 its ring (8 bytes) ·
+//   13 stream · 14 commands that run then (u16) · 16 time (f64, Unix ms) · 24 next sequence number of the service (f64) · 32 its ring (8 bytes) ·
 //   40 and 44 bytes of a character that its stdout and stderr were cut in (count in the top byte)
 import { crc32 } from 'node:zlib';
 
@@ -47,6 +47,7 @@ export function encodeRecord(
   record: NewRecord,
   position: CapturePosition | undefined,
   offset: number,
+  runningExecs = 0,
 ): Buffer[] {
   const { data } = record;
   const totalBytes = RECORD_OVERHEAD_BYTES + data.length;
@@ -54,7 +55,8 @@ export function encodeRecord(
   const head = Buffer.allocUnsafe(isCopied ? totalBytes : HEADER_BYTES);
   head.writeUInt32LE(MAGIC, 0);
   head.writeUInt32LE(data.length, 4);
-  head.writeUInt32LE(LOG_SOURCES.indexOf(record.source) | (LOG_STREAMS.indexOf(record.stream) << 8), 12);
+  head.writeUInt16LE(LOG_SOURCES.indexOf(record.source) | (LOG_STREAMS.indexOf(record.stream) << 8), 12);
+  head.writeUInt16LE(Math.min(runningExecs, 0xffff), 14);
   head.writeDoubleLE(record.timeMs, 16);
   head.writeDoubleLE(position?.nextSeq ?? 0, 24);
   head.fill(0, 32, 48);
@@ -77,6 +79,8 @@ export function encodeRecord(
 export type DecodedRecord = LogRecord & {
   readonly totalBytes: number;
   readonly position: CapturePosition | undefined;
+  /** Commands that began before this record's end and ended after it. */
+  readonly runningExecs: number;
 };
 
 /** The length of the record at `at`, 0 when nothing there can be one, undefined when too little of it is there to say. */
@@ -109,6 +113,7 @@ export function decodeRecord(bytes: Buffer, at: number, offset: number): Decoded
     timeMs: head.readDoubleLE(16),
     text: data.toString('utf8'),
     totalBytes,
+    runningExecs: head.readUInt16LE(14),
     position:
       ring === '0'.repeat(16)
         ? undefined

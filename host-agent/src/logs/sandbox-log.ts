@@ -39,6 +39,8 @@ export class SandboxLog {
   /** Lengths of the queued records: a file begins and ends with whole ones. */
   #recordBytes: number[] = [];
   #position: CapturePosition | undefined;
+  /** Commands that began and did not end; with each record, so that a log that a crash cut off can be ended. */
+  #runningExecs = 0;
   #droppedBytes = 0;
   #droppedSource: LogSource = 'exec';
   #writing: Promise<void> | undefined;
@@ -52,15 +54,20 @@ export class SandboxLog {
     this.#segmentBytes = Math.max(64 * 1024, Math.floor(options.maxBytes / SEGMENTS));
   }
 
-  /** Goes on with the log in `dir`, repaired, or begins one there; the directory must exist. */
+  /**
+   * Goes on with the log in `dir`, repaired, or begins one there; the directory must exist. Commands that ran when a daemon
+   * was killed ended with it.
+   */
   static async open(options: SandboxLogOptions): Promise<SandboxLog> {
     const log = new SandboxLog(options);
-    const { segments, end, position } = await repairLog(options.dir);
+    const { segments, end, position, runningExecs } = await repairLog(options.dir);
     log.#segments = [...segments];
     log.#writtenEnd = end;
     log.#queuedEnd = end;
     log.#position = position;
     await writeFile(join(options.dir, RESERVE_NAME), Buffer.alloc(RESERVE_BYTES, 1)).catch(() => {});
+    log.#runningExecs = runningExecs;
+    for (let n = 0; n < runningExecs; n++) log.execEnded(-1);
     return log;
   }
 
@@ -113,6 +120,16 @@ export class SandboxLog {
     this.append({ source, stream: 'event', timeMs: Date.now(), data: Buffer.from(text) }, position);
   }
 
+  execStarted(cmd: string): void {
+    this.#runningExecs += 1;
+    this.event('exec', `exec: ${cmd}`);
+  }
+
+  execEnded(exitCode: number): void {
+    this.#runningExecs = Math.max(0, this.#runningExecs - 1);
+    this.event('exec', `exit ${exitCode}`);
+  }
+
   /** Resolves when everything queued before is written, or never will be. */
   async flush(): Promise<void> {
     const end = this.#queuedEnd;
@@ -140,7 +157,7 @@ export class SandboxLog {
   }
 
   #enqueue(record: NewRecord): void {
-    const pieces = encodeRecord(record, this.#position, this.#queuedEnd);
+    const pieces = encodeRecord(record, this.#position, this.#queuedEnd, this.#runningExecs);
     let sizeBytes = 0;
     for (const piece of pieces) {
       this.#queue.push(piece);

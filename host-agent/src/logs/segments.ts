@@ -53,6 +53,8 @@ export type Repaired = {
   readonly end: number;
   /** As of the last record. */
   readonly position: CapturePosition | undefined;
+  /** Commands whose end is not in the log. */
+  readonly runningExecs: number;
   /** Cut off because their record was not whole. */
   readonly tornBytes: number;
 };
@@ -61,26 +63,29 @@ export type Repaired = {
 export async function repairLog(dir: string): Promise<Repaired> {
   const segments = [...((await listSegments(dir)) ?? [])];
   const last = segments.pop();
-  if (last === undefined) return { segments: [], end: 0, position: undefined, tornBytes: 0 };
-  const { goodBytes, position } = await findEnd(last);
+  if (last === undefined) return { segments: [], end: 0, position: undefined, runningExecs: 0, tornBytes: 0 };
+  const { goodBytes, position, runningExecs } = await findEnd(last);
   const tornBytes = last.sizeBytes - goodBytes;
   if (tornBytes > 0) await truncate(last.path, goodBytes);
   const end = last.start + goodBytes;
-  return { segments: [...segments, { ...last, sizeBytes: goodBytes }], end, position, tornBytes };
+  const repaired = [...segments, { ...last, sizeBytes: goodBytes }];
+  return { segments: repaired, end, position, runningExecs, tornBytes };
 }
 
-async function findEnd(
-  segment: Segment,
-): Promise<{ readonly goodBytes: number; readonly position: CapturePosition | undefined }> {
+type SegmentEnd = Pick<Repaired, 'position' | 'runningExecs'> & { readonly goodBytes: number };
+
+async function findEnd(segment: Segment): Promise<SegmentEnd> {
   await using file = await open(segment.path, 'r');
   // A segment is an eighth of what a log may have: small enough to be read whole, once after a crash.
   const bytes = await file.readFile();
   let goodBytes = 0;
   let position: CapturePosition | undefined;
+  let runningExecs = 0;
   for (;;) {
     const record = decodeRecord(bytes, goodBytes, segment.start + goodBytes);
-    if (record === undefined) return { goodBytes, position };
+    if (record === undefined) return { goodBytes, position, runningExecs };
     goodBytes += record.totalBytes;
     position = record.position ?? position;
+    runningExecs = record.runningExecs;
   }
 }

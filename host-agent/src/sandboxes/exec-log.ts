@@ -15,7 +15,7 @@ const TAIL_BYTES = 64 * 1024;
 export function logExecStart(log: SandboxLog, cmd: readonly string[]): void {
   const text = cmd.join(' ');
   const cut = text.length > MAX_COMMAND_CHARS ? `${text.slice(0, MAX_COMMAND_CHARS)}…` : text;
-  log.event('exec', `exec: ${cut}`);
+  log.execStarted(cut);
 }
 
 /** The same events, each recorded before it is passed on. Nothing of this waits for the disk. */
@@ -30,7 +30,7 @@ export function logExecEvents(log: SandboxLog, events: ExecEvents): ExecEvents {
     exit: (outcome) => {
       outputs.stdout.end();
       outputs.stderr.end();
-      log.event('exec', `exit ${outcome.exitCode}`);
+      log.execEnded(outcome.exitCode);
       events.exit(outcome);
     },
     drain: () => events.drain?.(),

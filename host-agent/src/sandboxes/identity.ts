@@ -1,7 +1,7 @@
 // What makes a guest this sandbox and no other: sent to its agent before anyone can reach it.
 import { randomBytes } from 'node:crypto';
 import type { IdentityInput } from '@sandboxd/proto';
-import { nowUs } from '../guest/guest.ts';
+import { nowUs } from '../guest/clock.ts';
 
 const ENTROPY_BYTES = 64;
 

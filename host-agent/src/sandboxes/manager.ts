@@ -120,12 +120,13 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
 
   list(): SandboxInfo[] {
     return [...this.#sandboxes.values()]
-      .map(({ info }) => info)
+      .flatMap(({ isGone, info }) => (isGone ? [] : [info]))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
   async delete(id: string): Promise<void> {
-    await this.get(id).remove();
+    // Also one that is leaving: who asks again waits for the same end.
+    await (this.#sandboxes.get(id) ?? this.get(id)).remove();
     if (this.#sandboxes.delete(id)) this.#options.events.emit({ kind: 'deleted', sandbox: id });
   }
 
@@ -186,7 +187,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
 
   get(id: string): Sandbox {
     const sandbox = this.#sandboxes.get(id);
-    if (sandbox !== undefined && sandbox.state !== 'deleted') return sandbox;
+    if (sandbox !== undefined && !sandbox.isGone) return sandbox;
     throw new AppError('not_found', `sandbox ${id} does not exist`);
   }
 
@@ -273,14 +274,13 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
       if (template !== undefined) {
         try {
           const origin = { kind: 'saved', saved: template } as const;
-          return await template.use(() => startSandbox(this.#options, { ...common, origin }));
+          const sandbox = await template.use(() => startSandbox(this.#options, { ...common, origin }));
+          this.#templates.trust.worked(template);
+          return sandbox;
         } catch (error) {
           signal.throwIfAborted();
-          if (isAppError(error) && error.code === 'exhausted') throw error;
-          this.#options.log.warn({ err: error, sandbox: id }, 'a template is unusable; booting instead');
-          this.#templates
-            .discard(template)
-            .catch((err) => this.#options.log.warn({ err }, 'cannot remove an unusable template'));
+          if (!this.#templates.judge(template, error)) throw error;
+          this.#options.log.warn({ sandbox: id }, 'booting instead');
         }
       }
       return startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
@@ -292,7 +292,9 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     const { log } = this.#options;
     const { timeoutS } = sandbox.record.options;
     this.#options.events.emit({ kind: 'expired', sandbox: sandbox.id, timeoutS });
-    this.delete(sandbox.id).catch((err) => {
+    // Whoever deletes it at the same time waits for this one.
+    const ended = sandbox.remove(': its timeout_s has passed').then(() => this.delete(sandbox.id));
+    ended.catch((err) => {
       if (sandbox.state === 'deleted' || this.#stopping.signal.aborted) return;
       log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; it is tried again');
       setTimeout(() => this.expired(sandbox), EXPIRY_RETRY_MS).unref();

@@ -44,6 +44,7 @@ export class Sandbox implements SandboxHandle {
   isSaving = false;
   #state: SandboxState = 'running';
   #isUnheardOf = false;
+  #isLeaving = false;
   #removal: Promise<void> | undefined;
   #lifetime: Lifetime | undefined;
   readonly #log: SandboxLog | undefined;
@@ -82,6 +83,11 @@ export class Sandbox implements SandboxHandle {
 
   get state(): SandboxState {
     return this.#state;
+  }
+
+  /** Whether nobody is to see it any more: it is deleted, or being deleted. One whose delete failed is seen again. */
+  get isGone(): boolean {
+    return this.#isLeaving || this.#state === 'deleted';
   }
 
   get info(): SandboxInfo {
@@ -166,10 +172,13 @@ export class Sandbox implements SandboxHandle {
   }
 
   /**
-   * Ends everything it has; the same promise for every caller. A removal that failed can be tried again.
+   * Ends everything it has; the same promise for every caller. A removal that failed can be tried again. `why` is what is
+   * said to those who use it, after "was deleted".
    */
-  remove(): Promise<void> {
-    this.#removal ??= this.#remove().catch((error) => {
+  remove(why = ''): Promise<void> {
+    this.#isLeaving = true;
+    this.#removal ??= this.#remove(why).catch((error) => {
+      this.#isLeaving = false;
       this.#removal = undefined;
       throw error;
     });
@@ -182,7 +191,7 @@ export class Sandbox implements SandboxHandle {
     await this.remove();
   }
 
-  async #remove(): Promise<void> {
+  async #remove(why: string): Promise<void> {
     const { records, faults } = this.#context;
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
@@ -197,7 +206,7 @@ export class Sandbox implements SandboxHandle {
       held: this.#held,
       log: this.#logger,
       wasKnown: !this.#isUnheardOf,
-      why: `sandbox ${this.id} was deleted`,
+      why: `sandbox ${this.id} was deleted${why}`,
     });
     await records.remove(this.id);
     faults.reach('delete.forgotten');

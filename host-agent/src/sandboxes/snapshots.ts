@@ -149,13 +149,24 @@ export class Snapshots {
   async delete(id: string): Promise<void> {
     const { saved, record } = this.#find(id);
     const { records, faults } = this.#options;
-    if (records.get(id) !== undefined) await records.put(id, { ...record, isComplete: false });
+    if (records.get(id) !== undefined) await this.#markDeleting(id, record);
     faults.reach('snapshot-delete.marked');
     await saved.remove();
     faults.reach('snapshot-delete.files');
     await records.remove(id);
     faults.reach('snapshot-delete.forgotten');
     if (this.#entries.delete(id)) this.#options.events.emit({ kind: 'snapshot-deleted', snapshot: id });
+  }
+
+  /** From here on the next start would finish it. */
+  async #markDeleting(id: string, record: SnapshotRecord): Promise<void> {
+    const { records, log } = this.#options;
+    try {
+      await records.put(id, { ...record, isComplete: false });
+    } catch (err) {
+      // A delete must work on a full disk, too: it is what makes room.
+      log.warn({ err, snapshot: id }, 'the delete of a snapshot cannot be written down beforehand');
+    }
   }
 
   #find(id: string): Entry {

@@ -69,7 +69,9 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
       times[`${stage}Ms`] = Math.round(performance.now() - startedAt);
     }
     const tooLate = () =>
-      new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`);
+      new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`, {
+        isTimeout: true,
+      });
     using limit = deadline(context.bootTimeoutMs, tooLate, making.signal);
     stage = 'grow disk';
     await growDisk(making, limit.signal);

@@ -15,6 +15,7 @@ import { saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 import { templateKey } from './template-key.ts';
+import { TemplateTrust } from './template-trust.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 export type TemplatesOptions = {
@@ -46,6 +47,7 @@ export class Templates {
   /** Being removed, perhaps once their last users are done: until then their directories are taken. */
   readonly #leaving = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
+  readonly trust = new TemplateTrust();
 
   constructor(options: TemplatesOptions) {
     this.#options = options;
@@ -118,8 +120,17 @@ export class Templates {
     }
   }
 
-  /** Forgets a template that turned out to be unusable, so that the next create makes it anew. */
-  async discard(saved: SavedGuest): Promise<void> {
+  /** Whether the create whose copy of `saved` failed shall boot. Forgets a bad one, so that the next create makes it anew. */
+  judge(saved: SavedGuest, error: unknown): boolean {
+    const { isBad, isWorthBooting } = this.trust.failed(saved, error);
+    if (!isBad) return isWorthBooting;
+    const { log } = this.#options;
+    log.warn({ err: error, dir: saved.dir }, 'a template is unusable');
+    this.#discard(saved).catch((err) => log.warn({ err }, 'cannot remove an unusable template'));
+    return isWorthBooting;
+  }
+
+  async #discard(saved: SavedGuest): Promise<void> {
     for (const [key, ready] of this.#ready) if (ready === saved) await this.#leave(key, saved);
   }
 

@@ -2087,6 +2087,9 @@ export namespace sandboxd {
                 /** SetClock unixTimeUs. */
                 unixTimeUs: number;
 
+                /** SetClock shiftUs. */
+                shiftUs: number;
+
                 /**
                  * Creates a new SetClock instance using the specified properties.
                  * @param [properties] Properties to set
@@ -2122,6 +2125,9 @@ export namespace sandboxd {
                     /** SetClock unixTimeUs */
                     unixTimeUs?: (number|null);
 
+                    /** SetClock shiftUs */
+                    shiftUs?: (number|null);
+
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
                 }
@@ -2148,6 +2154,9 @@ export namespace sandboxd {
 
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
+
+                /** SetClockResult unixTimeUs. */
+                unixTimeUs: number;
 
                 /**
                  * Creates a new SetClockResult instance using the specified properties.
@@ -2180,6 +2189,9 @@ export namespace sandboxd {
 
                 /** Properties of a SetClockResult. */
                 interface $Properties {
+
+                    /** SetClockResult unixTimeUs */
+                    unixTimeUs?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

@@ -5132,6 +5132,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * Properties of a SetClock.
                  * @typedef {Object} sandboxd.agent.v1.SetClock.$Properties
                  * @property {number|null} [unixTimeUs] SetClock unixTimeUs
+                 * @property {number|null} [shiftUs] SetClock shiftUs
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -5172,6 +5173,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 SetClock.prototype.unixTimeUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
                 /**
+                 * SetClock shiftUs.
+                 * @member {number} shiftUs
+                 * @memberof sandboxd.agent.v1.SetClock
+                 * @instance
+                 */
+                SetClock.prototype.shiftUs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
+
+                /**
                  * Creates a new SetClock instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.SetClock
@@ -5205,6 +5214,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         throw $Error("max depth exceeded");
                     if (message.unixTimeUs != null && $Object.hasOwnProperty.call(message, "unixTimeUs") && (typeof message.unixTimeUs === "object" ? message.unixTimeUs.low || message.unixTimeUs.high : message.unixTimeUs !== 0))
                         writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.unixTimeUs);
+                    if (message.shiftUs != null && $Object.hasOwnProperty.call(message, "shiftUs") && (typeof message.shiftUs === "object" ? message.shiftUs.low || message.shiftUs.high : message.shiftUs !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).sint64(message.shiftUs);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -5258,6 +5269,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                     delete message.unixTimeUs;
                                 continue;
                             }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.sint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.shiftUs = value;
+                                else
+                                    delete message.shiftUs;
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -5283,6 +5303,7 @@ export const sandboxd = $root.sandboxd = (() => {
                 /**
                  * Properties of a SetClockResult.
                  * @typedef {Object} sandboxd.agent.v1.SetClockResult.$Properties
+                 * @property {number|null} [unixTimeUs] SetClockResult unixTimeUs
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -5313,6 +5334,14 @@ export const sandboxd = $root.sandboxd = (() => {
                             if (properties[keys[i]] != null && keys[i] !== "__proto__")
                                 this[keys[i]] = properties[keys[i]];
                 };
+
+                /**
+                 * SetClockResult unixTimeUs.
+                 * @member {number} unixTimeUs
+                 * @memberof sandboxd.agent.v1.SetClockResult
+                 * @instance
+                 */
+                SetClockResult.prototype.unixTimeUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
                 /**
                  * Creates a new SetClockResult instance using the specified properties.
@@ -5346,6 +5375,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         _depth = 0;
                     if (_depth > $util.recursionLimit)
                         throw $Error("max depth exceeded");
+                    if (message.unixTimeUs != null && $Object.hasOwnProperty.call(message, "unixTimeUs") && (typeof message.unixTimeUs === "object" ? message.unixTimeUs.low || message.unixTimeUs.high : message.unixTimeUs !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.unixTimeUs);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -5370,7 +5401,7 @@ export const sandboxd = $root.sandboxd = (() => {
                         _depth = 0;
                     if (_depth > $Reader.recursionLimit)
                         throw $Error("max depth exceeded");
-                    let end, message;
+                    let end, message, value;
                     if (length === $undefined)
                         end = reader.len;
                     else {
@@ -5388,7 +5419,19 @@ export const sandboxd = $root.sandboxd = (() => {
                             _end = $undefined;
                             break;
                         }
-                        reader.skipType(tag & 7, _depth, tag);
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.unixTimeUs = value;
+                                else
+                                    delete message.unixTimeUs;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
                             $util.makeProp(message, "$unknowns", false);
                             (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));

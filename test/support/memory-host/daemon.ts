@@ -33,6 +33,7 @@ export type MemoryDaemon = {
   readonly host: MemoryHost;
   readonly manager: SandboxManager;
   readonly store: Store;
+  readonly logs: LogStore;
   readonly lines: LogLine[];
   /** Every event of life, in order. */
   readonly happened: readonly LifeEvent[];
@@ -105,6 +106,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     host: home.host,
     manager,
     store,
+    logs,
     lines,
     happened,
     crash: () => end(() => manager.stop('keep')),

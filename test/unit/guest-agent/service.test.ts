@@ -3,6 +3,7 @@ import './support/addon-dir.ts';
 import type { ExecResultInput, ServiceSpec } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
+import { toStatus } from '../../../guest-agent/src/service/calls.ts';
 import type { Launcher, RunEvents, ServiceRun } from '../../../guest-agent/src/service/process.ts';
 import { RestartBudget } from '../../../guest-agent/src/service/restart-policy.ts';
 import type { OutputRing } from '../../../guest-agent/src/service/ring.ts';
@@ -139,6 +140,18 @@ t.test('stopping asks, waits for the grace, then kills; another stop may shorten
   supervisor.stop(10);
   pass(10);
   t.same(runs[1]?.calls, ['signal 2', 'kill']);
+});
+
+t.test('a status says when the process began for as long as there is one', async (t) => {
+  const { supervisor, runs, pass } = makeSupervisor();
+  supervisor.configure({ ...SPEC, restartPolicy: 'always' });
+  pass(10);
+  t.match(toStatus(supervisor), { state: 'running', pid: 1, startedUnixMs: 1_000_000, uptimeMs: 10 });
+  runs[0]?.end();
+  const { state, startedUnixMs, uptimeMs } = toStatus(supervisor);
+  t.same([state, startedUnixMs, uptimeMs], ['backing_off', undefined, undefined]);
+  pass(100);
+  t.match(toStatus(supervisor), { state: 'running', pid: 2, startedUnixMs: 1_000_110 });
 });
 
 t.test(

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type LogRecord, LogStore } from '../../../host-agent/src/logs/index.ts';
-import { logExecEvents } from '../../../host-agent/src/sandboxes/exec-log.ts';
+import { logExecEvents, logExecStart } from '../../../host-agent/src/sandboxes/exec-log.ts';
 import { OutputTail } from '../../../host-agent/src/sandboxes/output-tail.ts';
 
 const ID = 'sbx_0123456789abc';
@@ -69,6 +69,38 @@ t.test('a long output is logged from both ends, and what is missing is counted',
     t.notMatch(tail.join(''), /\ufffd/);
     t.equal(records.at(-1)?.text, 'exit 0');
   }
+});
+
+t.test('after a crash the log says that the commands that ran then ended', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'sandboxd-exec-log-'));
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  const openStore = async (alive: readonly string[]) => {
+    const store = new LogStore({ dir, maxBytes: 64 * MIB, retentionMs: 1e6, log: pino({ level: 'silent' }) });
+    await store.start(new Set(alive));
+    const log = alive.includes(ID) ? await store.open(ID) : undefined;
+    const texts = async () => (await store.read(ID, { since: 0 }))?.records.map(({ text }) => text);
+    return { store, log, texts };
+  };
+  const first = await openStore([ID]);
+  const events = [['sleep', '1'], ['sleep', '2'], ['true']].map((cmd) => {
+    if (first.log === undefined) throw new Error('no log');
+    logExecStart(first.log, cmd);
+    return logExecEvents(first.log, { output: () => undefined, exit: () => undefined });
+  });
+  events[2]?.exit({ exitCode: 0, durationMs: 1 });
+  events[0]?.output('stdout', Buffer.from('something'));
+  await first.log?.flush();
+  // As after kill -9: nothing was closed.
+  const all = ['exec: sleep 1', 'exec: sleep 2', 'exec: true', 'exit 0', 'something', 'exit -1', 'exit -1'];
+  const second = await openStore([ID]);
+  t.same(await second.texts(), all, 'that of a sandbox that is adopted');
+  if (second.log !== undefined) logExecStart(second.log, ['sleep', '3']);
+  await second.log?.flush();
+  const third = await openStore([]);
+  t.same(await third.texts(), [...all, 'exec: sleep 3', 'exit -1'], 'and of one that is gone');
+  const fourth = await openStore([ID]);
+  t.same(await fourth.texts(), [...all, 'exec: sleep 3', 'exit -1'], 'once');
+  for (const { store } of [first, second, third, fourth]) await store.stop();
 });
 
 t.test('a tail is the end of what was pushed', (t) => {

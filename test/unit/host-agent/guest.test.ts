@@ -1,32 +1,10 @@
 // The host's side of a guest agent that breaks the protocol as soon as it has said hello.
-import { FrameCodec, type FrameInput } from '@sandboxd/proto';
+import type { Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t from 'tap';
 import { Guest } from '../../../host-agent/src/guest/guest.ts';
-import { FrameDecoder } from '../../../proto/src/wire/frame-decoder.ts';
-import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
-import { syncMark } from '../../../proto/src/wire/sync-mark.ts';
-import { memoryLinks } from '../../support/memory-link.ts';
-
-const ALL_BYTES = 1 << 20;
-
-/** A connection whose guest answers the hello properly, with `behind` in the same piece. */
-function openHostile(behind: Uint8Array) {
-  const links = memoryLinks(ALL_BYTES);
-  let nonce: Uint8Array = new Uint8Array(0);
-  const decoder = new FrameDecoder('skip', (encoded) => {
-    nonce = FrameCodec.decode(encoded).hello?.nonce ?? nonce;
-  });
-  links.guest.start({ data: (chunk) => decoder.push(Buffer.from(chunk)), drain: () => {}, close: () => {} });
-  const answer = (): void => {
-    links.host.deliver(ALL_BYTES);
-    const helloReply = { version: 1, nonce, window: 65_536, agentVersion: '1', bootId: 'b' };
-    const frame: FrameInput = { helloReply };
-    links.guest.write([syncMark(nonce), ...encodeFrame(frame), behind]);
-    links.guest.deliver(ALL_BYTES);
-  };
-  return { link: links.host, answer };
-}
+import { GuestService } from '../../../host-agent/src/guest/service.ts';
+import { openHostile, openSilent } from './support/silent-guest.ts';
 
 t.test('what breaks the protocol right behind the hello fails the connect, and nothing else', async (t) => {
   const { link, answer } = openHostile(Buffer.alloc(64, 0xff));
@@ -42,4 +20,57 @@ t.test('what breaks the protocol right behind the hello fails the connect, and n
   await t.rejects(connecting, { message: /frame length/ });
   t.notOk(guest.isConnected);
   guest.close(new Error('over'));
+});
+
+const EXEC = { cmd: ['true'], env: {}, timeoutMs: 0, hasStdin: false };
+
+t.test('a call whose signal has fired already is refused with its reason', async (t) => {
+  const { guest } = await openSilent();
+  t.teardown(() => guest.close(new Error('over')));
+  await t.rejects(guest.stats(AbortSignal.abort(new Error('too late'))), { message: 'too late' });
+  const later = new AbortController();
+  const asked = guest.stats(later.signal);
+  later.abort(new Error('enough'));
+  await t.rejects(asked, { message: 'enough' });
+});
+
+t.test(
+  'who closes a guest says why, in everything that ran in it; else the end of its VM does',
+  async (t) => {
+    const closed = await openSilent(async () => 'the VMM was killed');
+    const lost = await openSilent(async () => 'the VMM was killed');
+    const ends = [closed, lost].map(
+      ({ guest }) =>
+        new Promise<string | undefined>((resolve) => {
+          guest.exec(EXEC, { output: () => undefined, exit: ({ error }) => resolve(error) });
+        }),
+    );
+    const pull = closed.guest.pullFile('/etc/hostname', 10);
+    pull.catch(() => undefined);
+    closed.guest.close(new Error('sandbox sbx_1 was deleted'));
+    // What is seen afterwards is what follows from it.
+    closed.guest.close(new Error('SIGKILL'));
+    t.match(await ends[0], /: sandbox sbx_1 was deleted$/);
+    await t.rejects(pull, { message: /sandbox sbx_1 was deleted/ });
+    lost.link.destroy(new Error('broken pipe'));
+    t.match(await ends[1], /: the VMM was killed$/);
+    lost.guest.close(new Error('over'));
+  },
+);
+
+t.test('a service status says when the process began only while there is one', async (t) => {
+  let pid = 7;
+  const service = new GuestService({
+    call: async () =>
+      ({
+        serviceStatus: { state: pid > 0 ? 'running' : 'stopped', pid, startedUnixMs: 5, uptimeMs: 1 },
+      }) as Result,
+    open: () => t.fail('not asked for') as never,
+  });
+  t.equal((await service.control('status')).startedUnixMs, 5);
+  pid = 0;
+  t.notOk(
+    'startedUnixMs' in (await service.control('status')),
+    'also of a saved guest, whose agent is older',
+  );
 });

@@ -2,8 +2,13 @@
 import { mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import t from 'tap';
+import type { Engine } from '../../../host-agent/src/engines/engine.ts';
+import { AppError, type ErrorCode } from '../../../host-agent/src/lib/errors.ts';
 import { checksumSparse, parseExtents } from '../../../host-agent/src/lib/extents.ts';
+import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
+import { LifeEvents } from '../../../host-agent/src/sandboxes/life-events.ts';
 import { Lifetime } from '../../../host-agent/src/sandboxes/lifetime.ts';
 import { resolveSandboxOptions } from '../../../host-agent/src/sandboxes/resolve-options.ts';
 import { sweepSaved } from '../../../host-agent/src/sandboxes/saved/layout.ts';
@@ -13,8 +18,11 @@ import {
   writeManifest,
 } from '../../../host-agent/src/sandboxes/saved/manifest.ts';
 import { SavedGuest } from '../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import { type SnapshotRecord, Snapshots } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { checkTransition, type SandboxState } from '../../../host-agent/src/sandboxes/states.ts';
 import { templateKey } from '../../../host-agent/src/sandboxes/template-key.ts';
+import { TemplateTrust } from '../../../host-agent/src/sandboxes/template-trust.ts';
+import type { Table } from '../../../host-agent/src/store/store.ts';
 
 const MIB = 2 ** 20;
 const rootfs = {
@@ -180,6 +188,65 @@ t.test('a saved guest finds damage, and is not removed under its users', async (
   finish();
   await Promise.all([using, removing]);
   await t.rejects(readdir(dir), { code: 'ENOENT' });
+});
+
+t.test(
+  'a snapshot is deleted though nothing can be written, and again when it could not be forgotten',
+  async (t) => {
+    const dataDir = await scratch(t);
+    const id = 'snap_0123456789abc';
+    await makeSaved(join(dataDir, 'snapshots', id));
+    const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+    const kept = new Map([[id, { createdAtMs: 0, sourceId: 'sbx_0123456789abc', isComplete: true }]]);
+    let isForgetful = false;
+    const records = {
+      all: () => [...kept].map(([id, record]) => ({ id, record })),
+      get: (id: string) => kept.get(id),
+      put: () => Promise.reject(full),
+      remove: async (id: string) => {
+        if (!isForgetful) throw full;
+        kept.delete(id);
+      },
+    } as unknown as Table<SnapshotRecord>;
+    const engine = {} as Engine;
+    const events = new LifeEvents();
+    const log = pino({ level: 'silent' });
+    const snapshots = new Snapshots({ dataDir, engine, records, faults: NO_FAULTS, events, log });
+    await snapshots.start();
+    t.equal(snapshots.list().length, 1);
+    await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });
+    t.same(await readdir(join(dataDir, 'snapshots')), [], 'its files made room');
+    isForgetful = true;
+    await snapshots.delete(id);
+    t.same([snapshots.list().length, kept.size], [0, 0]);
+  },
+);
+
+t.test('only what a failed create says about its template counts against it', async (t) => {
+  const root = await scratch(t);
+  const [fresh, used] = [await makeSaved(join(root, 'fresh')), await makeSaved(join(root, 'used'))];
+  const failure = (stage: string, details = {}, code: ErrorCode = 'internal') =>
+    new AppError(code, 'it failed', { stage, ...details });
+  const late = () => failure('agent', { cause: new AppError('internal', 'late', { isTimeout: true }) });
+  const bad = { isBad: true, isWorthBooting: true };
+  const innocent = { isBad: false, isWorthBooting: false };
+  const trust = new TemplateTrust();
+  trust.worked(used);
+  for (const error of [
+    new Error('anything'),
+    failure('disk'),
+    failure('service'),
+    failure('restore', {}, 'exhausted'),
+    failure('agent', {}, 'cancelled'),
+  ]) {
+    t.same([trust.failed(fresh, error), trust.failed(used, error)], [innocent, innocent]);
+  }
+  t.same(trust.failed(fresh, failure('restore')), bad, 'a VMM that refuses one that nobody could use yet');
+  t.same(trust.failed(used, failure('restore')), innocent, 'but not one that gave copies before');
+  t.same(trust.failed(used, failure('verify')), bad, 'unless its files changed');
+  t.same([trust.failed(fresh, late()), trust.failed(fresh, late())], [innocent, innocent], 'a slow host');
+  t.same(trust.failed(fresh, late()), { isBad: true, isWorthBooting: false }, 'or a template that hangs');
+  for (let n = 0; n < 5; n++) t.same(trust.failed(used, late()), innocent);
 });
 
 t.test('what is unfinished or unknown is swept', async (t) => {

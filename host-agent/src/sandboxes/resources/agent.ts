@@ -23,7 +23,8 @@ export const agent: Resource = {
     const vm = vmOf(making);
     held.guest = connectionTo(vm, making);
     const { bootTimeoutMs: timeoutMs } = context;
-    const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);
+    const tooLate = () =>
+      new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, signal);
     await greet(held.guest, making, limit.signal);
     context.faults.reach('start.agent');

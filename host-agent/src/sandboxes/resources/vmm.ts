@@ -14,7 +14,8 @@ export const vmm: Resource = {
   async acquire(making) {
     const { context, origin, held } = making;
     const { bootTimeoutMs: timeoutMs } = context;
-    const tooLate = () => new AppError('internal', `the VM did not start within ${timeoutMs} ms`);
+    const tooLate = () =>
+      new AppError('internal', `the VM did not start within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, making.signal);
     const options = { ...vmOptions(making), signal: limit.signal };
     held.vm =

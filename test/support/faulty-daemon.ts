@@ -1,0 +1,41 @@
+// A program: the daemon from its sources, with the faults that the file named by TEST_FAULTS asks for. `sandboxd` itself has
+// no such thing.
+import { readFileSync } from 'node:fs';
+import { runCommand } from '../../host-agent/src/command.ts';
+import { AppError } from '../../host-agent/src/lib/errors.ts';
+import type { FaultPoint, Faults } from '../../host-agent/src/lib/faults.ts';
+
+/** The file's text is `<point> <error|kill> [passes]`: after so many passes of the point it happens, each time. */
+class FileFaults implements Faults {
+  readonly #path: string;
+  #text = '';
+  #passes = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  reach(point: FaultPoint): void {
+    const text = this.#read();
+    if (text !== this.#text) {
+      this.#text = text;
+      this.#passes = 0;
+    }
+    const [wanted, action, passes = '0'] = text.trim().split(/\s+/);
+    if (wanted !== point || this.#passes++ < Number(passes)) return;
+    if (action === 'error') throw new AppError('internal', `a fault was injected at ${point}`);
+    process.kill(process.pid, 'SIGKILL');
+    // The signal is on its way; nothing more may happen.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+  }
+
+  #read(): string {
+    try {
+      return readFileSync(this.#path, 'utf8');
+    } catch {
+      return '';
+    }
+  }
+}
+
+runCommand(new FileFaults(process.env.TEST_FAULTS ?? ''));

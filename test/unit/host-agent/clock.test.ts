@@ -1,0 +1,136 @@
+// How the clock of a guest is put right: over round trips that take their time, each way another.
+import { mock } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RequestInput, Result } from '@sandboxd/proto';
+import { pino } from 'pino';
+import t from 'tap';
+import { GuestClock } from '../../../host-agent/src/guest/clock.ts';
+
+const log = pino({ level: 'silent' });
+
+/** A guest behind a slow channel, whose clock is `offUs` off. */
+class SlowGuest {
+  offUs: number;
+  canShift: boolean | undefined = true;
+  calls = 0;
+  longestUs = 0;
+  /** Milliseconds there and back, by turns. */
+  readonly #trips: readonly (readonly [number, number])[];
+
+  constructor(offUs: number, trips: readonly (readonly [number, number])[]) {
+    this.offUs = offUs;
+    this.#trips = trips;
+  }
+
+  async call({ setClock }: RequestInput): Promise<Result> {
+    const startedMs = performance.now();
+    const [there = 0, back = 0] = this.#trips[this.calls++ % this.#trips.length] ?? [];
+    if (there > 0) await sleep(there);
+    if (setClock?.unixTimeUs) this.offUs = setClock.unixTimeUs - Date.now() * 1000;
+    else this.offUs += setClock?.shiftUs ?? 0;
+    const unixTimeUs = Date.now() * 1000 + this.offUs;
+    if (back > 0) await sleep(back);
+    this.longestUs = Math.max(this.longestUs, (performance.now() - startedMs) * 1000);
+    return { setClock: { unixTimeUs } } as Result;
+  }
+
+  /** How near it had to be brought, whatever this machine did meanwhile; the clocks of this test tell milliseconds. */
+  get limitUs(): number {
+    return Math.max(10_000, this.longestUs / 2) + 2000;
+  }
+}
+
+function makeClock(guest: SlowGuest): GuestClock {
+  return new GuestClock({ canShift: () => guest.canShift, call: (request) => guest.call(request) }, log);
+}
+
+const until = async (condition: () => boolean): Promise<void> => {
+  while (!condition()) await sleep(5);
+};
+
+t.test('a clock is right when it was settled, however the way there differs from that back', async (t) => {
+  for (const trips of [
+    [[0, 0]],
+    [[40, 0]],
+    [[0, 40]],
+    [
+      [90, 0],
+      [0, 90],
+      [3, 1],
+    ],
+  ] as const) {
+    for (const offUs of [-238_000, 3_000_000, -1e15]) {
+      const guest = new SlowGuest(offUs, trips);
+      const clock = makeClock(guest);
+      await clock.settle();
+      clock.close();
+      t.ok(Math.abs(guest.offUs) <= guest.limitUs, `${guest.offUs} µs off, after ${JSON.stringify(trips)}`);
+    }
+  }
+});
+
+t.test('one that is right already is asked once and left alone', async (t) => {
+  const guest = new SlowGuest(4000, [[0, 0]]);
+  const clock = makeClock(guest);
+  await clock.settle();
+  clock.close();
+  t.same([guest.calls, guest.offUs], [1, 4000]);
+});
+
+t.test('who waits for a slow guest waits for two round trips; the rest is done later', async (t) => {
+  const slow = [150, 10] as const;
+  const guest = new SlowGuest(-3_000_000, [slow, slow, [1, 1]]);
+  const clock = makeClock(guest);
+  await clock.settle();
+  t.equal(guest.calls, 2);
+  t.ok(Math.abs(guest.offUs) <= guest.limitUs);
+  await until(() => guest.calls > 2 && Math.abs(guest.offUs) <= 12_000);
+  clock.close();
+});
+
+t.test('a guest that stood still is put right at once, or when it can be reached again', async (t) => {
+  const guest = new SlowGuest(0, [[1, 1]]);
+  const clock = makeClock(guest);
+  await clock.settle();
+  guest.offUs -= 5_000_000;
+  clock.distrust();
+  await until(() => Math.abs(guest.offUs) <= 12_000);
+
+  guest.canShift = undefined;
+  guest.offUs -= 5_000_000;
+  clock.distrust();
+  const { calls } = guest;
+  await sleep(50);
+  t.equal(guest.calls, calls, 'nobody is asked who cannot hear');
+  guest.canShift = true;
+  clock.reached();
+  await until(() => Math.abs(guest.offUs) <= 12_000);
+  clock.close();
+});
+
+t.test('a clock is looked after for as long as the guest lives, and no longer', async (t) => {
+  const guest = new SlowGuest(0, [[0, 0]]);
+  const clock = makeClock(guest);
+  // Before its timer is set; the guest of this test waits by others.
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  await clock.settle();
+  guest.offUs = 40_000;
+  const { calls } = guest;
+  mock.timers.tick(5 * 60_000 - 1);
+  t.equal(guest.calls, calls);
+  mock.timers.tick(1);
+  t.equal(guest.calls, calls + 1);
+  clock.close();
+  mock.timers.tick(3_600_000);
+  t.equal(guest.calls, calls + 1);
+});
+
+t.test('an agent that cannot tell its time is told the time at which it will hear it', async (t) => {
+  const guest = new SlowGuest(-1e9, [[40, 40]]);
+  guest.canShift = false;
+  const clock = makeClock(guest);
+  await clock.settle();
+  t.ok(Math.abs(guest.offUs) <= guest.limitUs, `${guest.offUs} µs off`);
+  clock.close();
+});
