@@ -144,16 +144,16 @@ t.test('a saved guest finds damage, and is not removed under its users', async (
   );
   await writeFile(join(dir, 'disk'), 'content of disk');
 
-  let finish: () => void = () => undefined;
+  let finish: (() => void) | undefined;
   const using = saved.use(() => new Promise<void>((resolve) => (finish = resolve)));
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  while (finish === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
   const removing = saved.remove();
   await t.rejects(
     saved.use(async () => 'late'),
     { code: 'not_found' },
   );
   t.same((await readdir(dir)).length, 4, 'still there');
-  finish();
+  finish?.();
   await Promise.all([using, removing]);
   await t.rejects(readdir(dir), { code: 'ENOENT' });
 });
