@@ -98,16 +98,19 @@ t.test('requests are as the server needs them', async (t) => {
 });
 
 t.test('a slow answer is given up, and the next call has a connection of its own', async (t) => {
-  let isSlow = true;
+  let answerNow: () => void = () => undefined;
+  const slow = new Promise<void>((resolve) => {
+    answerNow = resolve;
+  });
   const path = await serve(t, async () => {
-    if (isSlow) await new Promise((resolve) => setTimeout(resolve, 500));
-    isSlow = false;
+    await slow;
     return { status: 200, body: '{"version":"v53.0","pid":1}' };
   });
   const api = new VmmApi(path);
   await t.rejects(api.ping({ timeoutMs: 50 }), {
     message: /^the VMM did not answer vmm.ping within \d+ ms$/,
   });
+  answerNow();
   const signal = AbortSignal.abort(new Error('enough'));
   await t.rejects(api.ping({ timeoutMs: 5000, signal }), { message: 'enough' });
   t.same(await api.ping({ timeoutMs: 10_000 }), { version: 'v53.0', pid: 1 }, 'served behind the slow one');

@@ -117,7 +117,7 @@ t.test('a VMM that stays behind its guest is no guest that hangs', async (t) => 
   const own = await startDaemon(t, { flags: ['--engine', 'qemu', '--qemu-program', program, ...far] });
   await t.rejects(own.api.create({ boot_args: 'rdinit=/nothing root=/dev/nothing' }), {
     status: 500,
-    message: /^cannot create the sandbox \(stage \w+\): [^\n]*panic[^\n]*$/,
+    message: /^500: cannot create the sandbox \(stage \w+\): [^\n]*panic[^\n]*$/,
   });
   const sandbox = await own.api.create();
   const off = ['sh', '-c', 'echo 1 > /proc/sys/kernel/sysrq; echo o > /proc/sysrq-trigger; sleep 60'];

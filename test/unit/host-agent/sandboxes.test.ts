@@ -185,7 +185,7 @@ t.test('a saved guest finds damage, and is not removed under its users', async (
     { code: 'not_found' },
   );
   t.same((await readdir(dir)).length, 4, 'still there');
-  finish();
+  finish?.();
   await Promise.all([using, removing]);
   await t.rejects(readdir(dir), { code: 'ENOENT' });
 });

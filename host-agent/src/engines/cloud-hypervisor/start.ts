@@ -66,9 +66,12 @@ export async function startVmm(
     return vm;
   } catch (error) {
     await vm.kill();
-    if (signal?.aborted) throw error;
-    const failure = describeFailure(vm, error);
-    log.warn({ reason: failure.message, diagnosis: await vm.diagnose() }, 'a VMM did not start');
+    const isCancelled = signal?.aborted === true;
+    const failure = isCancelled ? toError(error) : describeFailure(vm, error);
+    // Its files go with it.
+    const line = { reason: failure.message, diagnosis: await vm.diagnose() };
+    log[isCancelled ? 'info' : 'warn'](line, 'a VMM did not start');
+    if (isCancelled) throw error;
     throw failure;
   }
 }

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError } from '../../lib/errors.ts';
+import { patientDeadline } from '../../lib/patience.ts';
 import type { SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
 import { raceSignal } from '../../lib/wait.ts';
@@ -40,7 +41,7 @@ export class CloudHypervisorVm implements Vm {
   readonly #options: CloudHypervisorVmOptions;
   readonly #ended = new AbortController();
   readonly #events: EventTail;
-  #ending: NodeJS.Timeout | undefined;
+  #ending: Disposable | undefined;
   readonly #logLimits: readonly Disposable[];
   #exit: VmExit | undefined;
   #isKilledByUs = false;
@@ -105,8 +106,13 @@ export class CloudHypervisorVm implements Vm {
     if (this.#exit !== undefined || this.#isKilledByUs || this.#isDetached) return;
     if (hasReset(events)) await this.giveUp('the guest reset itself');
     else if (hasPanicked(events)) await this.giveUp('the guest panicked');
-    else if (hasShutDown(events))
-      this.#ending ??= setTimeout(() => void this.giveUp('the guest powered off'), OWN_END_MS).unref();
+    else if (hasShutDown(events)) this.#ending ??= this.#expectEnd('the guest powered off');
+  }
+
+  #expectEnd(reason: string): Disposable {
+    const limit = patientDeadline({ timeoutMs: OWN_END_MS, reason: () => new Error(reason) });
+    limit.signal.addEventListener('abort', () => void this.giveUp(reason));
+    return limit;
   }
 
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
@@ -192,7 +198,7 @@ export class CloudHypervisorVm implements Vm {
   }
 
   #stopWatching(): void {
-    clearTimeout(this.#ending);
+    this.#ending?.[Symbol.dispose]();
     this.#events[Symbol.dispose]();
     for (const limit of this.#logLimits) limit[Symbol.dispose]();
   }

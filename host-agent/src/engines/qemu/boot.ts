@@ -81,10 +81,14 @@ async function startQemu(
     if (options.signal?.aborted !== true)
       await raceSignal(vm.exited, AbortSignal.timeout(OWN_END_MS)).catch(() => undefined);
     await vm.kill();
-    if (options.signal?.aborted) throw error;
     const cause = toError(error);
-    const what = vm.exit !== undefined && !isAppError(error) ? vm.exit.reason : cause.message;
-    log.warn({ reason: what, diagnosis: await vm.diagnose() }, 'a VMM did not start');
+    const isCancelled = options.signal?.aborted === true;
+    const isOwnEnd = vm.exit !== undefined && !isAppError(error) && !isCancelled;
+    const what = isOwnEnd ? vm.exit.reason : cause.message;
+    // Its files go with it.
+    const line = { reason: what, diagnosis: await vm.diagnose() };
+    log[isCancelled ? 'info' : 'warn'](line, 'a VMM did not start');
+    if (isCancelled) throw error;
     throw new AppError('internal', `the VMM did not start: ${what}`, { stage: 'spawn', cause });
   }
 }

@@ -112,7 +112,7 @@ export class QemuVm implements Vm {
 
   /** Ends a VM whose guest is over, or that nobody can trust; `reason` is then what it ended of. */
   async giveUp(reason: string): Promise<void> {
-    if (this.#exit !== undefined) return;
+    if (this.#exit !== undefined || this.#isDetached) return;
     this.#verdict ??= reason;
     // Before its files can go with it.
     this.#options.log.warn({ reason, diagnosis: await this.diagnose() }, 'ended a VM');
