@@ -84,7 +84,7 @@ export class SandboxManager implements Sandboxes {
     });
     this.#snapshots = new Snapshots({
       dataDir: options.directories.dataDir,
-      engine: options.engine,
+      engines: options.engines,
       faults: options.faults,
       records: options.snapshotRecords,
       log: options.log,
@@ -117,7 +117,8 @@ export class SandboxManager implements Sandboxes {
     const resolved = resolveSandboxOptions(options, defaults, limits);
     const profile = await profiles.get(resolved.profile);
     const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes: NEW_LAYER_BYTES };
-    const make = async () => [await this.#createOne(resolved, profile, signal)];
+    const createOne = () => this.#createOne(resolved, profile, signal);
+    const make = async () => [await this.#options.engines.withReplacement(createOne)];
     const [sandbox] = await this.#add(need, signal, make);
     if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
     return sandbox.info;
@@ -325,7 +326,9 @@ export class SandboxManager implements Sandboxes {
             .catch((err) => this.#options.log.warn({ err }, 'cannot remove an unusable template'));
         }
       }
-      return startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
+      const boot = () => startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
+      // A guest with arguments of a stranger says nothing about the engine.
+      return options.bootArgs === '' ? this.#options.engines.tryBoot(boot, signal) : boot();
     }, signal);
   }
 

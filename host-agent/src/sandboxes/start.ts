@@ -2,7 +2,8 @@
 // unwinds.
 import { copySparse, createWritableLayer, type ResolvedKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
-import type { Engine, Vm } from '../engines/engine.ts';
+import type { Engines } from '../engines/choice.ts';
+import type { Vm } from '../engines/engine.ts';
 import { Guest } from '../guest/guest.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
@@ -19,7 +20,7 @@ import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 export type StartContext = {
-  readonly engine: Engine;
+  readonly engines: Engines;
   readonly kernel: Pick<ResolvedKernel, 'vmlinuxPath' | 'initramfsPath' | 'digest'>;
   readonly directories: Directories;
   readonly records: Table<SandboxRecord>;
@@ -53,6 +54,7 @@ export type StartInput = {
 export async function startSandbox(context: StartContext, input: StartInput): Promise<Sandbox> {
   const { id, options, profile, origin, log, signal } = input;
   const { faults, records } = context;
+  const engine = context.engines.current;
   const paths = sandboxPaths(context.directories, id);
   const startedAt = performance.now();
   const times: Record<string, number> = {};
@@ -66,7 +68,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     incarnation: id,
     isReady: false,
     vmm: null,
-    compatibility: context.engine.compatibility(),
+    compatibility: engine.compatibility(),
     kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : context.kernel.digest,
     ...(input.sourceSnapshotId !== undefined && { sourceSnapshotId: input.sourceSnapshotId }),
   };
@@ -121,8 +123,8 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     };
     const vm =
       origin.kind === 'saved'
-        ? await context.engine.restore({ ...vmOptions, saved: origin.saved.vm })
-        : await context.engine.boot({
+        ? await engine.restore({ ...vmOptions, saved: origin.saved.vm })
+        : await engine.boot({
             ...vmOptions,
             ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
           });
@@ -141,6 +143,7 @@ export async function startSandbox(context: StartContext, input: StartInput): Pr
     undo.defer(() => guest.close(new Error('the sandbox was not made')));
     await greetGuest(vm, guest, input, limit.signal);
     mark('agentMs');
+    context.engines.noteGuest(engine);
     faults.reach('start.agent');
     const savedDiskBytes = origin.kind === 'saved' ? origin.saved.manifest.diskBytes : options.diskBytes;
     if (options.diskBytes > savedDiskBytes) {

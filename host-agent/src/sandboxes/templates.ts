@@ -2,6 +2,7 @@
 import { mkdir, readdir, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
+import { FirstStartError } from '../engines/choice.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
@@ -57,7 +58,7 @@ export class Templates {
     for (const key of await sweepSaved(root, () => true)) {
       try {
         const saved = await SavedGuest.open(join(root, key));
-        const why = saved.incompatibility(context.engine.compatibility());
+        const why = saved.incompatibility(context.engines.current.compatibility());
         if (why !== undefined) throw new Error(why);
         if (saved.manifest.kernelDigest !== context.kernel.digest)
           throw new Error('it was made with another kernel');
@@ -79,6 +80,7 @@ export class Templates {
   /**
    * The template for a create, made first if there is none yet; callers that want the same one wait for it together.
    * Undefined when such a create has to boot: templates are off, it has boot arguments, or none could be made.
+   * FirstStartError as `tryBoot` has it.
    */
   async obtain(
     options: ResolvedSandboxOptions,
@@ -88,7 +90,7 @@ export class Templates {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
     const { context } = this.#options;
     const diskBytes = Math.min(options.diskBytes, this.#options.diskBytes);
-    const compatibility = context.engine.compatibility();
+    const compatibility = context.engines.current.compatibility();
     const key = templateKey({
       compatibility,
       kernelDigest: context.kernel.digest,
@@ -115,6 +117,8 @@ export class Templates {
       return await raceSignal(making, signal);
     } catch (error) {
       signal.throwIfAborted();
+      // What could not be booted as a template cannot be booted without one either.
+      if (error instanceof FirstStartError) throw error;
       this.#options.log.warn(
         { template: key, err: toError(error) },
         'cannot make a template; booting instead',
@@ -157,7 +161,8 @@ export class Templates {
       log: log.child({ template: key, sandbox: id }),
       signal,
     } as const;
-    const sandbox = await this.#options.slots.run(() => startSandbox(context, start), signal);
+    const boot = () => startSandbox(context, start);
+    const sandbox = await this.#options.slots.run(() => context.engines.tryBoot(boot, signal), signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
     await warm(sandbox, signal);
@@ -167,7 +172,7 @@ export class Templates {
       guest: sandbox.guest,
       layerPath: sandbox.paths.layerPath,
       manifest: {
-        compatibility: context.engine.compatibility(),
+        compatibility: context.engines.current.compatibility(),
         kernelDigest: context.kernel.digest,
         profile,
         vcpus: options.vcpus,

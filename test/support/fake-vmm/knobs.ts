@@ -27,6 +27,17 @@ export type Fault = {
   readonly reasons?: readonly string[];
 };
 
+export type Trial =
+  | 'lives'
+  /** Firmware and kernel write, the command line among it; then nothing. */
+  | 'dies'
+  /** Every step takes a second. */
+  | 'crawls'
+  /** Copies never run. */
+  | 'freezes'
+  /** Copies begin where a boot begins. */
+  | 'forgets';
+
 export type Knobs = {
   readonly version: '52' | '53' | 'next';
   readonly faults: readonly Fault[];
@@ -49,6 +60,8 @@ export type Knobs = {
   /** Where fakes see which disks others hold. */
   readonly locksDir: string;
   readonly isConsoleSilent: boolean;
+  /** What trial guests do. */
+  readonly trial: Trial;
 };
 
 export const USUAL: Omit<Knobs, 'locksDir'> = {
@@ -64,6 +77,7 @@ export const USUAL: Omit<Knobs, 'locksDir'> = {
   eventBytes: 7,
   losesLastEvent: false,
   isConsoleSilent: false,
+  trial: 'lives',
 };
 
 const used = new Map<string, number>();
