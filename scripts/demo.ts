@@ -6,9 +6,9 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
 
-const SHARED = ['profiles', 'kernels', 'layers'];
+const SHARED = ['profiles', 'kernels', 'layers', 'engines'];
 const FORKS = 3;
-const START_TIMEOUT_MS = 60_000;
+const START_TIMEOUT_MS = 180_000;
 const STOP_TIMEOUT_MS = 20_000;
 
 const COMMANDS = [

@@ -1,16 +1,14 @@
 // Joins the rooms of the daemon and gives them one life: started in order, stopped in the opposite one.
-import { mkdir, rm } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { resolveKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import type { Config, ListenAddress } from './config/index.ts';
-import type { Engine, EngineContext } from './engines/engine.ts';
-import { makeEngines } from './engines/index.ts';
-import { type SelectedEngine, selectEngine } from './engines/select.ts';
+import { EngineChoice } from './engines/choice.ts';
+import { makeAdopters, makeEngines } from './engines/index.ts';
 import { createHttpApp, HttpServer } from './http/index.ts';
 import { Profiles } from './images/profiles.ts';
-import { AppError, toError } from './lib/errors.ts';
+import { AppError } from './lib/errors.ts';
 import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
 import { LogStore } from './logs/index.ts';
@@ -49,16 +47,26 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       KERNEL: config.kernelPath,
       INITRD: config.initramfsPath,
     });
+    const scratchDir = join(config.runDir, 'probe');
     const engineContext = {
       kernelPath: kernel.vmlinuxPath,
       initramfsPath: kernel.initramfsPath,
-      scratchDir: join(config.runDir, 'probe'),
+      scratchDir,
       forkMemory: config.forkMemory,
       probeTimeoutMs: config.probeTimeoutMs,
       log,
     };
-    const make = (choice: string) => makeEngines(choice, engineContext, config.enginePrograms);
-    const selected = await chooseEngine(make(config.engine), engineContext, starting.signal);
+    const engines = await EngineChoice.open(
+      {
+        engines: makeEngines(config.engine, engineContext, config.enginePrograms),
+        kernel,
+        cacheDir: join(config.dataDir, 'engines'),
+        scratchDir,
+        log,
+      },
+      starting.signal,
+    );
+    resources.use(engines);
     const profiles = new Profiles(config.dataDir);
     const logs =
       config.sandboxLogs && new LogStore({ ...config.sandboxLogs, dir: join(config.dataDir, 'logs'), log });
@@ -67,8 +75,8 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     events.subscribe(logLifeEvents(log));
     const sandboxes = new SandboxManager({
       events,
-      engine: selected.engine,
-      adopters: make('auto'),
+      engines,
+      adopters: makeAdopters(engineContext, config.enginePrograms),
       faults,
       kernel,
       directories,
@@ -100,9 +108,11 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
           isDefault: profile.name === config.defaults.profile,
         })),
       engine: () => ({
-        name: selected.engine.name,
-        version: selected.probe.version,
-        reason: selected.reason,
+        name: engines.current.name,
+        accelerator: engines.current.accelerator,
+        version: engines.version,
+        reason: engines.reason,
+        tried: engines.tried,
       }),
     });
     const server = new HttpServer({ app, log });
@@ -147,21 +157,4 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
 function keepAlive(): Disposable {
   const timer = setInterval(() => {}, 60_000);
   return { [Symbol.dispose]: () => clearInterval(timer) };
-}
-
-async function chooseEngine(
-  engines: readonly Engine[],
-  context: Pick<EngineContext, 'scratchDir' | 'log'>,
-  signal: AbortSignal,
-): Promise<SelectedEngine> {
-  const { scratchDir, log } = context;
-  await mkdir(scratchDir, { recursive: true, mode: 0o700 });
-  try {
-    return await selectEngine(engines, log, signal);
-  } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    throw toError(error);
-  } finally {
-    await rm(scratchDir, { recursive: true, force: true });
-  }
 }

@@ -10,9 +10,10 @@ import { ApiError, isNoVm, parseReasons } from '../../host-agent/src/engines/clo
 import { hasReset, parseEvents } from '../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { apiSocketOf, vmmArguments, vmmFiles } from '../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/landlock.ts';
-import { findProgram, judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
+import { judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
 import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import { tryConnect } from '../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
+import { findProgram } from '../../host-agent/src/engines/program.ts';
 import type { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
 import { makeFakeHost } from '../support/fake-vmm/host.ts';
 import { serveHttp } from '../support/fake-vmm/http-server.ts';

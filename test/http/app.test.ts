@@ -4,7 +4,9 @@ import { AppError, type ErrorCode } from '../../host-agent/src/lib/errors.ts';
 import { ask, makeApp, UNKNOWN_ID } from './support.ts';
 
 t.test('meta endpoints answer', async (t) => {
-  const { app } = makeApp({ engine: () => ({ name: 'fast', version: '1', reason: 'it works' }) });
+  const { app } = makeApp({
+    engine: () => ({ name: 'fast', accelerator: 'a', version: '1', reason: 'it works', tried: [] }),
+  });
   t.match(await ask(app, 'GET', '/healthz'), { status: 200, body: { status: 'ok' } });
   t.match(await ask(app, 'GET', '/whoami'), { status: 200, body: { scoped: false } });
   const { body, status, headers } = await ask(app, 'GET', '/profiles');
@@ -22,7 +24,7 @@ t.test('meta endpoints answer', async (t) => {
         packages: { bash: '5.2' },
       },
     },
-    engine: { name: 'fast', version: '1', reason: 'it works' },
+    engine: { name: 'fast', accelerator: 'a', version: '1', reason: 'it works', tried: [] },
   });
 });
 

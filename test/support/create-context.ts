@@ -12,6 +12,7 @@ import type { ResourceContext } from '../../host-agent/src/sandboxes/resources/r
 import type { Sandbox } from '../../host-agent/src/sandboxes/sandbox.ts';
 import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
 import { Store } from '../../host-agent/src/store/store.ts';
+import { oneEngine } from './one-engine.ts';
 
 /** No failure of these tests is one of time. */
 const FAR_MS = 3_600_000;
@@ -55,7 +56,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     },
   };
   const context: ResourceContext = {
-    engine: watched as Engine,
+    engines: oneEngine(watched as Engine),
     adopters: [engine],
     events,
     watchdogTimeoutMs: 0,

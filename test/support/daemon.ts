@@ -25,7 +25,7 @@ const ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SANDBOXD_TEST_'))),
   ...(process.env.SANDBOXD_TEST_ENGINE && { SANDBOXD_ENGINE: process.env.SANDBOXD_TEST_ENGINE }),
   ...(TIME_SCALE > 1 && {
-    SANDBOXD_PROBE_TIMEOUT_S: String(scaled(10)),
+    SANDBOXD_PROBE_TIMEOUT_S: String(Math.min(600, scaled(60))),
     SANDBOXD_BOOT_TIMEOUT_S: String(scaled(60)),
     SANDBOXD_WATCHDOG_TIMEOUT_S: String(scaled(30)),
   }),
@@ -93,7 +93,7 @@ export class Daemon {
 export async function makeDirectories(): Promise<Directories> {
   await mkdir(join(BAKED_DATA_DIR, 'test'), { recursive: true });
   const dataDir = await mkdtemp(join(BAKED_DATA_DIR, 'test', 'd-'));
-  for (const name of ['profiles', 'kernels', 'layers']) {
+  for (const name of ['profiles', 'kernels', 'layers', 'engines']) {
     await mkdir(join(BAKED_DATA_DIR, name), { recursive: true });
     await symlink(join(BAKED_DATA_DIR, name), join(dataDir, name));
   }

@@ -14,7 +14,7 @@ export type Directories = { readonly dataDir: string; readonly runDir: string };
 
 /** What a daemon, its tests and its bakery have in a data directory. */
 const KNOWN_NAMES: readonly string[] = [
-  ...['profiles', 'kernels', 'layers', 'templates', 'snapshots', 'sandboxes', 'logs'],
+  ...['profiles', 'kernels', 'layers', 'engines', 'templates', 'snapshots', 'sandboxes', 'logs'],
   ...['state.lmdb', 'state.lmdb-lock', 'faults'],
 ];
 

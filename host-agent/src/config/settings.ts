@@ -35,7 +35,7 @@ export function createSettings(engineNames: readonly string[]) {
     }),
     engine: choice(['auto', ...engineNames], {
       fallback: 'auto',
-      help: 'what runs the virtual machines; auto takes the first that boots a guest here',
+      help: 'what runs the virtual machines; auto takes the first that boots, saves and copies a guest here',
     }),
     ...programSettings(engineNames),
     fork_memory: choice(['auto', ...FORK_MEMORY], {
@@ -44,7 +44,7 @@ export function createSettings(engineNames: readonly string[]) {
     }),
     probe_timeout_s: integer(0, 600, {
       fallback: 0,
-      help: 'a guest that prints nothing for this many seconds shows an engine not to work; 0 leaves it to the engine',
+      help: 'an engine whose trial guest does not boot and go on as a copy within this many seconds is not used; 0 is 120',
     }),
     default_profile: text({
       fallback: 'base',

@@ -125,9 +125,12 @@ export type EngineProbe =
       readonly isUsable: true;
       readonly version: string;
       readonly detail: string;
-      readonly isIsolating: boolean;
+      /** What the engine wants to find again when the result is remembered. */
+      readonly memo?: string;
     }
   | { readonly isUsable: false; readonly reason: string };
+
+export type UsableEngine = Extract<EngineProbe, { readonly isUsable: true }>;
 
 /** How a copy of a saved guest gets its memory; `auto`: the best way that works. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
@@ -137,12 +140,14 @@ export type EngineContext = {
   /** Path of the engine's program; absent: the one that PATH finds. */
   readonly program?: string | undefined;
   readonly forkMemory: ForkMemory;
-  /** How long a guest may take to its first line of console output; absent: what the engine finds right. */
+  /** How long a guest may take to boot, be saved and go on as a copy; absent: long enough for any host. */
   readonly probeTimeoutMs?: number | undefined;
   readonly kernelPath: string;
   readonly initramfsPath: string;
   /** An existing directory for short-lived probe files, short enough for sockets. */
   readonly scratchDir: string;
+  /** Device of hardware virtualisation, for tests; absent: the usual one. */
+  readonly kvmPath?: string;
   readonly log: Logger;
 };
 
@@ -168,10 +173,22 @@ export type RestoreOptions = BootOptions & { readonly saved: SavedVm };
 
 export type AdoptOptions = { readonly log: Logger; readonly onResumed?: () => void };
 
+/** One program with one way to run guests: each accelerator of a program is an engine of the same name. */
 export interface Engine {
   readonly name: string;
-  /** Whether guests really run here: boots a throw-away one to its first console line. Must precede `boot`. */
+  /** How it runs guests, as a short name. */
+  readonly accelerator: string;
+  /** Guests run in software: the measure for what is faster, and no isolation boundary. */
+  readonly isEmulation: boolean;
+  /**
+   * Whether guests really run here: boots a throw-away one to our own program, saves it, and has a copy go on. This or
+   * `recall` must precede `boot`. Rejects with the signal's reason only.
+   */
   probe(signal?: AbortSignal): Promise<EngineProbe>;
+  /** What the result of `probe` depends on beside machine and kernel: the program, the device. JSON-safe. */
+  fingerprint(): Promise<Readonly<Record<string, string>>>;
+  /** Instead of `probe`, with what it gave when the fingerprint was the same. */
+  recall(probe: UsableEngine): void;
   /** Starts a VM from its kernel. Rejects with the stage and the cause; nothing is left running then, the diagnosis is logged. */
   boot(options: ColdBootOptions): Promise<Vm>;
   /** Starts a VM as a copy of a saved one; it runs when this resolves. Its spec must be the saved one's but for paths. */

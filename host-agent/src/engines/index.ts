@@ -2,22 +2,39 @@
 
 import { CloudHypervisorEngine } from './cloud-hypervisor/index.ts';
 import type { Engine, EngineContext } from './engine.ts';
+import { ACCELERATORS } from './qemu/args.ts';
 import { QemuEngine } from './qemu/index.ts';
 
-const ENGINES: readonly { readonly name: string; readonly make: (context: EngineContext) => Engine }[] = [
-  { name: 'cloud-hypervisor', make: (context) => new CloudHypervisorEngine(context) },
-  { name: 'qemu', make: (context) => new QemuEngine(context) },
+type EngineKind = {
+  readonly name: string;
+  /** One for each accelerator, best first. */
+  readonly make: (context: EngineContext) => readonly Engine[];
+};
+
+const ENGINES: readonly EngineKind[] = [
+  { name: 'cloud-hypervisor', make: (context) => [new CloudHypervisorEngine(context)] },
+  { name: 'qemu', make: (context) => ACCELERATORS.map((each) => new QemuEngine(context, each)) },
 ];
 
+export const AUTO = 'auto';
 export const ENGINE_NAMES: readonly string[] = ENGINES.map(({ name }) => name);
 
-/** Every engine (`auto`), or the one of that name; empty for an unknown name. */
+/** Every engine (`auto`), or those of that name; best first. */
 export function makeEngines(
   choice: string,
   context: Omit<EngineContext, 'program'>,
   programs: Readonly<Record<string, string>>,
 ): Engine[] {
-  return ENGINES.filter(({ name }) => choice === 'auto' || choice === name).map(({ name, make }) =>
+  return ENGINES.filter(({ name }) => choice === AUTO || choice === name).flatMap(({ name, make }) =>
     make({ ...context, program: programs[name] }),
   );
+}
+
+/** One of each name, to adopt the VMs of earlier daemons. */
+export function makeAdopters(
+  context: Omit<EngineContext, 'program'>,
+  programs: Readonly<Record<string, string>>,
+): Engine[] {
+  const engines = makeEngines(AUTO, context, programs);
+  return ENGINE_NAMES.flatMap((name) => engines.find((engine) => engine.name === name) ?? []);
 }

@@ -1,36 +1,123 @@
-// Chooses the first engine that works.
+// Chooses the first engine that works and is not slower than emulation, by trying them.
 import type { Logger } from 'pino';
-import { AppError } from '../lib/errors.ts';
-import type { Engine, EngineProbe } from './engine.ts';
+import { AppError, toError } from '../lib/errors.ts';
+import type { Engine, UsableEngine } from './engine.ts';
+
+/** One engine that was tried, for the log and for reports. */
+export type Try = {
+  readonly name: string;
+  readonly accelerator: string;
+  /** `works`, or why it is not used, in one line. */
+  readonly verdict: string;
+  readonly ms: number;
+};
 
 export type SelectedEngine = {
   readonly engine: Engine;
-  readonly probe: Extract<EngineProbe, { isUsable: true }>;
-  /** One line on why this one, for the log and for reports. */
-  readonly reason: string;
+  readonly probe: UsableEngine;
+  readonly tried: readonly Try[];
 };
 
-/** Probes in the given order. AppError `unsupported` with every engine's reason when none works. */
+export const WORKS = 'works';
+const UNNEEDED = 'not needed: one before it works';
+
+/**
+ * Tries engines in the given order; none is waited for longer than emulation needs for the same. AppError `unsupported`
+ * with every engine's reason when none works; the signal's reason when that fires.
+ */
 export async function selectEngine(
   engines: readonly Engine[],
   log: Logger,
-  signal?: AbortSignal,
+  outer?: AbortSignal,
 ): Promise<SelectedEngine> {
-  const refusals: string[] = [];
+  const tried: Try[] = [];
+  const note = (one: Try): void => {
+    tried.push(one);
+    log.info(one, 'engine tried');
+  };
+  const emulation = engines.find(({ isEmulation }) => isEmulation);
+  // Beside the others and not before them: both then have the same share of a host that is busy.
+  await using measure = emulation && new Attempt(emulation, outer);
   for (const engine of engines) {
-    const startedAt = performance.now();
-    const probe = await engine.probe(signal);
-    if (probe.isUsable) {
-      const reason = [`${engine.name} ${probe.version}: ${probe.detail}`, ...refusals].join('; ');
-      log.info(
-        { engine: engine.name, reason, probeMs: Math.round(performance.now() - startedAt) },
-        'engine chosen',
-      );
-      return { engine, probe, reason };
-    }
-    refusals.push(`${engine.name}: ${probe.reason}`);
+    if (engine === emulation) continue;
+    await using attempt = new Attempt(engine, outer);
+    measure?.onSuccess((ms) => attempt.limit(ms));
+    const result = await attempt.done;
+    note(result.summary);
+    if (result.probe === undefined) continue;
+    await measure?.[Symbol.asyncDispose]();
+    if (measure !== undefined) note((await measure.done).summary);
+    return { engine, probe: result.probe, tried };
   }
-  throw new AppError('unsupported', `no engine can run guests on this host: ${refusals.join('; ')}`, {
+  const last = await measure?.done;
+  if (last !== undefined) note(last.summary);
+  if (emulation !== undefined && last?.probe !== undefined)
+    return { engine: emulation, probe: last.probe, tried };
+  throw new AppError('unsupported', `no engine can run guests on this host: ${describeTries(tried)}`, {
     stage: 'probe',
   });
+}
+
+/** `name (accelerator): verdict` of each. */
+export function describeTries(tried: readonly Try[]): string {
+  return tried
+    .map(({ name, accelerator, verdict, ms }) => `${name} (${accelerator}): ${verdict}, ${ms} ms`)
+    .join('; ');
+}
+
+type Outcome = { readonly summary: Try; readonly probe: UsableEngine | undefined };
+
+/** A probe that can be given up. */
+class Attempt implements AsyncDisposable {
+  /** Rejects with the outer signal's reason only. */
+  readonly done: Promise<Outcome>;
+  readonly #startedAt = performance.now();
+  readonly #end = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(engine: Engine, outer?: AbortSignal) {
+    this.done = this.#run(engine, outer).finally(() => clearTimeout(this.#timer));
+    // Who waits for it is told; nobody may be waiting yet.
+    this.done.catch(() => undefined);
+  }
+
+  /** Called with the time it took, if it works. */
+  onSuccess(tell: (ms: number) => void): void {
+    this.done.then(
+      ({ probe, summary }) => probe !== undefined && tell(summary.ms),
+      () => undefined,
+    );
+  }
+
+  /** It is given up when it takes longer than emulation, which took `ms`. */
+  limit(ms: number): void {
+    const leftMs = Math.max(0, ms - (performance.now() - this.#startedAt));
+    const why = new Error(`slower than emulation, which took ${ms} ms`);
+    this.#timer = setTimeout(() => this.#end.abort(why), leftMs);
+  }
+
+  /** Gives it up; resolves when nothing of it is left. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#end.abort(new Error(UNNEEDED));
+    await this.done.catch(() => undefined);
+  }
+
+  async #run(engine: Engine, outer?: AbortSignal): Promise<Outcome> {
+    const { signal } = this.#end;
+    const sum = (verdict: string): Try => ({
+      name: engine.name,
+      accelerator: engine.accelerator,
+      verdict,
+      ms: Math.round(performance.now() - this.#startedAt),
+    });
+    try {
+      const probe = await engine.probe(outer === undefined ? signal : AbortSignal.any([outer, signal]));
+      if (probe.isUsable) return { summary: sum(WORKS), probe };
+      return { summary: sum(probe.reason), probe: undefined };
+    } catch (error) {
+      outer?.throwIfAborted();
+      return { summary: sum(toError(error).message), probe: undefined };
+    }
+  }
 }

@@ -18,7 +18,19 @@ export type ProfileInfo = {
 };
 
 /** Which engine runs the virtual machines, and why that one. */
-export type EngineInfo = { readonly name: string; readonly version: string; readonly reason: string };
+export type EngineInfo = {
+  readonly name: string;
+  readonly accelerator: string;
+  readonly version: string;
+  readonly reason: string;
+  /** What was tried for this choice, in order; `verdict` is `works` or why not. */
+  readonly tried: readonly {
+    readonly name: string;
+    readonly accelerator: string;
+    readonly verdict: string;
+    readonly ms: number;
+  }[];
+};
 
 /** The daemon's own upper bounds, and those of its host. */
 export type HttpLimits = SandboxLimits & {

@@ -78,7 +78,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     });
     this.#snapshots = new Snapshots({
       dataDir: options.directories.dataDir,
-      engine: options.engine,
+      engines: options.engines,
       faults: options.faults,
       events: options.events,
       records: options.snapshotRecords,
@@ -112,7 +112,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     const rootfs = await findRootfs(profiles, options.rootfs ?? { kind: 'profile', name: defaults.profile });
     const resolved = resolveSandboxOptions(options, rootfs, defaults, limits);
     const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes: NEW_LAYER_BYTES };
-    const make = async () => [await this.#createOne(resolved, signal)];
+    const createOne = () => this.#createOne(resolved, signal);
+    const make = async () => [await this.#options.engines.withReplacement(createOne)];
     const [sandbox] = await this.#add(need, signal, make);
     if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
     return sandbox.info;
@@ -283,7 +284,9 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
           this.#options.log.warn({ sandbox: id }, 'booting instead');
         }
       }
-      return startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
+      const boot = () => startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
+      // A guest with arguments of a stranger says nothing about the engine.
+      return options.bootArgs === '' ? this.#options.engines.tryBoot(boot, signal) : boot();
     };
     return takeTurn(this.#slots, start, signal);
   }

@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import type { Engine } from '../engines/engine.ts';
+import type { Engines } from '../engines/choice.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
@@ -24,7 +24,7 @@ export type SnapshotRecord = {
 
 export type SnapshotsOptions = {
   readonly dataDir: string;
-  readonly engine: Engine;
+  readonly engines: Pick<Engines, 'current'>;
   readonly records: Table<SnapshotRecord>;
   readonly faults: Faults;
   readonly events: LifeEvents;
@@ -140,7 +140,7 @@ export class Snapshots {
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
   open(id: string): SavedGuest {
     const { saved } = this.#find(id);
-    const why = saved.incompatibility(this.#options.engine.compatibility());
+    const why = saved.incompatibility(this.#options.engines.current.compatibility());
     if (why === undefined) return saved;
     throw new AppError('conflict', `snapshot ${id} does not fit the engine any more: ${why}; take a new one`);
   }

@@ -1,6 +1,7 @@
 // Making a sandbox, by booting it or as a copy of a saved guest. Every step puts its undoing on a stack that a failure
 // unwinds.
 import type { Logger } from 'pino';
+import type { Engine } from '../engines/engine.ts';
 import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
@@ -34,12 +35,14 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
   const { faults, records } = context;
   const startedAt = performance.now();
   const times: Record<string, number> = {};
-  let record = newRecord(context, input);
+  const engine = context.engines.current;
+  let record = newRecord(context, engine, input);
   const held: Held = {};
   const hopeless = new AbortController();
   const making: Making = {
     id,
     context,
+    engine,
     origin,
     held,
     times,
@@ -102,7 +105,8 @@ async function explainFailure({ vm }: Held, hopeless: AbortSignal, error: unknow
 }
 
 function newRecord(
-  { engine, kernel }: ResourceContext,
+  { kernel }: ResourceContext,
+  engine: Engine,
   { id, options, origin, sourceSnapshotId }: StartInput,
 ): SandboxRecord {
   return {

@@ -3,6 +3,7 @@ import { mkdir, readdir, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import { FirstStartError } from '../engines/choice.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
@@ -60,7 +61,7 @@ export class Templates {
     for (const key of await sweepSaved(root, () => true)) {
       try {
         const saved = await SavedGuest.open(join(root, key));
-        const why = saved.incompatibility(context.engine.compatibility());
+        const why = saved.incompatibility(context.engines.current.compatibility());
         if (why !== undefined) throw new Error(why);
         if (saved.manifest.kernelDigest !== context.kernel.digest)
           throw new Error('it was made with another kernel');
@@ -82,12 +83,13 @@ export class Templates {
   /**
    * The template for a create, made first if there is none yet; callers that want the same one wait for it together.
    * Undefined when such a create has to boot: templates are off, it has boot arguments, or none could be made.
+   * FirstStartError as `tryBoot` has it.
    */
   async obtain(options: ResolvedSandboxOptions, signal: AbortSignal): Promise<SavedGuest | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
     const { context } = this.#options;
     const diskBytes = Math.min(options.diskBytes, this.#options.diskBytes);
-    const compatibility = context.engine.compatibility();
+    const compatibility = context.engines.current.compatibility();
     const key = templateKey({
       compatibility,
       kernelDigest: context.kernel.digest,
@@ -111,6 +113,8 @@ export class Templates {
       return await raceSignal(making, signal);
     } catch (error) {
       signal.throwIfAborted();
+      // What could not be booted as a template cannot be booted without one either.
+      if (error instanceof FirstStartError) throw error;
       this.#options.log.warn(
         { template: key, err: toError(error) },
         'cannot make a template; booting instead',
@@ -161,7 +165,9 @@ export class Templates {
       log: log.child({ template: key, sandbox: id }),
       signal,
     } as const;
-    const sandbox = await takeTurn(this.#options.slots, () => startSandbox(context, start), signal);
+    const boot = () => startSandbox(context, start);
+    const begin = () => context.engines.tryBoot(boot, signal);
+    const sandbox = await takeTurn(this.#options.slots, begin, signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
     await warm(sandbox, signal);
@@ -171,7 +177,7 @@ export class Templates {
       guest: sandbox.guest,
       layerPath: sandbox.paths.layerPath,
       manifest: {
-        compatibility: context.engine.compatibility(),
+        compatibility: context.engines.current.compatibility(),
         kernelDigest: context.kernel.digest,
         options,
       },

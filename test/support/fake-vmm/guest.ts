@@ -9,6 +9,8 @@ export type GuestMemory = {
   hostname: string;
   /** How often its clock was set. */
   clockSteps: number;
+  /** Of a trial guest: how far it has counted. */
+  count?: number;
 };
 
 /** One connection as the guest has it: over a Unix socket here. */

@@ -26,7 +26,7 @@ export type FakeHost = {
   readonly logLines: Record<string, unknown>[];
   set(knobs: Partial<Knobs>): void;
   fault(...faults: Fault[]): void;
-  engine(forkMemory?: ForkMemory): CloudHypervisorEngine;
+  engine(forkMemory?: ForkMemory, probeTimeoutMs?: number): CloudHypervisorEngine;
   /** Directories of a new VM, with a writable layer. */
   makePaths(name: string): VmPaths;
   spec(paths: VmPaths): VmSpec;
@@ -107,13 +107,14 @@ export function makeFakeHost(t: Test): FakeHost {
     logLines,
     set,
     fault: (...faults) => set({ faults }),
-    engine: (forkMemory = 'auto') =>
+    engine: (forkMemory = 'auto', probeTimeoutMs) =>
       new CloudHypervisorEngine({
         program,
         forkMemory,
         kernelPath: join(dir, 'kernel'),
         initramfsPath: join(dir, 'initramfs'),
         scratchDir: join(dir, 'scratch'),
+        probeTimeoutMs,
         log,
       }),
     makePaths: (name) => {

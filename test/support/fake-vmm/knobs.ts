@@ -27,6 +27,17 @@ export type Fault = {
   readonly reasons?: readonly string[];
 };
 
+export type Trial =
+  | 'lives'
+  /** Firmware and kernel write, the command line among it; then nothing. */
+  | 'dies'
+  /** Every step takes a second. */
+  | 'crawls'
+  /** Copies never run. */
+  | 'freezes'
+  /** Copies begin where a boot begins. */
+  | 'forgets';
+
 export type Knobs = {
   readonly version: '52' | '53' | 'next';
   readonly faults: readonly Fault[];
@@ -53,6 +64,8 @@ export type Knobs = {
   readonly hasPvpanic: boolean;
   /** What vm.info says instead of the truth. */
   readonly shownState?: string;
+  /** What trial guests do. */
+  readonly trial: Trial;
 };
 
 export const USUAL: Omit<Knobs, 'locksDir'> = {
@@ -69,6 +82,7 @@ export const USUAL: Omit<Knobs, 'locksDir'> = {
   losesLastEvent: false,
   isConsoleSilent: false,
   hasPvpanic: false,
+  trial: 'lives',
 };
 
 const used = new Map<string, number>();

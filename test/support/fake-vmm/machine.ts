@@ -1,6 +1,7 @@
 // The VM of a fake VMM: what each endpoint does in each state.
 import { randomBytes } from 'node:crypto';
 import { closeSync, existsSync, openSync, statSync, truncateSync } from 'node:fs';
+import { hashText } from '../../../host-agent/src/engines/trial.ts';
 import { type FakeDisk, lockDisks } from './disks.ts';
 import type { EventLog } from './events.ts';
 import { FakeGuest, type GuestMemory, printConsole } from './guest.ts';
@@ -14,6 +15,7 @@ type Running = {
   readonly guest: FakeGuest;
   readonly vsock: FakeVsock | undefined;
   readonly unlock: () => void;
+  readonly counting: NodeJS.Timeout | undefined;
   /** Its memory still comes from its source. */
   readonly filledAt: number;
 };
@@ -49,7 +51,10 @@ export class FakeMachine {
       true,
     );
     this.#events.add('vm', 'booted');
-    if (!readKnobs().isConsoleSilent) this.#print('[    0.000000] Linux version 6.1.0-fake\n');
+    const { isConsoleSilent } = readKnobs();
+    const { cmdline } = this.#config.payload ?? {};
+    if (!isConsoleSilent)
+      this.#print(`[    0.000000] Linux version 6.1.0-fake\n[    0.0] Command line: ${cmdline}\n`);
   }
 
   pause(fault?: Fault): void {
@@ -226,6 +231,7 @@ export class FakeMachine {
         guest,
         vsock,
         unlock,
+        counting: this.#count(config, memory, isBoot),
         filledAt: performance.now() + fillMs,
       };
       if (!isBoot) guest.pause();
@@ -233,6 +239,21 @@ export class FakeMachine {
       unlock();
       throw error;
     }
+  }
+
+  /** What our own program does in a trial guest. */
+  #count(config: FakeConfig, memory: GuestMemory, isBoot: boolean): NodeJS.Timeout | undefined {
+    const nonce = /sandbox\.probe=(\S+)/.exec(config.payload?.cmdline ?? '')?.[1];
+    const { trial, isConsoleSilent } = readKnobs();
+    if (nonce === undefined || isConsoleSilent || trial === 'dies') return undefined;
+    if (!isBoot && trial === 'freezes') return undefined;
+    if (!isBoot && trial === 'forgets') memory.count = 0;
+    const step = (): void => {
+      if (this.#vm?.state !== 'Running') return;
+      memory.count = (memory.count ?? 0) + 1;
+      this.#print(`sandbox-probe: ${hashText(nonce)} ${memory.count}.\n`);
+    };
+    return setInterval(step, trial === 'crawls' ? 1000 : 10);
   }
 
   #shutDown(): void {
@@ -244,6 +265,7 @@ export class FakeMachine {
   #stop(): void {
     this.#vm?.guest.end();
     this.#vm?.vsock?.close();
+    clearInterval(this.#vm?.counting);
     this.#vm?.unlock();
     this.#vm = undefined;
   }

@@ -12,6 +12,7 @@ import { type LifeEvent, LifeEvents } from '../../../host-agent/src/sandboxes/li
 import { SandboxManager, type SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
+import { oneEngine } from '../one-engine.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
 
 const MIB = 2 ** 20;
@@ -69,7 +70,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   events.subscribe((event) => happened.push(event));
   const manager = new SandboxManager({
     events,
-    engine,
+    engines: oneEngine(engine),
     adopters: [engine],
     faults: NO_FAULTS,
     kernel: { vmlinuxPath: '/vmlinux', initramfsPath: '/initramfs', digest: 'kernel' },

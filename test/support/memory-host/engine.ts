@@ -89,6 +89,8 @@ export class Machine {
 
 export class MemoryEngine implements Engine {
   readonly name = 'memory';
+  readonly accelerator = 'none';
+  readonly isEmulation = false;
   readonly host: MemoryHost;
   readonly #facts: Readonly<Record<string, string>>;
 
@@ -100,6 +102,12 @@ export class MemoryEngine implements Engine {
   async probe(): Promise<EngineProbe> {
     return { isUsable: true, version: '1', detail: 'guests are objects' } as EngineProbe;
   }
+
+  async fingerprint(): Promise<Readonly<Record<string, string>>> {
+    return this.#facts;
+  }
+
+  recall(): void {}
 
   async boot(options: ColdBootOptions): Promise<Vm> {
     await this.host.onBoot(++this.host.counts.boots);

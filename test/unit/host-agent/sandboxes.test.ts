@@ -23,6 +23,7 @@ import { checkTransition, type SandboxState } from '../../../host-agent/src/sand
 import { templateKey } from '../../../host-agent/src/sandboxes/template-key.ts';
 import { TemplateTrust } from '../../../host-agent/src/sandboxes/template-trust.ts';
 import type { Table } from '../../../host-agent/src/store/store.ts';
+import { oneEngine } from '../../support/one-engine.ts';
 
 const MIB = 2 ** 20;
 const rootfs = {
@@ -208,10 +209,10 @@ t.test(
         kept.delete(id);
       },
     } as unknown as Table<SnapshotRecord>;
-    const engine = {} as Engine;
+    const engines = oneEngine({} as Engine);
     const events = new LifeEvents();
     const log = pino({ level: 'silent' });
-    const snapshots = new Snapshots({ dataDir, engine, records, faults: NO_FAULTS, events, log });
+    const snapshots = new Snapshots({ dataDir, engines, records, faults: NO_FAULTS, events, log });
     await snapshots.start();
     t.equal(snapshots.list().length, 1);
     await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });

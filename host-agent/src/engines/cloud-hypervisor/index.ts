@@ -9,6 +9,7 @@ import type {
   EngineProbe,
   FoundVmm,
   RestoreOptions,
+  UsableEngine,
   Vm,
   VmmIdentity,
 } from '../engine.ts';
@@ -18,7 +19,7 @@ import { bootVm } from './boot.ts';
 import { hasReset, readEvents } from './events.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { MemoryModes } from './memory-modes.ts';
-import { type Probed, probeHost } from './probe.ts';
+import { type Probed, probeHost, readFingerprint, recallHost } from './probe.ts';
 import { restoreVm } from './restore.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
@@ -26,6 +27,8 @@ const LAYOUT_VERSION = 1;
 
 export class CloudHypervisorEngine implements Engine {
   readonly name = VMM_NAME;
+  readonly accelerator = 'kvm';
+  readonly isEmulation = false;
   readonly #context: EngineContext;
   readonly #modes: MemoryModes;
   #probed: Probed | undefined;
@@ -39,6 +42,14 @@ export class CloudHypervisorEngine implements Engine {
     const { result, probed } = await probeHost(this.#context, this.#modes, signal);
     this.#probed = probed;
     return result;
+  }
+
+  fingerprint(): Promise<Readonly<Record<string, string>>> {
+    return readFingerprint(this.#context);
+  }
+
+  recall(probe: UsableEngine): void {
+    this.#probed = recallHost(this.#context, this.#modes, probe);
   }
 
   async boot(options: ColdBootOptions): Promise<Vm> {

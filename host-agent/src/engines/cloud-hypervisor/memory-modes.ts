@@ -1,13 +1,16 @@
 // How the memory of a copy comes from its source: the best way that the program and this host have, found by asking.
 import type { Logger } from 'pino';
+import { z } from 'zod';
 import { toError } from '../../lib/errors.ts';
 import type { ForkMemory } from '../engine.ts';
 import { ApiError } from './api-error.ts';
 import { canMapMemory } from './mapped-memory.ts';
 import type { MemoryRestoreMode } from './vm-config.ts';
 
+const nameSchema = z.enum(['CopyOnWrite', 'MappedFile', 'OnDemand', 'Copy']);
+
 export type MemoryMode = {
-  readonly name: 'CopyOnWrite' | 'MappedFile' | 'OnDemand' | 'Copy';
+  readonly name: z.infer<typeof nameSchema>;
   readonly serves: Exclude<ForkMemory, 'auto'>;
 };
 
@@ -42,25 +45,42 @@ function obstacle(mode: MemoryMode, error: unknown): string | undefined {
   return undefined;
 }
 
+/** A mode that does not work here, for those who remember it. */
+export const refusalSchema = z.object({ name: nameSchema, why: z.string() });
+type RefusedMode = z.infer<typeof refusalSchema>;
+
 type Refusal = { readonly mode: MemoryMode; readonly why: string };
 
 export class MemoryModes {
   readonly #modes: MemoryMode[];
   #hasLogged = false;
-  readonly #refusals: string[] = [];
+  readonly #refusals: RefusedMode[] = [];
 
   constructor(wanted: ForkMemory) {
     this.#modes = MODES.filter(({ serves }) => wanted === 'auto' || wanted === serves);
   }
 
+  /** Those that turned out not to work here. */
+  get refused(): readonly RefusedMode[] {
+    return this.#refusals;
+  }
+
+  /** Takes over what others found out on this host. */
+  recall(refused: readonly RefusedMode[]): void {
+    for (const { name, why } of refused)
+      for (const mode of this.#modes.filter((each) => each.name === name)) this.#refuse({ mode, why });
+  }
+
   /** Why there is no mode left; undefined when there is one. */
   get obstacle(): string | undefined {
-    return this.#modes.length > 0 ? undefined : `no memory mode works: ${this.#refusals.join('; ')}`;
+    return this.#modes.length > 0
+      ? undefined
+      : `no memory mode works: ${this.#describeRefusals().join('; ')}`;
   }
 
   /** The mode that would be tried first, and why none before it. */
   describe(): string {
-    const refused = this.#refusals.length === 0 ? '' : ` (${this.#refusals.join('; ')})`;
+    const refused = this.#refusals.length === 0 ? '' : ` (${this.#describeRefusals().join('; ')})`;
     return `copies get their memory by ${this.#modes[0]?.name ?? 'no way at all'}${refused}`;
   }
 
@@ -72,7 +92,8 @@ export class MemoryModes {
       try {
         await attempt(mode);
         for (const refusal of refusals) this.#refuse(refusal);
-        if (!this.#hasLogged) log.info({ mode: mode.name, refusals: this.#refusals }, this.describe());
+        if (!this.#hasLogged)
+          log.info({ mode: mode.name, refusals: this.#describeRefusals() }, this.describe());
         this.#hasLogged = true;
         return;
       } catch (error) {
@@ -104,12 +125,16 @@ export class MemoryModes {
     }
   }
 
+  #describeRefusals(): string[] {
+    return this.#refusals.map(({ name, why }) => `${name}: ${why}`);
+  }
+
   #refuse({ mode, why }: Refusal): void {
     const index = this.#modes.indexOf(mode);
     // Several copies may find out at the same time.
     if (index < 0) return;
     this.#modes.splice(index, 1);
-    this.#refusals.push(`${mode.name}: ${why}`);
+    this.#refusals.push({ name: mode.name, why });
     this.#hasLogged = false;
   }
 }

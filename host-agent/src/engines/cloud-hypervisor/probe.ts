@@ -1,22 +1,28 @@
-// Finds out whether guests run here by running one: KVM counts when the kernel prints its first line.
-import { constants } from 'node:fs';
-import { access } from 'node:fs/promises';
-import type { EngineContext, EngineProbe, VmPaths } from '../engine.ts';
-import { tryFirstLine } from '../first-line.ts';
+// Finds out whether guests run here by running one.
+import { z } from 'zod';
+import type { EngineContext, EngineProbe, UsableEngine, VmPaths } from '../engine.ts';
+import { kvmObstacle, readKvmFacts } from '../kvm-device.ts';
+import { findProgram, readProgramFacts } from '../program.ts';
+import { tryGuest } from '../trial.ts';
 import { VmmApi } from './api.ts';
 import { bootVm } from './boot.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { landlockObstacle } from './landlock.ts';
 import { findLauncher } from './launcher.ts';
-import type { MemoryModes } from './memory-modes.ts';
+import { type MemoryModes, refusalSchema } from './memory-modes.ts';
+import { restoreVm } from './restore.ts';
 import type { VmmSetup } from './start.ts';
-import { findProgram, readVersion } from './version.ts';
+import { readVersion } from './version.ts';
 
-/** Well under a second where KVM works; where it only seems to, the VMM fails or hangs at once. */
-const FIRST_LINE_TIMEOUT_MS = 10_000;
 const CALL_TIMEOUT_MS = 10_000;
 
 export type Probed = { readonly setup: VmmSetup; readonly version: string };
+
+const memoSchema = z.object({
+  launcher: z.array(z.string()),
+  hasLandlock: z.boolean(),
+  refusedModes: z.array(refusalSchema),
+});
 
 export async function probeHost(
   context: EngineContext,
@@ -31,40 +37,59 @@ export async function probeHost(
   let noLandlock = landlockObstacle();
   const { prefix: launcher, obstacle: privileged } = await findLauncher();
   let setup: VmmSetup = { program, launcher, hasLandlock: noLandlock === undefined };
-  const tryGuest = () =>
-    tryFirstLine({
+  const tryOut = () =>
+    tryGuest({
       context,
-      timeoutMs: FIRST_LINE_TIMEOUT_MS,
       boot: (options) => bootVm(options, setup),
+      restore: (options) => restoreVm(options, setup, modes),
       consolePath: (paths) => vmmFiles(paths).consolePath,
       learn,
       signal,
     });
-  let failure = await tryGuest();
+  let failure = await tryOut();
   if (setup.hasLandlock && failure !== undefined && /landlock/i.test(failure)) {
-    noLandlock = failure.split('\n', 1)[0];
+    noLandlock = failure;
     setup = { ...setup, hasLandlock: false };
-    failure = await tryGuest();
-  }
-  if (failure !== undefined) {
-    const hasKvm = await access('/dev/kvm', constants.R_OK | constants.W_OK).then(
-      () => true,
-      () => false,
-    );
-    return unusable(
-      `no guest starts: ${hasKvm ? '' : '/dev/kvm is not there or not accessible; '}${failure}`,
-    );
+    failure = await tryOut();
   }
   if (modes.obstacle !== undefined) return unusable(modes.obstacle);
+  if (failure !== undefined) {
+    const obstacle = await kvmObstacle(context.kvmPath);
+    return unusable(obstacle === undefined ? failure : `${obstacle}; ${failure}`);
+  }
   const confined = [
     noLandlock === undefined ? 'Landlock on' : `no Landlock: ${noLandlock}`,
     privileged === undefined ? 'no capabilities' : `the daemon’s capabilities: ${privileged}`,
   ].join(', ');
   const detail = `hardware virtualisation (KVM); ${modes.describe()}; ${confined}`;
-  return {
-    result: { isUsable: true, version: found.version, detail, isIsolating: true },
-    probed: { setup, version: found.version },
+  const { version } = found;
+  const memo: z.infer<typeof memoSchema> = {
+    launcher: [...launcher],
+    hasLandlock: setup.hasLandlock,
+    refusedModes: [...modes.refused],
   };
+  return {
+    result: { isUsable: true, version, detail, memo: JSON.stringify(memo) },
+    probed: { setup, version },
+  };
+}
+
+/** What an earlier probe found. Throws when it cannot be read. */
+export function recallHost(
+  context: EngineContext,
+  modes: MemoryModes,
+  { version, memo = '' }: UsableEngine,
+): Probed {
+  const { launcher, hasLandlock, refusedModes } = memoSchema.parse(JSON.parse(memo));
+  modes.recall(refusedModes);
+  return { setup: { program: findProgram(context.program ?? VMM_NAME), launcher, hasLandlock }, version };
+}
+
+export async function readFingerprint(context: EngineContext): Promise<Readonly<Record<string, string>>> {
+  const { program = VMM_NAME, kvmPath, forkMemory } = context;
+  const found = await readVersion(findProgram(program));
+  const version = found.isUsable ? found.version : found.reason;
+  return { ...(await readProgramFacts(program)), version, device: await readKvmFacts(kvmPath), forkMemory };
 }
 
 /** A VMM that has a VM refuses to restore another, but reads the request first. */

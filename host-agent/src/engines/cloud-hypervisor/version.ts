@@ -1,7 +1,5 @@
 // Which version of the VMM a program is, and whether it will do.
 import { execFile } from 'node:child_process';
-import { accessSync, constants, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { errnoOf, toError } from '../../lib/errors.ts';
 
@@ -12,22 +10,6 @@ const TIMEOUT_MS = 10_000;
 export type ProgramVersion =
   | { readonly isUsable: true; readonly version: string }
   | { readonly isUsable: false; readonly reason: string };
-
-/** Absolute path of a program that PATH finds; the name itself when it does not. */
-export function findProgram(name: string, path = process.env.PATH ?? ''): string {
-  if (name.includes('/')) return name;
-  const isProgram = (file: string): boolean => {
-    try {
-      accessSync(file, constants.X_OK);
-      return statSync(file).isFile();
-    } catch {
-      return false;
-    }
-  };
-  const files = path.split(':').map((dir) => join(dir === '' ? '.' : dir, name));
-  const found = files.find(isProgram);
-  return found === undefined ? name : resolve(found);
-}
 
 export async function readVersion(program: string): Promise<ProgramVersion> {
   try {

@@ -2,7 +2,9 @@
 import { AGENT_PORT_NAME } from '@sandboxd/proto';
 import type { Disk, GuestMemory, VmSpec } from '../engine.ts';
 
-export type Accelerator = 'kvm' | 'tcg';
+/** Best first. */
+export const ACCELERATORS = ['kvm', 'tcg'] as const;
+export type Accelerator = (typeof ACCELERATORS)[number];
 
 /** Translated code that one guest may cache. Without a cap each TCG guest takes up to 1 GiB. */
 const TCG_CACHE_MIB = 64;

@@ -9,6 +9,7 @@ import type {
   EngineProbe,
   FoundVmm,
   RestoreOptions,
+  UsableEngine,
   Vm,
   VmmIdentity,
 } from '../engine.ts';
@@ -17,47 +18,69 @@ import { adoptQemu, findQemus } from './adopt.ts';
 import { type Accelerator, TCG_CPU } from './args.ts';
 import { bootQemu, QEMU_PROGRAM, type QemuSetup, restoreQemu } from './boot.ts';
 import { qemuFiles } from './files.ts';
-import { probeQemu } from './probe.ts';
+import { probeQemu, readFingerprint } from './probe.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
 const LAYOUT_VERSION = 1;
 
 export class QemuEngine implements Engine {
   readonly name = 'qemu';
+  readonly accelerator: Accelerator;
   readonly #context: EngineContext;
-  #working: { readonly accelerator: Accelerator; readonly version: string } | undefined;
+  #version: string | undefined;
 
-  constructor(context: EngineContext) {
+  constructor(context: EngineContext, accelerator: Accelerator) {
     this.#context = context;
+    this.accelerator = accelerator;
+  }
+
+  get isEmulation(): boolean {
+    return this.accelerator === 'tcg';
   }
 
   async probe(signal?: AbortSignal): Promise<EngineProbe> {
-    const { accelerator, result } = await probeQemu(this.#context, signal);
-    if (result.isUsable) this.#working = { accelerator, version: result.version };
+    const result = await probeQemu(this.#context, this.#setup, signal);
+    if (result.isUsable) this.recall(result);
     return result;
   }
 
-  boot(options: ColdBootOptions): Promise<Vm> {
-    return bootQemu(options, this.#setup());
+  fingerprint(): Promise<Readonly<Record<string, string>>> {
+    return readFingerprint(this.#context, this.#setup);
   }
 
-  restore(options: RestoreOptions): Promise<Vm> {
-    return restoreQemu(options, this.#setup());
+  recall({ version }: UsableEngine): void {
+    this.#version = version;
+  }
+
+  async boot(options: ColdBootOptions): Promise<Vm> {
+    this.#probedVersion();
+    return bootQemu(options, this.#setup);
+  }
+
+  async restore(options: RestoreOptions): Promise<Vm> {
+    this.#probedVersion();
+    return restoreQemu(options, this.#setup);
   }
 
   compatibility(): Readonly<Record<string, string>> {
-    const { accelerator, version } = this.#probed();
+    const { accelerator } = this;
     const cpu = accelerator === 'tcg' ? TCG_CPU : hostCpu();
-    return { engine: this.name, version, accelerator, cpu, layout: String(LAYOUT_VERSION) };
+    return {
+      engine: this.name,
+      version: this.#probedVersion(),
+      accelerator,
+      cpu,
+      layout: String(LAYOUT_VERSION),
+    };
   }
 
-  #setup(): QemuSetup {
-    return { program: this.#context.program ?? QEMU_PROGRAM, accelerator: this.#probed().accelerator };
+  get #setup(): QemuSetup {
+    return { program: this.#context.program ?? QEMU_PROGRAM, accelerator: this.accelerator };
   }
 
-  #probed(): { readonly accelerator: Accelerator; readonly version: string } {
-    if (this.#working === undefined) throw new AppError('internal', 'this engine was not probed yet');
-    return this.#working;
+  #probedVersion(): string {
+    if (this.#version === undefined) throw new AppError('internal', 'this engine was not probed yet');
+    return this.#version;
   }
 
   adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null {

@@ -27,6 +27,7 @@ export const agent: Resource = {
       new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, signal);
     await greet(held.guest, making, limit.signal);
+    context.engines.noteGuest(making.engine);
     context.faults.reach('start.agent');
   },
 

@@ -1,6 +1,7 @@
 // What a sandbox owns, one file a kind: how it is got, found again by the next daemon, and given back. Start, delete and
 // the clean-up after a crash are walks through the list of them (index.ts).
 import type { Logger } from 'pino';
+import type { Engines } from '../../engines/choice.ts';
 import type { Engine, Vm } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
 import type { Faults } from '../../lib/faults.ts';
@@ -14,7 +15,7 @@ import type { Directories, SandboxPaths } from './paths.ts';
 /** What all sandboxes of a daemon share. */
 export type ResourceContext = {
   /** For new VMs. */
-  readonly engine: Engine;
+  readonly engines: Engines;
   /** Every engine there is: a sandbox stays with its own, whichever is chosen for new ones. */
   readonly adopters: readonly Engine[];
   readonly kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string; readonly digest: string };
@@ -53,6 +54,8 @@ export type Site = {
 
 /** One that is being made. */
 export type Making = Site & {
+  /** Of its VM. */
+  readonly engine: Engine;
   readonly origin: Origin;
   /** Fires when nobody wants it any more, or it takes too long. */
   readonly signal: AbortSignal;

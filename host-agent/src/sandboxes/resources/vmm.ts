@@ -12,7 +12,7 @@ export const vmm: Resource = {
   stage: ({ kind }) => (kind === 'saved' ? 'restore' : 'boot'),
 
   async acquire(making) {
-    const { context, origin, held } = making;
+    const { context, engine, origin, held } = making;
     const { bootTimeoutMs: timeoutMs } = context;
     const tooLate = () =>
       new AppError('internal', `the VM did not start within ${timeoutMs} ms`, { isTimeout: true });
@@ -20,8 +20,8 @@ export const vmm: Resource = {
     const options = { ...vmOptions(making), signal: limit.signal };
     held.vm =
       origin.kind === 'saved'
-        ? await context.engine.restore({ ...options, saved: origin.saved.vm })
-        : await context.engine.boot({
+        ? await engine.restore({ ...options, saved: origin.saved.vm })
+        : await engine.boot({
             ...options,
             ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
           });

@@ -1,0 +1,55 @@
+// A program in place of QEMU, for hosts on which KVM is not what it seems: where guests are to run on KVM they do what was
+// asked for, in emulation; everything else is the real program's.
+import { writeFileSync } from 'node:fs';
+
+export type BadKvm =
+  /** As it should be. */
+  | 'works'
+  /** Firmware writes to the console, then nothing runs; the program stays and answers, as after an internal error. */
+  | 'dies'
+  /** A guest gets a twentieth of a processor. */
+  | 'crawls'
+  /** Boots and saves; a copy of a saved guest starts in firmware. */
+  | 'no-restore'
+  /** The trial guest of a probe runs, no other does. */
+  | 'first-guest';
+
+/** Writes the program to `path`. */
+export function writeBadKvm(path: string, bad: BadKvm): void {
+  writeFileSync(path, SCRIPT.replace('@BAD@', bad), { mode: 0o755 });
+}
+
+const SCRIPT = `#!/bin/bash
+bad=@BAD@
+real=$(PATH=/usr/local/bin:/usr/bin:/bin command -v qemu-system-x86_64)
+args=() is_kvm= is_copy= is_trial= console=
+while [ $# -gt 0 ]; do
+  case "$1 $2" in
+    '-accel kvm') is_kvm=1; args+=(-accel tcg,tb-size=64); shift 2; continue ;;
+    '-cpu host') args+=(-cpu max); shift 2; continue ;;
+    '-incoming '*)
+      is_copy=1
+      if [ $bad = no-restore ] && [ -n "$is_kvm" ]; then shift 2; continue; fi ;;
+    '-append '*sandbox.probe=*) is_trial=1 ;;
+    '-chardev file,id=console,path='*) console=\${2#*path=}; console=\${console%,append=on} ;;
+  esac
+  args+=("$1"); shift
+done
+halt() {
+  printf 'SeaBIOS (version 1.16.2-debian-1.16.2-1)\\r\\nBooting from ROM...\\r\\n' >> "$console"
+  exec -a qemu-system-x86_64 "$real" "\${args[@]}" -S
+}
+if [ -n "$is_kvm" ]; then
+  case $bad in
+    dies) halt ;;
+    first-guest) [ -n "$is_trial" ] || [ -n "$is_copy" ] || halt ;;
+    crawls)
+      vmm=$$
+      (
+        exec </dev/null >/dev/null 2>&1 3>&-
+        while sleep 0.05 && kill -STOP $vmm && sleep 0.95 && kill -CONT $vmm; do :; done
+      ) & ;;
+  esac
+fi
+exec -a qemu-system-x86_64 "$real" "\${args[@]}"
+`;

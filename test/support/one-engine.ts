@@ -1,0 +1,12 @@
+// A choice of one engine, for tests of what starts guests on it.
+import type { Engines } from '../../host-agent/src/engines/choice.ts';
+import type { Engine } from '../../host-agent/src/engines/engine.ts';
+
+export function oneEngine(current: Engine): Engines {
+  return {
+    current,
+    noteGuest: () => undefined,
+    tryBoot: (boot) => boot(),
+    withReplacement: (work) => work(),
+  };
+}
