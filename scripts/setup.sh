@@ -59,8 +59,8 @@ watched() {
   status=0
   "$@" >"$LOG" 2>&1 || status=$?
   stop_ticker
-  # One line for each download is what shows that npm is alive, but not what went wrong.
-  [ "$status" = 0 ] || grep -v '^npm http' "$LOG" | tail -n "$TAIL_LINES" >&2
+  # A line for each download shows that npm is alive, but not what went wrong; nor do its warnings.
+  [ "$status" = 0 ] || grep -v -i -E '^npm (http|warn)' "$LOG" | tail -n "$TAIL_LINES" >&2
   return "$status"
 }
 

@@ -1,5 +1,8 @@
 // Runs one child program to its end: output collected, lines reported, failures explained.
 import { spawn } from 'node:child_process';
+import { constants } from 'node:fs';
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { BuilderError, hasErrno } from '../errors.ts';
 
@@ -11,6 +14,17 @@ export type CommandOptions = {
 };
 
 const TAIL_LINES = 12;
+
+/** The Debian package of a program, where it has another name. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  mke2fs: 'e2fsprogs',
+  debugfs: 'e2fsprogs',
+  xz: 'xz-utils',
+  'apt-get': 'apt',
+  'apt-cache': 'apt',
+  'apt-config': 'apt',
+  'dpkg-deb': 'dpkg',
+};
 
 /** Standard output as text. Throws `tool_missing` or `command_failed` with the last lines of both streams. */
 export function runCommand(program: string, args: string[], options: CommandOptions = {}): Promise<string> {
@@ -44,8 +58,24 @@ export function runCommand(program: string, args: string[], options: CommandOpti
   });
 }
 
-function toolMissing(program: string, cause: Error): BuilderError {
-  const message = `${program} is not installed; install the packages of scripts/packages.txt (scripts/setup.sh does it)`;
+/** Throws `tool_missing` for the first that PATH does not find, before anything is begun. */
+export async function requirePrograms(programs: readonly string[]): Promise<void> {
+  const directories = (process.env.PATH ?? '').split(':').filter((directory) => directory !== '');
+  for (const program of programs) {
+    const found = await Promise.all(
+      directories.map((directory) =>
+        access(join(directory, program), constants.X_OK).then(
+          () => true,
+          () => false,
+        ),
+      ),
+    );
+    if (!found.includes(true)) throw toolMissing(program);
+  }
+}
+
+function toolMissing(program: string, cause?: Error): BuilderError {
+  const message = `the program ${program} was not found; as root: apt-get install ${PACKAGES[program] ?? program} (it may be in /usr/sbin, which PATH has to name)`;
   return new BuilderError('tool_missing', message, { cause });
 }
 

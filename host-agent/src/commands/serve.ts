@@ -1,0 +1,78 @@
+// `sandboxd serve`: reads the configuration, runs the daemon, obeys signals.
+import type { Logger } from 'pino';
+import about from '../../package.json' with { type: 'json' };
+import { type App, createApp } from '../app.ts';
+import { formatListen, type LoadedConfig, loadConfig, renderConfig, renderHelp } from '../config/index.ts';
+import { ENGINE_NAMES } from '../engines/index.ts';
+import { toError } from '../lib/errors.ts';
+import { type Faults, FileFaults, NO_FAULTS } from '../lib/faults.ts';
+import { createLogger } from '../lib/logger.ts';
+import { MemoryTrim } from '../lib/memory-trim.ts';
+import { scheduleForThroughput } from '../lib/scheduling.ts';
+
+const EXIT_FAILED = 1;
+
+/** `commandsHelp` comes before the settings when help is asked for. Throws ConfigError. */
+export async function serve(words: readonly string[], commandsHelp?: string): Promise<void> {
+  const loaded = loadConfig({ argv: words, env: process.env, engineNames: ENGINE_NAMES });
+  if (loaded.command === 'help') process.stdout.write(renderHelp(ENGINE_NAMES, commandsHelp));
+  else if (loaded.command === 'version') process.stdout.write(`sandboxd ${about.version}\n`);
+  else if (loaded.command === 'print-config') process.stdout.write(renderConfig(loaded.values));
+  else await runDaemon(loaded);
+}
+
+async function runDaemon({ config, warnings }: LoadedConfig): Promise<void> {
+  const log = createLogger(config.log);
+  for (const warning of warnings) log.warn(warning);
+  process.on('uncaughtException', (err) => {
+    log.fatal({ err }, 'unexpected failure');
+    process.exit(EXIT_FAILED);
+  });
+  // A forgotten rejection concerns one operation; the others go on.
+  process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
+  const unscheduled = await scheduleForThroughput();
+  if (unscheduled !== undefined) log.debug({ reason: unscheduled }, 'scheduled as any other process');
+  const app = createApp(config, log, testFaults());
+  obeySignals(app, log);
+  try {
+    const address = await app.start();
+    new MemoryTrim();
+    log.info({ version: about.version, pid: process.pid }, `listening on http://${formatListen(address)}`);
+  } catch (error) {
+    process.stderr.write(`sandboxd: ${toError(error).message}\n`);
+    log.debug({ err: error }, 'start failed');
+    process.exit(EXIT_FAILED);
+  }
+}
+
+/** Only tests set this. */
+function testFaults(): Faults {
+  const path = process.env.SANDBOXD_TEST_FAULTS;
+  return path === undefined ? NO_FAULTS : new FileFaults(path);
+}
+
+/** The first signal stops in order, the second without waiting for requests, the third at once. */
+function obeySignals(app: App, log: Logger): void {
+  const hurry = new AbortController();
+  let count = 0;
+  const onSignal = (signal: NodeJS.Signals) => {
+    // A terminal that is closed may say so more than once.
+    if (signal === 'SIGHUP' && count > 0) return;
+    count++;
+    if (count === 2) hurry.abort();
+    if (count > 2) process.exit(EXIT_FAILED);
+    if (count > 1) return;
+    log.info({ signal }, 'stopping');
+    app.stop(hurry.signal).then(
+      () => {
+        log.info('stopped');
+        process.exit(0);
+      },
+      (err: unknown) => {
+        log.error({ err }, 'could not stop in order');
+        process.exit(EXIT_FAILED);
+      },
+    );
+  };
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, onSignal);
+}
