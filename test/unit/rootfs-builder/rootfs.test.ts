@@ -202,7 +202,10 @@ t.test('writable layers are sparse, whole and refused in odd sizes', async (t) =
 
 t.test('KERNEL and INITRD replace the prepared kernel', async (t) => {
   const dir = t.testdir({ k: 'kernel', i: 'initrd' });
-  await t.rejects(resolveKernel(dir, {}), { code: 'kernel_not_prepared', message: /KERNEL=/ });
+  await t.rejects(resolveKernel(dir, {}), {
+    code: 'kernel_not_prepared',
+    message: /profiles bake.*--kernel/,
+  });
   const kernel = await resolveKernel(dir, { KERNEL: join(dir, 'k'), INITRD: join(dir, 'i') });
   t.match(kernel, { vmlinuxPath: join(dir, 'k'), initramfsPath: join(dir, 'i'), version: 'custom' });
   await t.rejects(resolveKernel(dir, { KERNEL: join(dir, 'no'), INITRD: join(dir, 'i') }), {
