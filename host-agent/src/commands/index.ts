@@ -12,8 +12,8 @@ const GROUPS: readonly Group[] = [profiles];
 
 const EXIT = { failed: 1, usage: 2, interrupted: 130 } as const;
 const HELP_WORDS: readonly (string | undefined)[] = ['--help', '-h', 'help'];
-/** A command that was told to stop and does not is ended. */
-const STOP_TIMEOUT_MS = 5000;
+/** A command that was told to stop and does not is ended; one that removes a tree may need a while. */
+const STOP_TIMEOUT_MS = 30_000;
 
 /** Runs what the words behind the program's name ask for, and sets the exit code. */
 export async function runCommandLine(words: readonly string[]): Promise<void> {

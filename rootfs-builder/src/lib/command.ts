@@ -26,15 +26,29 @@ const PACKAGES: Readonly<Record<string, string>> = {
   'dpkg-deb': 'dpkg',
 };
 
-/** Standard output as text. Throws `tool_missing` or `command_failed` with the last lines of both streams. */
+/**
+ * Standard output as text. `signal` ends the program and all that it started; its reason is thrown when they have ended.
+ * Throws `tool_missing` or `command_failed` with the last lines of both streams.
+ */
 export function runCommand(program: string, args: string[], options: CommandOptions = {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
       cwd: options.cwd,
       env: { ...(options.env ?? process.env), LC_ALL: 'C.UTF-8' },
       stdio: ['ignore', 'pipe', 'pipe'],
-      signal: options.signal,
+      // A group of its own can be ended whole: mmdebstrap alone would wait for what it has started.
+      detached: options.signal !== undefined,
     });
+    const stop = () => {
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
+      } catch (error) {
+        // All of it has ended already, and only the last of its output is awaited.
+        if (!hasErrno(error, 'ESRCH')) throw error;
+      }
+    };
+    options.signal?.addEventListener('abort', stop);
+    if (options.signal?.aborted) stop();
     const output: string[] = [];
     const tail: string[] = [];
     const onLine = (line: string) => {
@@ -52,7 +66,9 @@ export function runCommand(program: string, args: string[], options: CommandOpti
       reject(hasErrno(error, 'ENOENT') ? toolMissing(program, error) : error);
     });
     child.on('close', (code, signal) => {
-      if (code === 0) resolve(output.join('\n'));
+      options.signal?.removeEventListener('abort', stop);
+      if (options.signal?.aborted) reject(options.signal.reason);
+      else if (code === 0) resolve(output.join('\n'));
       else reject(commandFailed(program, code === null ? `signal ${signal}` : `exit code ${code}`, tail));
     });
   });

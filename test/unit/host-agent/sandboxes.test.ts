@@ -144,9 +144,13 @@ t.test('a saved guest finds damage, and is not removed under its users', async (
   );
   await writeFile(join(dir, 'disk'), 'content of disk');
 
-  let finish: () => void = () => undefined;
-  const using = saved.use(() => new Promise<void>((resolve) => (finish = resolve)));
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  const begun = Promise.withResolvers<void>();
+  const { promise: finished, resolve: finish } = Promise.withResolvers<void>();
+  const using = saved.use(() => {
+    begun.resolve();
+    return finished;
+  });
+  await begun.promise;
   const removing = saved.remove();
   await t.rejects(
     saved.use(async () => 'late'),
