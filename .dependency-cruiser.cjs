@@ -8,7 +8,7 @@ const FLOORS = [
   ['sandboxes'],
   ['http'],
   ['app.ts'],
-  ['command.ts'],
+  ['commands'],
   ['main.ts'],
 ];
 
@@ -60,9 +60,9 @@ module.exports = {
     },
     {
       name: 'config-stays-above',
-      comment: 'rooms take the options they need; only app and main know the whole configuration',
+      comment: 'rooms take the options they need; only app and commands know the whole configuration',
       severity: 'error',
-      from: { path: HOST, pathNot: inRooms(['config', 'app.ts', 'command.ts', 'main.ts']) },
+      from: { path: HOST, pathNot: inRooms(['config', 'app.ts', 'commands']) },
       to: { path: inRooms(['config']) },
     },
     {

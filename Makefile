@@ -28,11 +28,10 @@ build: setup ## compile dist/sandboxd and dist/sandbox-agent
 	@$(NODE) scripts/build-sandboxd.ts
 
 image: build ## prepare the guest kernel and bake the base profile
-	@$(AS_ROOT) $(NODE) rootfs-builder/src/cli.ts kernel --data-dir "$(DATA_DIR)"
-	@$(AS_ROOT) $(NODE) rootfs-builder/src/cli.ts bake base --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) dist/sandboxd profiles bake base --data-dir "$(DATA_DIR)"
 
 test-images: image
-	@$(AS_ROOT) $(NODE) rootfs-builder/src/cli.ts bake python-3.11 --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) dist/sandboxd profiles bake python-3.11 --data-dir "$(DATA_DIR)"
 
 check: setup ## format, lint, types, import direction, generated code
 	@$(NODE) scripts/check.ts

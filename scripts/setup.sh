@@ -7,14 +7,64 @@ set -eu
 cd "$(dirname "$0")/.."
 LIST=scripts/packages.txt
 STAMP=node_modules/.installed-lock
-MIN_NODE_MAJOR=20
-# Needs nothing but Debian's mirrors and the npm registry. Debian 12's own Node is 18.
-GET_NODE='apt-get install nodejs npm && npm install -g node@22'
+# Only `npm ci` runs on the machine's own Node, everything else on the one that it installs. Debian 12 has 18.
+MIN_NODE_MAJOR=18
+TAIL_LINES=20
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
-# Names of the packages that are absent or older than the list allows.
+LOG=
+TICKER=
+stop_ticker() {
+  [ -z "$TICKER" ] || kill "$TICKER" 2>/dev/null || true
+  [ -z "$TICKER" ] || wait "$TICKER" 2>/dev/null || true
+  TICKER=
+  [ ! -t 2 ] || printf '\r\033[K' >&2
+}
+clean_up() {
+  stop_ticker
+  [ -z "$LOG" ] || rm -f "$LOG"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# Once a second on a terminal, in one line that is rewritten; elsewhere a line every ten seconds.
+tick() {
+  seconds=0
+  # The script may be killed in a way that it cannot see: then this must end as well.
+  while sleep 1 && kill -0 $$ 2>/dev/null; do
+    seconds=$((seconds + 1))
+    line="setup: $1 … $seconds s: $(tail -n 1 "$LOG" 2>/dev/null | cut -c 1-60)"
+    if [ -t 2 ]; then
+      printf '\r\033[K%s' "$line" >&2
+    elif [ $((seconds % 10)) = 0 ]; then
+      printf '%s\n' "$line" >&2
+    fi
+  done
+}
+
+# Runs a command that says much, shows that it is alive, and passes on only the end of what it said, if it failed.
+watched() {
+  label=$1
+  shift
+  LOG=${LOG:-$(mktemp)}
+  : >"$LOG"
+  say "$label"
+  # sudo's question must not be overwritten.
+  case $1 in as_root | apt_get) as_root true ;; esac
+  tick "$label" &
+  TICKER=$!
+  status=0
+  "$@" >"$LOG" 2>&1 || status=$?
+  stop_ticker
+  # A line for each download shows that npm is alive, but not what went wrong; nor do its warnings.
+  [ "$status" = 0 ] || grep -v -i -E '^npm (http|warn)' "$LOG" | tail -n "$TAIL_LINES" >&2
+  return "$status"
+}
+
+# Names of the packages that are absent or older than the list allows, and Debian's Node where the machine has none.
 missing_packages() {
   installed=$(dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null || true)
   while read -r name oldest _; do
@@ -22,6 +72,11 @@ missing_packages() {
     version=$(printf '%s\n' "$installed" | awk -v name="$name" '$1 == name && $2 == "installed" { print $3; exit }')
     if [ -z "$version" ] || dpkg --compare-versions "$version" lt "$oldest"; then echo "$name"; fi
   done <"$LIST"
+  if needs_npm; then
+    # One from elsewhere is kept: Debian's beside it would be in its way, or refused.
+    command -v node >/dev/null || echo nodejs
+    command -v npm >/dev/null || echo npm
+  fi
 }
 
 as_root() {
@@ -34,16 +89,15 @@ as_root() {
   fi
 }
 
-# Says nothing but what goes wrong: hundreds of lines about packages would bury the rest.
 apt_get() {
   # Recommended packages would bring a desktop's worth of QEMU front ends.
-  as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a apt-get -qq -y \
-    -o DPkg::Lock::Timeout=120 --no-install-recommends "$@" >/dev/null
+  as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a LC_ALL=C.UTF-8 apt-get -q -y \
+    -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 --no-install-recommends "$@"
 }
 
 refresh_lists() {
-  say 'refreshing the package lists'
-  apt_get update || die 'apt-get update failed: check the apt sources and the network (messages above)'
+  watched 'refreshing the package lists' as_root apt-get -q -o DPkg::Lock::Timeout=120 update ||
+    die 'apt-get update failed (messages above): check the apt sources and the network'
 }
 
 # Whether the package lists that the machine has name all of the given packages.
@@ -56,44 +110,46 @@ install_packages() {
   # A new machine has no lists, and its first install must not begin with errors.
   # shellcheck disable=SC2086
   are_known $missing || refresh_lists
-  say "installing $missing"
+  say "missing: $missing"
   # Lists that are too old show as a failure.
   # shellcheck disable=SC2086
-  if ! apt_get install $missing; then
+  if ! watched 'installing Debian packages' apt_get install $missing; then
     refresh_lists
-    say "trying again to install $missing"
-    apt_get install $missing || die "apt-get could not install: $missing (messages above)"
+    # shellcheck disable=SC2086
+    watched 'installing Debian packages, again' apt_get install $missing ||
+      die "apt-get could not install $missing(messages above): check the apt sources and the network, then run it again"
   fi
   still=$(missing_packages | tr '\n' ' ')
   [ -z "$still" ] || die "still missing or older than $LIST allows: $still(Debian 12 or newer is needed)"
 }
 
-# Before anything is installed: what a person has to do first is said first.
+lock_digest() { sha256sum package-lock.json | cut -d ' ' -f 1; }
+
+needs_npm() { [ "$(cat "$STAMP" 2>/dev/null || true)" != "$(lock_digest)" ]; }
+
 require_node() {
-  command -v node >/dev/null || die "Node.js is missing: install version $MIN_NODE_MAJOR or newer, as root for example: $GET_NODE"
-  command -v npm >/dev/null || die "npm is missing: it comes with Node.js, only Debian's nodejs needs: apt-get install npm"
+  for program in node npm; do
+    command -v "$program" >/dev/null || die "$program is missing: as root, apt-get install nodejs npm"
+  done
   major=$(node -p 'process.versions.node.split(".")[0]')
-  [ "$major" -ge "$MIN_NODE_MAJOR" ] || die "Node.js $(node -v) is too old: install version $MIN_NODE_MAJOR or newer, as root for example: $GET_NODE"
+  [ "$major" -ge "$MIN_NODE_MAJOR" ] ||
+    die "$(command -v node) is Node.js $(node -v), which is too old: remove it (Debian's is then installed), or install version $MIN_NODE_MAJOR or newer"
 }
 
 install_npm_packages() {
-  lock=$(sha256sum package-lock.json | cut -d ' ' -f 1)
-  if [ "$(cat "$STAMP" 2>/dev/null || true)" = "$lock" ]; then return 0; fi
-  say 'npm ci'
-  # Its warnings name developer tools, which run on the pinned Node, and install scripts, which nothing needs.
-  npm ci --no-audit --no-fund --no-update-notifier --loglevel=error >&2 ||
+  needs_npm || return 0
+  require_node
+  # No install scripts: nothing needs theirs. Warnings are left out, as they name tools that run on the pinned Node.
+  watched 'installing npm packages (npm ci)' \
+    npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --no-progress --loglevel=http ||
     die 'npm ci failed (messages above): the registry is out of reach, or package-lock.json does not match package.json'
-  echo "$lock" >"$STAMP"
+  lock_digest >"$STAMP"
 }
 
 case ${1:-all} in
   packages) install_packages ;;
-  npm)
-    require_node
-    install_npm_packages
-    ;;
+  npm) install_npm_packages ;;
   all)
-    require_node
     install_packages
     install_npm_packages
     ;;

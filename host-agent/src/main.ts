@@ -1,4 +1,4 @@
 // The program `sandboxd`.
-import { runCommand } from './command.ts';
+import { runCommandLine } from './commands/index.ts';
 
-runCommand();
+void runCommandLine(process.argv.slice(2));

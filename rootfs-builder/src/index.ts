@@ -1,5 +1,5 @@
 // The public face of the bakery: profiles, the guest kernel, and writable layers.
-export { BuilderError, type BuilderErrorCode } from './errors.ts';
+export { BuilderError, type BuilderErrorCode, describeError } from './errors.ts';
 export {
   type EnsureKernelOptions,
   ensureKernel,
@@ -8,10 +8,11 @@ export {
 } from './kernel/kernels.ts';
 export { copySparse, createWritableLayer, ensurePristineLayer } from './layer.ts';
 export type { Progress, ProgressEvent } from './lib/progress.ts';
-export { builtinProfileNames, openRecipeBook } from './recipe/book.ts';
+export { builtinProfileNames, openRecipeBook, readRecipe } from './recipe/book.ts';
 export { parseRecipe, type Recipe } from './recipe/recipe.ts';
 export { findRecipe, type RecipeBook, recipeDigest, resolveRecipe } from './recipe/resolve.ts';
-export { type BakeOptions, type BakeResult, bakeProfile } from './rootfs/bake.ts';
+export { type BakeOptions, type BakeResult, bakeProfile, requireBakingHost } from './rootfs/bake.ts';
 export { makeRootImage } from './rootfs/ext4.ts';
 export type { ProfileManifest } from './rootfs/manifest.ts';
 export { listProfiles, type ResolvedProfile, resolveProfile, verifyProfile } from './rootfs/profiles.ts';
+export { KEPT_BAKES, type PruneResult, pruneBakes } from './rootfs/prune.ts';

@@ -5,7 +5,7 @@ import { access, constants, mkdir, mkdtemp, readFile, rm } from 'node:fs/promise
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { createWritableLayer, resolveKernel } from '@sandboxd/rootfs-builder';
-import { printProgress } from '../../rootfs-builder/src/terminal.ts';
+import { ProgressLine } from '../../host-agent/src/commands/progress.ts';
 import { type Job, makeDataDisk, makeJobDisk, readVersions } from './disks.ts';
 import { ensureLabImage } from './image.ts';
 import { readMachineVersion, runMachine } from './machine.ts';
@@ -46,7 +46,7 @@ try {
 
 async function runLab(dir: string): Promise<number> {
   const startedAt = performance.now();
-  const image = await ensureLabImage(dataDir, labDir, printProgress);
+  const image = await ensureLabImage(dataDir, labDir, new ProgressLine().show);
   const kernel = await resolveKernel(dataDir, {});
   const [layer, job, data] = [join(dir, 'layer'), join(dir, 'job'), join(dir, 'data')];
   await createWritableLayer(labDir, layer, LAYER_BYTES);

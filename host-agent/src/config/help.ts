@@ -4,15 +4,20 @@ import { formatBytes, formatListen, type Setting } from './values.ts';
 
 const FLAG_COLUMNS = 34;
 
-export function renderHelp(engineNames: readonly string[]): string {
+/** `commands` describes the other commands, for the help of the whole program. */
+export function renderHelp(engineNames: readonly string[], commands?: string): string {
   const settings: Record<string, Setting<unknown>> = createSettings(engineNames);
   const lines = Object.entries(settings).map(([key, setting]) =>
     renderFlag(`${toFlag(key)} <${setting.placeholder}>`, `${setting.help}${renderFallback(key, setting)}`),
   );
   return [
-    'Usage: sandboxd [--flag value]…',
+    commands === undefined
+      ? 'Usage: sandboxd serve [--flag value]…'
+      : 'Usage: sandboxd [command] [--flag value]…',
     '',
     'Runs the sandbox daemon in the foreground: a REST API that boots, runs and deletes microVM sandboxes.',
+    '',
+    ...(commands === undefined ? [] : [commands, 'Settings of the daemon:']),
     'A flag goes before its variable (--data-dir: SANDBOXD_DATA_DIR), that before the file (key data_dir), that before the default.',
     '',
     renderFlag('--config <path>', 'JSON file of settings'),

@@ -1,11 +1,14 @@
 // Where settings come from: command line, environment and file. Collects raw values with the place each was seen.
 import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
 import { errnoOf, toError } from '../lib/errors.ts';
 import { toFlag, toVariable } from './settings.ts';
 
 /** A value as found, and its place as an error names it, e.g. `flag --max-vcpus`. */
 export type RawValue = { readonly value: unknown; readonly place: string };
 export type RawValues = ReadonlyMap<string, RawValue>;
+
+const SWITCHES: ReadonlySet<string> = new Set(['--help', '-h', '--version', '--print-config']);
 
 export type CommandLine = {
   readonly values: RawValues;
@@ -33,30 +36,36 @@ export function readFlags(
   fromText: (key: string, text: string) => unknown,
 ): CommandLine {
   const byFlag = new Map(keys.map((key) => [toFlag(key), key]));
-  const switches = { '--help': false, '-h': false, '--version': false, '--print-config': false };
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: {
+      ...Object.fromEntries([...byFlag.keys()].map((flag) => [flag.slice(2), { type: 'string' as const }])),
+      help: { type: 'boolean', short: 'h' },
+      version: { type: 'boolean' },
+      'print-config': { type: 'boolean' },
+    },
+    // What is wrong is collected here, all of it and in our words.
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
   const values = new Map<string, RawValue>();
-  for (let at = 0; at < argv.length; at++) {
-    const word = argv[at] ?? '';
-    if (Object.hasOwn(switches, word)) {
-      switches[word as keyof typeof switches] = true;
-      continue;
-    }
-    const equals = word.startsWith('--') ? word.indexOf('=') : -1;
-    const flag = equals === -1 ? word : word.slice(0, equals);
+  const switches = new Set<string>();
+  for (const token of tokens) {
+    if (token.kind === 'positional') problems.push(describeOperand(token.value));
+    if (token.kind !== 'option') continue;
+    const { name, rawName: flag, value } = token;
     const key = byFlag.get(flag);
-    if (key === undefined) {
-      problems.push(`${describeWord(word, flag)}; \`sandboxd --help\` lists every flag`);
-      continue;
-    }
-    const text = equals === -1 ? argv[++at] : word.slice(equals + 1);
-    if (text === undefined) problems.push(`flag ${flag}: a value is missing behind it`);
-    else values.set(key, { value: fromText(key, text), place: `flag ${flag}` });
+    if (key !== undefined && value === undefined) problems.push(`flag ${flag}: a value is missing behind it`);
+    else if (key !== undefined) values.set(key, { value: fromText(key, value ?? ''), place: `flag ${flag}` });
+    else if (SWITCHES.has(flag) && value === undefined) switches.add(name);
+    else problems.push(`flag ${flag}: no such flag; \`sandboxd --help\` lists every flag`);
   }
   return {
     values,
-    isHelp: switches['--help'] || switches['-h'],
-    isVersion: switches['--version'],
-    isPrintConfig: switches['--print-config'],
+    isHelp: switches.has('help'),
+    isVersion: switches.has('version'),
+    isPrintConfig: switches.has('print-config'),
   };
 }
 
@@ -101,6 +110,6 @@ export function readFile(path: string, keys: readonly string[], problems: string
   return values;
 }
 
-function describeWord(word: string, flag: string): string {
-  return word.startsWith('-') ? `flag ${flag}: no such flag` : `argument "${word}": nothing is expected here`;
+function describeOperand(word: string): string {
+  return `argument "${word}": nothing is expected here (a command comes before all flags); \`sandboxd --help\` lists every flag`;
 }

@@ -47,14 +47,41 @@ export function selectSuiteSources(sources: AptSource[], suite: string): AptSour
   return [...unique.values()];
 }
 
+/** Where mirrors of Debian have it; other repositories, which name suites as Debian does, lack the other releases. */
+const DEBIAN_MIRROR = /\/debian(?:-security)?\/?$|^https?:\/\/security\.debian\.org\/?$/;
+
+/**
+ * Sources of another release on the mirrors of the host's own: those of `hostSuite` and its updates, or of an alias such as
+ * `stable`, with the suite replaced.
+ */
+export function moveToSuite(sources: AptSource[], hostSuite: string, suite: string): AptSource[] {
+  const own = new RegExp(`^(?:${hostSuite}|stable|testing|unstable|sid)(-updates|-security)?$`);
+  return selectSuiteSources(
+    sources.flatMap((source) => {
+      const match = own.exec(source.suite);
+      return match === null || !DEBIAN_MIRROR.test(source.uri)
+        ? []
+        : [{ ...source, suite: `${suite}${match[1] ?? ''}` }];
+    }),
+    suite,
+  );
+}
+
 /** As a sources.list line for mmdebstrap, main component only. */
 export function toSourceLine(source: AptSource): string {
   const options = source.signedBy === undefined ? '' : `[signed-by=${source.signedBy}] `;
   return `deb ${options}${source.uri} ${source.suite} main`;
 }
 
-/** The host's sources for a suite; throws `apt_sources_missing` when there is none for the suite itself. */
-export async function readHostSources(suite: string, aptDirectory = '/etc/apt'): Promise<AptSource[]> {
+/**
+ * The host's sources for a suite: its own, else, on another release of Debian, the same mirrors' (`osReleasePath` says
+ * which it is). Throws `apt_sources_missing` when that gives none for the suite itself.
+ */
+export async function readHostSources(
+  suite: string,
+  aptDirectory = '/etc/apt',
+  osReleasePath = '/etc/os-release',
+): Promise<AptSource[]> {
   const parts = join(aptDirectory, 'sources.list.d');
   const partNames = (await readdir(parts).catch(() => [])).sort();
   const all: AptSource[] = parseOneLineSources(await readOptional(join(aptDirectory, 'sources.list')));
@@ -63,12 +90,23 @@ export async function readHostSources(suite: string, aptDirectory = '/etc/apt'):
       name.endsWith('.list') || name.endsWith('.sources') ? await readOptional(join(parts, name)) : '';
     all.push(...(name.endsWith('.sources') ? parseDeb822Sources(text) : parseOneLineSources(text)));
   }
-  const selected = selectSuiteSources(all, suite);
-  if (!selected.some((source) => source.suite === suite)) {
+  const isComplete = (sources: AptSource[]) => sources.some((source) => source.suite === suite);
+  let selected = selectSuiteSources(all, suite);
+  if (!isComplete(selected)) {
+    const hostSuite = readDebianCodename(await readOptional(osReleasePath));
+    if (hostSuite !== undefined) selected = moveToSuite(all, hostSuite, suite);
+  }
+  if (!isComplete(selected)) {
     const message = `the apt sources below ${aptDirectory} have no Debian "${suite}" with component main; add one, or use --mirror <url>`;
     throw new BuilderError('apt_sources_missing', message);
   }
   return selected;
+}
+
+/** Text of /etc/os-release → `bookworm`; undefined for what is no Debian, whose mirrors have other suites. */
+function readDebianCodename(osRelease: string): string | undefined {
+  const field = (name: string) => new RegExp(`^${name}="?([a-z]+)"?$`, 'm').exec(osRelease)?.[1];
+  return field('ID') === 'debian' ? field('VERSION_CODENAME') : undefined;
 }
 
 function toSource(uri: string, suite: string, components: string[], signedBy: string | undefined): AptSource {

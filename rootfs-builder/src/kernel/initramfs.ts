@@ -1,7 +1,4 @@
-// Puts the initramfs together: the compiled init, the ordered modules and their list.
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { runCommand } from '../lib/command.ts';
+// Puts the initramfs together: init, the ordered modules and their list.
 import { type CpioEntry, FILE_TYPE, writeCpio } from './cpio.ts';
 import {
   formatModuleList,
@@ -12,15 +9,6 @@ import {
   stripModuleSignature,
 } from './modules.ts';
 import type { UnpackedKernel } from './package.ts';
-
-// Static, because an initramfs has no libraries.
-const COMPILER_OPTIONS = ['-std=gnu11', '-static', '-Os', '-s', '-Wall', '-Wextra', '-Werror'];
-
-export async function compileInit(sourcePath: string, workDirectory: string): Promise<Buffer> {
-  const output = join(workDirectory, 'init');
-  await runCommand('gcc', [...COMPILER_OPTIONS, '-o', output, sourcePath]);
-  return readFile(output);
-}
 
 /** Not compressed: under emulation lz4 and zstd made no measurable difference for these 2 MB. */
 export async function buildInitramfs(init: Buffer, kernel: UnpackedKernel): Promise<Buffer> {

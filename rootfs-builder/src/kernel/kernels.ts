@@ -14,7 +14,7 @@ import {
 import { digestFile, digestValue, shortDigest } from '../lib/digest.ts';
 import { CURRENT_FILE, kernelPackagesDirectory, kernelsDirectory } from '../lib/layout.ts';
 import { type Progress, runStep, silentProgress } from '../lib/progress.ts';
-import { buildInitramfs, compileInit } from './initramfs.ts';
+import { buildInitramfs } from './initramfs.ts';
 import { GUEST_MODULES } from './modules.ts';
 import { ensureKernelDeb, findKernelPackage, type KernelPackage, unpackKernelDeb } from './package.ts';
 import { extractVmlinux } from './vmlinux.ts';
@@ -27,7 +27,7 @@ export const kernelManifestSchema = z.object({
   digest: z.string(),
   package: z.string(),
   version: z.string(),
-  /** Identifies the module list and init.c, so that a change of either is noticed without asking apt. */
+  /** Identifies the module list and init, so that a change of either is noticed without asking apt. */
   initDigest: z.string(),
   vmlinuxSizeBytes: z.number(),
   initramfsSizeBytes: z.number(),
@@ -47,8 +47,8 @@ export type ResolvedKernel = {
 
 export type EnsureKernelOptions = {
   dataDir: string;
-  /** Path of rootfs-builder/initramfs/init.c. */
-  initSourcePath: string;
+  /** The compiled rootfs-builder/initramfs/init.c, a static executable. */
+  initPath: string;
   /** Ask apt for a newer kernel even when one is prepared. */
   refresh?: boolean;
   progress?: Progress;
@@ -59,7 +59,7 @@ export async function ensureKernel(
   options: EnsureKernelOptions,
 ): Promise<ResolvedKernel & { isFresh: boolean }> {
   const { dataDir, progress = silentProgress } = options;
-  const initDigest = digestValue({ modules: GUEST_MODULES, init: await digestFile(options.initSourcePath) });
+  const initDigest = digestValue({ modules: GUEST_MODULES, init: await digestInit(options.initPath) });
   const current = await readCurrent(dataDir);
   if (current?.initDigest === initDigest && options.refresh !== true) {
     return { ...toResolved(dataDir, current), isFresh: false };
@@ -100,7 +100,7 @@ export async function resolveKernel(
 async function resolvePrepared(dataDir: string): Promise<ResolvedKernel> {
   const current = await readCurrent(dataDir);
   if (current !== undefined) return toResolved(dataDir, current);
-  const message = `no kernel is prepared in ${dataDir}; run: sandboxd-bake kernel (or set KERNEL= and INITRD=)`;
+  const message = `no kernel is prepared in ${dataDir}; run: sandboxd profiles bake (or give --kernel and --initrd)`;
   throw new BuilderError('kernel_not_prepared', message);
 }
 
@@ -119,13 +119,12 @@ async function buildKernel(
   );
   const workDirectory = await createWorkDirectory(parent);
   try {
-    await runStep(progress, 'vmlinux and initramfs', async (note) => {
+    await runStep(progress, 'vmlinux and initramfs', async () => {
       const unpacked = join(workDirectory, 'unpacked');
       const kernel = await unpackKernelDeb(deb, unpacked);
-      note('init');
-      const init = await compileInit(options.initSourcePath, workDirectory);
+      const init = await readFile(options.initPath);
       const files = { vmlinux: extractVmlinux(kernel.image), initramfs: await buildInitramfs(init, kernel) };
-      await Promise.all([rm(unpacked, { recursive: true }), rm(join(workDirectory, 'init'))]);
+      await rm(unpacked, { recursive: true });
       const manifest: KernelManifest = {
         formatVersion: KERNEL_FORMAT,
         digest,
@@ -186,6 +185,13 @@ function toResolved(dataDir: string, { digest, version }: KernelManifest): Resol
     digest,
     version,
   };
+}
+
+async function digestInit(path: string): Promise<string> {
+  return digestFile(path).catch((cause) => {
+    const message = `no init of the initramfs at ${path}; it comes with sandboxd, beside its executable: install it again, or build it (make build)`;
+    throw new BuilderError('agent_missing', message, { cause });
+  });
 }
 
 async function digestGiven(variable: string, path: string): Promise<string> {

@@ -50,13 +50,14 @@ export function decodeLz4Block(block: Buffer): Buffer {
   return Buffer.from(output.subarray(0, to));
 }
 
-/** A match may overlap what it produces; then it repeats, and must be copied in steps of its distance. */
+/** A match may overlap what it produces; then it repeats, and each step copies all that is there of the repetition. */
 function copyMatch(output: Buffer, to: number, distance: number, length: number): void {
-  if (distance >= length) {
-    output.copyWithin(to, to - distance, to - distance + length);
-    return;
+  const start = to - distance;
+  for (let done = 0; done < length; ) {
+    const step = Math.min(length - done, distance + done);
+    output.copyWithin(to + done, start, start + step);
+    done += step;
   }
-  for (let index = to; index < to + length; index += 1) output[index] = output[index - distance] ?? 0;
 }
 
 function byteAt(block: Buffer, index: number): number {

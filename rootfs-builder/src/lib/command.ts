@@ -1,5 +1,8 @@
 // Runs one child program to its end: output collected, lines reported, failures explained.
 import { spawn } from 'node:child_process';
+import { constants } from 'node:fs';
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { BuilderError, hasErrno } from '../errors.ts';
 
@@ -12,15 +15,40 @@ export type CommandOptions = {
 
 const TAIL_LINES = 12;
 
-/** Standard output as text. Throws `tool_missing`, `host_disk_full` or `command_failed` with the last lines of both streams. */
+/** The Debian package of a program, where it has another name. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  mke2fs: 'e2fsprogs',
+  debugfs: 'e2fsprogs',
+  xz: 'xz-utils',
+  'apt-get': 'apt',
+  'apt-cache': 'apt',
+  'apt-config': 'apt',
+  'dpkg-deb': 'dpkg',
+};
+
+/**
+ * Standard output as text. `signal` ends the program and all that it started; its reason is thrown when they have ended.
+ * Throws `tool_missing`, `host_disk_full` or `command_failed` with the last lines of both streams.
+ */
 export function runCommand(program: string, args: string[], options: CommandOptions = {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, {
       cwd: options.cwd,
       env: { ...(options.env ?? process.env), LC_ALL: 'C.UTF-8' },
       stdio: ['ignore', 'pipe', 'pipe'],
-      signal: options.signal,
+      // A group of its own can be ended whole: mmdebstrap alone would wait for what it has started.
+      detached: options.signal !== undefined,
     });
+    const stop = () => {
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
+      } catch (error) {
+        // All of it has ended already, and only the last of its output is awaited.
+        if (!hasErrno(error, 'ESRCH')) throw error;
+      }
+    };
+    options.signal?.addEventListener('abort', stop);
+    if (options.signal?.aborted) stop();
     const output: string[] = [];
     const tail: string[] = [];
     const onLine = (line: string) => {
@@ -38,14 +66,32 @@ export function runCommand(program: string, args: string[], options: CommandOpti
       reject(hasErrno(error, 'ENOENT') ? toolMissing(program, error) : error);
     });
     child.on('close', (code, signal) => {
-      if (code === 0) resolve(output.join('\n'));
+      options.signal?.removeEventListener('abort', stop);
+      if (options.signal?.aborted) reject(options.signal.reason);
+      else if (code === 0) resolve(output.join('\n'));
       else reject(commandFailed(program, code === null ? `signal ${signal}` : `exit code ${code}`, tail));
     });
   });
 }
 
-function toolMissing(program: string, cause: Error): BuilderError {
-  const message = `${program} is not installed; install the packages of scripts/packages.txt (scripts/setup.sh does it)`;
+/** Throws `tool_missing` for the first that PATH does not find, before anything is begun. */
+export async function requirePrograms(programs: readonly string[]): Promise<void> {
+  const directories = (process.env.PATH ?? '').split(':').filter((directory) => directory !== '');
+  for (const program of programs) {
+    const found = await Promise.all(
+      directories.map((directory) =>
+        access(join(directory, program), constants.X_OK).then(
+          () => true,
+          () => false,
+        ),
+      ),
+    );
+    if (!found.includes(true)) throw toolMissing(program);
+  }
+}
+
+function toolMissing(program: string, cause?: Error): BuilderError {
+  const message = `the program ${program} was not found; as root: apt-get install ${PACKAGES[program] ?? program} (it may be in /usr/sbin, which PATH has to name)`;
   return new BuilderError('tool_missing', message, { cause });
 }
 

@@ -15,10 +15,15 @@ const builtinRecipes: RecipeBook = new Map(
 export async function openRecipeBook(files: string[] = []): Promise<Map<string, Recipe>> {
   const book = new Map(builtinRecipes);
   for (const path of files) {
-    const recipe = parseRecipe(await readRecipeFile(path), path);
+    const recipe = await readRecipe(path);
     book.set(recipe.name, recipe);
   }
   return book;
+}
+
+/** Throws `recipe_unknown` for a file that cannot be read and `recipe_invalid` for one that is no recipe. */
+export async function readRecipe(path: string): Promise<Recipe> {
+  return parseRecipe(await readRecipeFile(path), path);
 }
 
 export function builtinProfileNames(): string[] {

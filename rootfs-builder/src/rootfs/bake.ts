@@ -11,7 +11,7 @@ import {
   syncPath,
   writeFileAtomically,
 } from '../lib/atomic.ts';
-import { runCommand } from '../lib/command.ts';
+import { requirePrograms, runCommand } from '../lib/command.ts';
 import { digestDirectory, digestFile, digestValue } from '../lib/digest.ts';
 import { bakedDirectory, CURRENT_FILE, profileDirectory } from '../lib/layout.ts';
 import { type Progress, runStep, silentProgress } from '../lib/progress.ts';
@@ -187,11 +187,20 @@ async function digestAgent(agentDir: string): Promise<string> {
   const missing = (cause: unknown) =>
     new BuilderError(
       'agent_missing',
-      `no guest agent in ${agentDir}; build it first (make build) or pass --agent-dir`,
+      `no guest agent in ${agentDir}; it comes with sandboxd, beside its executable: install it again, or build it (make build)`,
       { cause },
     );
   await access(join(agentDir, 'sandbox-agent')).catch((error) => Promise.reject(missing(error)));
   return digestDirectory(agentDir);
+}
+
+/** What baking runs, directly or through another of these. */
+const PROGRAMS = ['mmdebstrap', 'mke2fs', 'debugfs', 'tar', 'zstd', 'apt-get', 'dpkg-deb'];
+
+/** Throws `not_root` or `tool_missing`: said before minutes of work, not after. */
+export async function requireBakingHost(): Promise<void> {
+  requireRoot();
+  await requirePrograms(PROGRAMS);
 }
 
 function requireRoot(): void {

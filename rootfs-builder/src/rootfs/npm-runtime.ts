@@ -26,7 +26,7 @@ export async function resolveNpmRuntime(
       guestPath: runtime.to,
     };
   } catch (cause) {
-    const message = `npm package ${runtime.package} is not installed near ${searchFrom}; run npm ci there, or pass --npm-dir`;
+    const message = `npm package ${runtime.package} is not installed in ${searchFrom} or above; npm install it there, or name another directory with --npm-dir`;
     throw new BuilderError('npm_runtime_missing', message, { cause });
   }
 }

@@ -31,7 +31,7 @@ export async function resolveProfile(dataDir: string, name: string): Promise<Res
   if (profile !== undefined) return profile;
   throw new BuilderError(
     'profile_not_baked',
-    `profile "${name}" is not baked in ${dataDir}; run: sandboxd-bake bake ${name}`,
+    `profile "${name}" is not baked in ${dataDir}; run: sandboxd profiles bake ${name}`,
   );
 }
 
@@ -98,7 +98,7 @@ async function readCurrentDigest(dataDir: string, name: string): Promise<string 
 }
 
 function corrupt(name: string, found: string): BuilderError {
-  const hint = 'run verify to check its content, or bake --refresh to make it anew';
+  const hint = `run \`sandboxd profiles verify ${name}\` to check its content, or \`sandboxd profiles bake --refresh ${name}\` to make it anew`;
   return new BuilderError('profile_corrupt', `profile "${name}" is damaged: ${found}; ${hint}`);
 }
 

@@ -1,4 +1,5 @@
 // Reading the host's apt configuration, and what is made of it.
+import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import { selectReachabilitySettings } from '../../../rootfs-builder/src/debian/apt-settings.ts';
@@ -71,10 +72,31 @@ t.test('a host without the suite is told what to do', async (t) => {
     'sources.list.d': { 'a.sources': DEB822, 'b.save': DEB822 },
   });
   t.equal((await readHostSources('bookworm', dir)).length, 5);
-  await t.rejects(readHostSources('trixie', dir), {
+  const osRelease = join(t.testdir({ 'os-release': 'ID=ubuntu\nVERSION_CODENAME=bookworm\n' }), 'os-release');
+  await t.rejects(readHostSources('trixie', dir, osRelease), {
     code: 'apt_sources_missing',
     message: /"trixie".*--mirror/,
   });
+});
+
+t.test('another release of Debian lends its mirrors, and nobody else’s', async (t) => {
+  const dir = t.testdir({
+    'os-release': 'NAME="Debian GNU/Linux"\nVERSION_CODENAME=trixie\nID=debian\n',
+    apt: {
+      'sources.list.d': {
+        'debian.sources': `Types: deb\nURIs: http://deb.debian.org/debian/\nSuites: trixie trixie-updates\nComponents: main
+Signed-By: /k.pgp\n\nTypes: deb\nURIs: http://security.debian.org/\nSuites: trixie-security\nComponents: main\n`,
+        'browser.list':
+          'deb https://dl.example/linux/deb/ stable main\ndeb https://b.example/apt trixie main\n',
+      },
+    },
+  });
+  const osRelease = join(dir, 'os-release');
+  t.same((await readHostSources('bookworm', join(dir, 'apt'), osRelease)).map(toSourceLine), [
+    'deb [signed-by=/k.pgp] http://deb.debian.org/debian/ bookworm main',
+    'deb [signed-by=/k.pgp] http://deb.debian.org/debian/ bookworm-updates main',
+    'deb http://security.debian.org/ bookworm-security main',
+  ]);
 });
 
 t.test('parsing sources never throws', async () => {

@@ -1,4 +1,5 @@
 // Baked profiles on disk: guest files, images, the current one, damage, and left-overs of crashes.
+import { spawnSync } from 'node:child_process';
 import {
   existsSync,
   linkSync,
@@ -12,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   copySparse,
   createWritableLayer,
@@ -22,6 +24,7 @@ import {
 } from '@sandboxd/rootfs-builder';
 import t from 'tap';
 import { publishDirectory, sweepWorkDirectories } from '../../../rootfs-builder/src/lib/atomic.ts';
+import { runCommand } from '../../../rootfs-builder/src/lib/command.ts';
 import { digestDirectory, digestText, digestValue } from '../../../rootfs-builder/src/lib/digest.ts';
 import { makeRootImage } from '../../../rootfs-builder/src/rootfs/ext4.ts';
 import {
@@ -146,6 +149,25 @@ t.test('of replaced bakes the newest stay, and those that somebody uses', async 
   t.same((await pruneBakes(dataDir, 'unknown', 0)).removed, []);
 });
 
+t.test(
+  'a command that is told to stop ends with all that it started, and has cleaned up by then',
+  async (t) => {
+    const dir = t.testdir({});
+    const script = `sleep 1000 & echo $! >${dir}/pid; trap 'echo cleaned >${dir}/cleaned' EXIT; trap exit TERM; wait; sleep 1000`;
+    const stop = new AbortController();
+    const reason = new Error('enough');
+    const ended = runCommand('sh', ['-c', script], { signal: stop.signal });
+    while (!existsSync(join(dir, 'pid')) || readFileSync(join(dir, 'pid'), 'utf8') === '') await sleep(5);
+    stop.abort(reason);
+    await t.rejects(ended, reason);
+    t.ok(existsSync(join(dir, 'cleaned')));
+    const pid = readFileSync(join(dir, 'pid'), 'utf8').trim();
+    const state = spawnSync('ps', ['-o', 'stat=', '-p', pid], { encoding: 'utf8' }).stdout.trim();
+    t.match(state, /^(?:Z.*)?$/, 'its child is gone, too');
+    await t.rejects(runCommand('sleep', ['1000'], { signal: AbortSignal.abort(reason) }), reason);
+  },
+);
+
 t.test('digests are stable and see every change', async (t) => {
   t.equal(digestValue({ a: 1, b: { c: 2, d: undefined } }), digestValue({ b: { c: 2 }, a: 1 }));
   t.not(digestValue([1, 2]), digestValue([2, 1]));
@@ -202,7 +224,10 @@ t.test('writable layers are sparse, whole and refused in odd sizes', async (t) =
 
 t.test('KERNEL and INITRD replace the prepared kernel', async (t) => {
   const dir = t.testdir({ k: 'kernel', i: 'initrd' });
-  await t.rejects(resolveKernel(dir, {}), { code: 'kernel_not_prepared', message: /KERNEL=/ });
+  await t.rejects(resolveKernel(dir, {}), {
+    code: 'kernel_not_prepared',
+    message: /profiles bake.*--kernel/,
+  });
   const kernel = await resolveKernel(dir, { KERNEL: join(dir, 'k'), INITRD: join(dir, 'i') });
   t.match(kernel, { vmlinuxPath: join(dir, 'k'), initramfsPath: join(dir, 'i'), version: 'custom' });
   await t.rejects(resolveKernel(dir, { KERNEL: join(dir, 'no'), INITRD: join(dir, 'i') }), {

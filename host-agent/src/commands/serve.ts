@@ -1,58 +1,39 @@
-// The command `sandboxd`: reads the configuration, runs the daemon, obeys signals.
+// `sandboxd serve`: reads the configuration, runs the daemon, obeys signals.
 import type { Logger } from 'pino';
-import about from '../package.json' with { type: 'json' };
-import { type App, createApp } from './app.ts';
-import {
-  ConfigError,
-  formatListen,
-  type Loaded,
-  type LoadedConfig,
-  loadConfig,
-  renderConfig,
-  renderHelp,
-} from './config/index.ts';
-import { ENGINE_NAMES } from './engines/index.ts';
-import { toError } from './lib/errors.ts';
-import { type Faults, NO_FAULTS } from './lib/faults.ts';
-import { createLogger } from './lib/logger.ts';
-import { MemoryTrim } from './lib/memory-trim.ts';
-import { scheduleForThroughput } from './lib/scheduling.ts';
+import about from '../../package.json' with { type: 'json' };
+import { type App, createApp } from '../app.ts';
+import { formatListen, type LoadedConfig, loadConfig, renderConfig, renderHelp } from '../config/index.ts';
+import { ENGINE_NAMES } from '../engines/index.ts';
+import { toError } from '../lib/errors.ts';
+import { type Faults, NO_FAULTS } from '../lib/faults.ts';
+import { createLogger } from '../lib/logger.ts';
+import { MemoryTrim } from '../lib/memory-trim.ts';
+import { scheduleForThroughput } from '../lib/scheduling.ts';
 
-const EXIT = { failed: 1, usage: 2 } as const;
+const EXIT_FAILED = 1;
 
-/** `faults` are of a test's daemon, which is another program than `sandboxd`. */
-export function runCommand(faults: Faults = NO_FAULTS): void {
-  main(faults).catch((error: unknown) => {
-    process.stderr.write(`sandboxd: ${toError(error).stack}\n`);
-    process.exitCode = EXIT.failed;
-  });
-}
+export type ServeOptions = {
+  /** Comes before the settings when help is asked for. */
+  readonly commandsHelp?: string;
+  /** Of a test's daemon, which is another program than `sandboxd`. */
+  readonly faults?: Faults;
+};
 
-async function main(faults: Faults): Promise<void> {
-  const loaded = readConfig();
-  if (loaded === undefined) process.exitCode = EXIT.usage;
-  else if (loaded.command === 'help') process.stdout.write(renderHelp(ENGINE_NAMES));
+/** Throws ConfigError. */
+export async function serve(words: readonly string[], options: ServeOptions = {}): Promise<void> {
+  const loaded = loadConfig({ argv: words, env: process.env, engineNames: ENGINE_NAMES });
+  if (loaded.command === 'help') process.stdout.write(renderHelp(ENGINE_NAMES, options.commandsHelp));
   else if (loaded.command === 'version') process.stdout.write(`sandboxd ${about.version}\n`);
   else if (loaded.command === 'print-config') process.stdout.write(renderConfig(loaded.values));
-  else await serve(loaded, faults);
+  else await runDaemon(loaded, options.faults);
 }
 
-function readConfig(): Loaded | undefined {
-  try {
-    return loadConfig({ argv: process.argv.slice(2), env: process.env, engineNames: ENGINE_NAMES });
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    for (const problem of error.problems) process.stderr.write(`sandboxd: ${problem}\n`);
-    return undefined;
-  }
-}
-
-async function serve({ config, warnings }: LoadedConfig, faults: Faults): Promise<void> {
+async function runDaemon({ config, warnings }: LoadedConfig, faults: Faults = NO_FAULTS): Promise<void> {
   const log = createLogger(config.log);
   for (const warning of warnings) log.warn(warning);
   process.on('uncaughtException', (err) => {
     log.fatal({ err }, 'unexpected failure');
-    process.exit(EXIT.failed);
+    process.exit(EXIT_FAILED);
   });
   // A forgotten rejection concerns one operation; the others go on.
   process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
@@ -67,7 +48,7 @@ async function serve({ config, warnings }: LoadedConfig, faults: Faults): Promis
   } catch (error) {
     process.stderr.write(`sandboxd: ${toError(error).message}\n`);
     log.debug({ err: error }, 'start failed');
-    process.exit(EXIT.failed);
+    process.exit(EXIT_FAILED);
   }
 }
 
@@ -80,7 +61,7 @@ function obeySignals(app: App, log: Logger): void {
     if (signal === 'SIGHUP' && count > 0) return;
     count++;
     if (count === 2) hurry.abort();
-    if (count > 2) process.exit(EXIT.failed);
+    if (count > 2) process.exit(EXIT_FAILED);
     if (count > 1) return;
     log.info({ signal }, 'stopping');
     app.stop(hurry.signal).then(
@@ -90,7 +71,7 @@ function obeySignals(app: App, log: Logger): void {
       },
       (err: unknown) => {
         log.error({ err }, 'could not stop in order');
-        process.exit(EXIT.failed);
+        process.exit(EXIT_FAILED);
       },
     );
   };

@@ -1,0 +1,50 @@
+// Help of commands, made from their tables.
+import type { Command, Group } from './command.ts';
+
+const COLUMNS = 24;
+
+export function renderCommands(groups: readonly Group[]): string {
+  const lines = groups.flatMap(({ name, commands }) =>
+    commands.map((command) => renderRow(`${name} ${command.name}`, command.summary)),
+  );
+  return [
+    'Commands:',
+    renderRow('serve', 'run the daemon in the foreground; what happens without a command, too'),
+    ...lines,
+    '',
+    '`sandboxd <command> --help` says more about one.',
+    '',
+  ].join('\n');
+}
+
+export function renderGroup({ name, summary, commands }: Group): string {
+  return [
+    `Usage: sandboxd ${name} <command> [--flag value]…`,
+    '',
+    summary,
+    '',
+    ...commands.map((command) => renderRow(command.name, command.summary)),
+    '',
+    `\`sandboxd ${name} <command> --help\` lists the flags of one.`,
+    '',
+  ].join('\n');
+}
+
+export function renderCommand(path: string, { operands, summary, flags }: Command): string {
+  const rows = Object.entries(flags).map(([name, { placeholder, help }]) =>
+    renderRow(placeholder === undefined ? `--${name}` : `--${name} <${placeholder}>`, help),
+  );
+  return [
+    `Usage: ${[path, operands].filter((part) => part !== '').join(' ')} [--flag value]…`,
+    '',
+    summary,
+    '',
+    ...rows,
+    renderRow('--help, -h', 'print this, and exit'),
+    '',
+  ].join('\n');
+}
+
+function renderRow(name: string, text: string): string {
+  return `  ${name.padEnd(COLUMNS - 1)} ${text}`;
+}

@@ -1,0 +1,91 @@
+// `sandboxd profiles bake`: makes profiles, and the guest kernel where there is none yet.
+import {
+  bakeProfile,
+  builtinProfileNames,
+  ensureKernel,
+  findRecipe,
+  openRecipeBook,
+  type Progress,
+  readRecipe,
+  requireBakingHost,
+} from '@sandboxd/rootfs-builder';
+import type { Config } from '../../config/index.ts';
+import type { Command, Input } from '../command.ts';
+import { AGENT_DIR, INIT_PATH, NPM_DIR } from '../installation.ts';
+import { ProgressLine } from '../progress.ts';
+import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
+import { formatMib, formatSeconds } from './format.ts';
+import { KEEP_FLAG, pruneProfile, readKeep } from './prune.ts';
+
+export const bake: Command = {
+  name: 'bake',
+  operands: '[profile|recipe.json]…',
+  summary: `make profiles (${builtinProfileNames().join(', ')}, or recipe files; default: the daemon’s, base), and the kernel if need be`,
+  flags: {
+    ...SHARED_FLAGS,
+    refresh: { type: 'boolean', help: 'look for newer packages and a newer kernel, ignore what is cached' },
+    mirror: {
+      type: 'string',
+      placeholder: 'url',
+      help: 'Debian mirror to use instead of the host’s apt sources',
+    },
+    'npm-dir': {
+      type: 'string',
+      placeholder: 'path',
+      help: 'directory whose node_modules have the runtimes of your own recipes',
+    },
+    ...KEEP_FLAG,
+  },
+  run: async (input, signal) => {
+    const config = loadSharedConfig(input);
+    const keep = readKeep(input);
+    await requireBakingHost();
+    const book = await openRecipeBook(input.names.filter(isFile));
+    const names = input.names.length > 0 ? input.names : [config.defaults.profile];
+    const recipes = await Promise.all(
+      names.map((name) => (isFile(name) ? readRecipe(name) : findRecipe(book, name))),
+    );
+    using line = new ProgressLine();
+    await prepareKernel(config, input, line.show);
+    for (const recipe of recipes) {
+      signal.throwIfAborted();
+      const startedAt = performance.now();
+      const mirror = input.text('mirror');
+      const { manifest, directory, isFresh } = await bakeProfile({
+        dataDir: config.dataDir,
+        agentDir: AGENT_DIR,
+        npmDir: input.text('npm-dir') ?? NPM_DIR,
+        recipe,
+        book,
+        refresh: input.isSet('refresh'),
+        progress: line.show,
+        signal,
+        ...(mirror === undefined ? {} : { mirror }),
+      });
+      const about = `${formatMib(manifest.sizeBytes)}, ${manifest.entries} entries, ${formatSeconds(startedAt)}`;
+      print(`${manifest.name}: ${isFresh ? 'baked' : 'up to date'} (${about}) ${directory}`);
+      if (isFresh) print(await pruneProfile(config.dataDir, manifest.name, keep));
+    }
+  },
+};
+
+/** Whoever gives the daemon both files of his own needs none of Debian's. */
+async function prepareKernel(config: Config, input: Input, progress: Progress): Promise<void> {
+  if (config.kernelPath !== undefined && config.initramfsPath !== undefined) return;
+  const startedAt = performance.now();
+  const { version, isFresh } = await ensureKernel({
+    dataDir: config.dataDir,
+    initPath: INIT_PATH,
+    refresh: input.isSet('refresh'),
+    progress,
+  });
+  print(`kernel ${version}: ${isFresh ? 'prepared' : 'up to date'} (${formatSeconds(startedAt)})`);
+}
+
+function isFile(name: string): boolean {
+  return name.endsWith('.json');
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

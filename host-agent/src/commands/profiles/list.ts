@@ -1,0 +1,32 @@
+// `sandboxd profiles list`.
+import { listProfiles } from '@sandboxd/rootfs-builder';
+import type { Command } from '../command.ts';
+import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
+import { formatMib } from './format.ts';
+
+const NAME_COLUMNS = 16;
+const SIZE_COLUMNS = 9;
+
+export const list: Command = {
+  name: 'list',
+  operands: '',
+  summary: 'show the profiles that are baked',
+  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'their manifests as one JSON array' } },
+  run: async (input) => {
+    const { dataDir } = loadSharedConfig(input);
+    const manifests = (await listProfiles(dataDir)).map(({ manifest }) => manifest);
+    if (input.isSet('json')) {
+      process.stdout.write(`${JSON.stringify(manifests, null, 2)}\n`);
+      return;
+    }
+    if (manifests.length === 0) {
+      process.stderr.write(`no profile is baked in ${dataDir}; \`sandboxd profiles bake\` makes one\n`);
+    }
+    for (const { name, digest, sizeBytes, createdAt, description } of manifests) {
+      const size = formatMib(sizeBytes).padStart(SIZE_COLUMNS);
+      process.stdout.write(
+        `${name.padEnd(NAME_COLUMNS)} ${digest.slice(0, 16)} ${size}  ${createdAt}  ${description}\n`,
+      );
+    }
+  },
+};

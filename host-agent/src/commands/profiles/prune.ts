@@ -1,0 +1,45 @@
+// `sandboxd profiles prune`: removes bakes that newer ones replaced, never one that anything uses.
+import { KEPT_BAKES, listProfiles, pruneBakes, resolveProfile } from '@sandboxd/rootfs-builder';
+import { type Command, type Flags, type Input, parseCount } from '../command.ts';
+import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
+import { formatMib } from './format.ts';
+
+export const KEEP_FLAG: Flags = {
+  keep: {
+    type: 'string',
+    placeholder: 'count',
+    help: `replaced bakes that stay though nothing uses them (${KEPT_BAKES}); with 0, a create that began before the newest bake may fail`,
+  },
+};
+
+export const prune: Command = {
+  name: 'prune',
+  operands: '[profile]…',
+  summary: 'remove replaced bakes that no sandbox, snapshot or template uses (default: of all profiles)',
+  flags: { ...SHARED_FLAGS, ...KEEP_FLAG },
+  run: async (input, signal) => {
+    const { dataDir } = loadSharedConfig(input);
+    const keep = readKeep(input);
+    for (const name of input.names) await resolveProfile(dataDir, name);
+    for (const name of input.names.length > 0 ? input.names : await bakedNames(dataDir)) {
+      signal.throwIfAborted();
+      process.stdout.write(`${await pruneProfile(dataDir, name, keep)}\n`);
+    }
+  },
+};
+
+/** What was done, in one line. */
+export async function pruneProfile(dataDir: string, name: string, keep: number): Promise<string> {
+  const { removed, freedBytes, inUse } = await pruneBakes(dataDir, name, keep);
+  const used = inUse.length === 0 ? '' : `; old ones in use: ${inUse.length}`;
+  return `${name}: old bakes removed: ${removed.length}, ${formatMib(freedBytes)}${used}`;
+}
+
+export async function bakedNames(dataDir: string): Promise<string[]> {
+  return (await listProfiles(dataDir)).map(({ manifest }) => manifest.name);
+}
+
+/** Throws UsageError. */
+export function readKeep(input: Input): number {
+  return parseCount('keep', input.text('keep') ?? String(KEPT_BAKES));
+}

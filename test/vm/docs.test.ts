@@ -1,0 +1,55 @@
+// The examples of README.md and of the pages on exec, service, logs and snapshots, each run as it is written, in the shell of
+// one reader. (docs-files.test.ts has the page on files, with what its answers hold.)
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { startDaemon } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
+
+t.setTimeout(scaled(600_000));
+const run = promisify(execFile);
+const ROOT = resolve(import.meta.dirname, '../..');
+/** Lines of a page that are commands for a running daemon; what `make` and sudo do is not tried here. */
+const COMMAND = /^(?: {4})?(?:\$ )?((?:curl|timeout|node_modules\/\S+) .*|[A-Z]+=\S.*)$/;
+const DONE = '---done';
+/** `timeout` ends what has no end of its own. */
+const FINE: readonly string[] = ['0', '124'];
+
+type Example = { readonly command: string; readonly output: string; readonly status: string };
+
+function readCommands(page: string): string[] {
+  return readFileSync(resolve(ROOT, page), 'utf8')
+    .split('\n')
+    .flatMap((line) => COMMAND.exec(line)?.[1] ?? []);
+}
+
+/** All in one shell, as later examples use the variables of earlier ones. Standard input holds `exit` for a terminal. */
+async function runPage(page: string, url: string): Promise<Example[]> {
+  const commands = readCommands(page).map((command) =>
+    command.replace(/(?:http:\/\/)?(?:localhost|127\.0\.0\.1):7878/g, url),
+  );
+  const script = commands.map((command) => `${command}\nprintf '\\n${DONE} %s\\n' $?`).join('\n');
+  const shell = run('bash', ['-c', `exec 2>&1\n${script}`], { cwd: ROOT, maxBuffer: 2 ** 24 });
+  shell.child.stdin?.end('exit\n');
+  const { stdout } = await shell;
+  const outputs = stdout.split(new RegExp(`\\n${DONE} (\\d+)\\n`));
+  return commands.map((command, at) => ({
+    command,
+    output: outputs[2 * at] ?? '',
+    status: outputs[2 * at + 1] ?? 'none',
+  }));
+}
+
+t.test('every example runs as it is written', async (t) => {
+  const { url } = await startDaemon(t);
+  for (const page of ['README.md', 'docs/exec.md', 'docs/service.md', 'docs/logs.md', 'docs/snapshots.md']) {
+    const examples = await runPage(page, url);
+    t.ok(examples.length > 1, `${page} has examples`);
+    for (const { command, output, status } of examples) {
+      t.ok(FINE.includes(status), `${page}: ${command}: exit code ${status}\n${output}`);
+      t.notMatch(output, /^\{"error"/m, `${page}: ${command}`);
+    }
+  }
+});
