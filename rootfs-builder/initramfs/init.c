@@ -6,6 +6,7 @@
  * Kernel command line:
  *   sandbox.init=<path>      execute this instead of the agent (looked up in the initramfs, then in the root)
  *   sandbox.modules=<a,b>    also load these optional modules of /modules/list
+ *   sandbox.disk-errors      writes that the host cannot take come back as errors of the layer's disk
  *   sandbox.debug            print the time of each stage
  *   sandbox.probe=<nonce>    start no sandbox: show signs of life that only this program can give, until the VM is ended
  *
@@ -191,8 +192,11 @@ static void assemble_root(void) {
   mount_or_fail("/dev/vda", "/lower", "ext4", MS_RDONLY | MS_NOATIME, "noload");
   mark("root image mounted");
   /* noinit_itable: no background zeroing, which would fill the sparse layer that forks must copy.
-     nobarrier: this disk never outlives a crash of its VM, so flushes protect nothing. */
-  mount_or_fail("/dev/vdb", "/layer", "ext4", MS_NOATIME, "nobarrier,noinit_itable");
+     nobarrier: this disk never outlives a crash of its VM, so flushes protect nothing.
+     nodelalloc: after an error that ended its journal, Linux 6.1 goes on taking writes that are to get their blocks later,
+     never gets rid of them, and makes everyone who writes more wait for that, for good. Without, each write fails at once. */
+  mount_or_fail("/dev/vdb", "/layer", "ext4", MS_NOATIME,
+                parameter("sandbox.disk-errors") ? "nobarrier,noinit_itable,nodelalloc" : "nobarrier,noinit_itable");
   mark("layer mounted");
   if (mkdir("/layer/upper", 0755) < 0 && errno != EEXIST) fail_errno("layer", "/layer/upper");
   if (mkdir("/layer/work", 0755) < 0 && errno != EEXIST) fail_errno("layer", "/layer/work");

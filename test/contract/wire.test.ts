@@ -168,6 +168,7 @@ t.test('the stand-in knows states, and every key', async (t) => {
 
   const config = buildVmConfig({ spec: host.spec(paths), files: vmmFiles(paths), hasLandlock: true });
   vmConfig(config, '$');
+  t.match(config.payload.cmdline, / sandbox\.disk-errors$/, 'its layer is mounted for errors');
   const misspelt = { ...config, cpu: config.cpus };
   t.throws(() => vmConfig(misspelt, '$'), { message: /unknown field `cpu`/ });
   const shouted = { ...config, disks: [{ ...config.disks[0], image_type: 'raw' }] };

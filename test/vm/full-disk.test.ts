@@ -156,8 +156,10 @@ async function isTold(t: Test, directories: Directories, first: Daemon): Promise
   const reader = await daemon.api.create({ memory_mib: 128 });
   const ids = [writer.id, reader.id];
   const giveBack = await fill(directories, 20 * MIB);
-  const write = `head -c ${60 * MIB} /dev/zero | tr '\\0' x > /root/first && sync /root/first`;
-  const { stderr, result } = await daemon.api.exec(writer.id, ['sh', '-c', write]);
+  // More than the guest's kernel keeps unwritten: once its journal has ended, a write must fail and not wait for others.
+  const write = `head -c ${60 * MIB} /dev/zero | tr '\\0' x`;
+  const writes = `${write} > /root/one & ${write} > /root/two & ${write} > /root/three & wait; sync /root/one`;
+  const { stderr, result } = await daemon.api.exec(writer.id, ['sh', '-c', writes]);
   t.not(result.exit_code, 0, 'who waits for the disk learns of it');
   t.match(stderr, /Input\/output error|Read-only file system|No space/);
   const areWell = async (when: string) => {

@@ -58,6 +58,8 @@ export function kernelCommandLine(spec: VmSpec): string {
     'cryptomgr.notests',
     'rcupdate.rcu_expedited=1',
     'mitigations=auto',
+    // The VMM does not hold a guest whose writes the host's disk does not take, it hands it the error.
+    'sandbox.disk-errors',
   ];
   return spec.bootArgs === '' ? base.join(' ') : `${base.join(' ')} ${spec.bootArgs}`;
 }
