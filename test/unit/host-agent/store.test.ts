@@ -59,6 +59,31 @@ t.test('records stay, all of a group or none', async (t) => {
   await again.close();
 });
 
+t.test('of a group that cannot be stored whole nothing is', async (t) => {
+  const path = newPath();
+  const store = await Store.open(path);
+  const rows = store.table<object>('rows');
+  await rows.put('before', { n: 1 });
+  const broken = Object.defineProperty({}, 'n', {
+    enumerable: true,
+    get: () => {
+      throw new Error('cannot be stored');
+    },
+  });
+  await t.rejects(
+    rows.putAll([
+      { id: 'first', record: { n: 2 } },
+      { id: 'second', record: broken },
+    ]),
+    { message: /cannot be stored/ },
+  );
+  t.equal(rows.get('first'), undefined, 'in this process');
+  await store.close();
+  const again = await Store.open(path);
+  t.same(again.table<object>('rows').all(), [{ id: 'before', record: { n: 1 } }], 'and on disk');
+  await again.close();
+});
+
 t.test('another process reads while this one writes', async (t) => {
   const path = newPath();
   await fill(path);
