@@ -4,6 +4,7 @@ import { open, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { allocatedBytes } from '../../../../host-agent/src/lib/extents.ts';
+import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import type { SnapshotRecord } from '../../../../host-agent/src/sandboxes/snapshots.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
@@ -138,4 +139,18 @@ t.test('a snapshot is answered when it survives a crash of the host', async (t) 
   const snapshot = await manager.get(id).snapshot();
   t.same(flushed, [snapshot.id]);
   t.match(store.table<SnapshotRecord>('snapshots').get(snapshot.id), { isComplete: true });
+});
+
+t.test('a guest that has not read everything when it is saved is told apart', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t);
+  const { id } = await manager.create({});
+  const quiet = await manager.get(id).snapshot();
+  // It does not answer in the second that a save gives it.
+  host.of(id).agent.isHanging = true;
+  const busy = await manager.get(id).snapshot();
+  host.of(id).agent.isHanging = false;
+  const needsResync = async (dir: string) => (await SavedGuest.open(dir)).manifest.needsResync;
+  t.same([await needsResync(quiet.dir), await needsResync(busy.dir)], [false, true]);
+  const [fork] = await manager.fork(busy.id, 1);
+  t.equal(await execText(manager, fork!.id, ['note', 'a', 'b']), '');
 });
