@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import t from 'tap';
-import { SCHEMA_VERSION, Store } from '../../../host-agent/src/store/store.ts';
+import { SCHEMA_VERSION, Store } from '../../../../host-agent/src/store/store.ts';
 
 type Row = { readonly n: number; readonly text: string };
 
@@ -89,7 +89,7 @@ t.test('another process reads while this one writes', async (t) => {
   await fill(path);
   const store = await Store.open(path);
   await store.table<Row>('rows').put('new', { n: -1, text: 'written while the other was not there yet' });
-  const script = `import { Store } from ${JSON.stringify(join(import.meta.dirname, '../../../host-agent/src/store/store.ts'))};
+  const script = `import { Store } from ${JSON.stringify(join(import.meta.dirname, '../../../../host-agent/src/store/store.ts'))};
     const store = await Store.open(process.argv[1]); console.log(store.table('rows').all().length); await store.close();`;
   const output = execFileSync(process.execPath, ['--input-type=module', '-e', script, path], {
     encoding: 'utf8',

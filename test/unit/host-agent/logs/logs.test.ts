@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { joinText, LogStore, type LogStoreOptions, NOTHING } from '../../../host-agent/src/logs/index.ts';
-import { readLog } from '../../../host-agent/src/logs/read-log.ts';
-import { decodeRecord, encodeRecord, type NewRecord } from '../../../host-agent/src/logs/record.ts';
+import { joinText, LogStore, type LogStoreOptions, NOTHING } from '../../../../host-agent/src/logs/index.ts';
+import { readLog } from '../../../../host-agent/src/logs/read-log.ts';
+import { decodeRecord, encodeRecord, type NewRecord } from '../../../../host-agent/src/logs/record.ts';
 
 const ID = 'sbx_0123456789abc';
 const MIB = 2 ** 20;
