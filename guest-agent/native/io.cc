@@ -10,7 +10,6 @@
 #include "direct-file.h"
 #include "io.h"
 #include "napi.h"
-#include "relay.h"
 
 namespace {
 
@@ -206,7 +205,6 @@ METHOD(close_file) {
   ARGUMENTS(1);
   int32_t fd;
   CHECK(read_int(env, arguments[0], &fd));
-  relay_forget(fd);
   if (direct_reader.is_reading(fd)) direct_reader.end();
   close(fd);
   return undefined(env);

@@ -8,6 +8,7 @@ import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
 import { ExecCgroups } from './exec/cgroups.ts';
 import { logError } from './lib/log.ts';
+import { readIsEmulated } from './machine/emulated.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
 import { Poller } from './native/poller.ts';
@@ -26,10 +27,6 @@ function bootClockUs(): number {
 const agentStartUs = bootClockUs();
 let agentReadyUs = 0;
 
-// The optimizing compiler costs the agent memory and, emulated, more time than its code saves (measured). Not a start
-// option: with another set of those Node's own compiled code would be thrown away.
-setFlagsFromString('--no-opt');
-
 // The name that `ps` shows.
 process.title = 'sandbox-agent';
 
@@ -39,6 +36,11 @@ process.on('unhandledRejection', (reason) => logError('unhandled', reason));
 
 mountFileSystems();
 setUpSystem();
+
+const isEmulated = readIsEmulated();
+// The optimizing compiler costs more time there than its code saves (docs/measurements/bulk-bytes.md). Not a start option: with
+// another set of those Node's own compiled code would be thrown away.
+if (isEmulated) setFlagsFromString('--no-opt');
 
 const poller = new Poller((error) => logError('event', error));
 poller.start();
@@ -62,6 +64,6 @@ const connection: GuestConnection = new GuestConnection({
 });
 const context = { poller, reaper, cgroups, service, streamCount: () => connection.channel?.streamCount ?? 0 };
 const trim = new MemoryTrim();
-serveChannels(poller, connection, () => {
+serveChannels({ poller, connection, isEmulated }, () => {
   agentReadyUs = bootClockUs();
 });

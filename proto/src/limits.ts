@@ -6,8 +6,8 @@ export const PROTOCOL_VERSION = 1;
 /** Most payload bytes of one data frame, and of one exec frame of the REST API. */
 export const MAX_DATA_BYTES = 65_536;
 
-/** Most bytes that a link moves from a pipe in one turn of a flow, in frames of MAX_DATA_BYTES. */
-export const MAX_PIPED_BYTES = 16 * MAX_DATA_BYTES;
+/** Most bytes that a link reads for itself in one turn of a flow, in frames of MAX_DATA_BYTES. */
+export const MAX_SOURCE_BYTES = 16 * MAX_DATA_BYTES;
 
 /** Longest encoded frame, its length prefix apart: a full data frame and its field headers. */
 export const MAX_FRAME_BYTES = MAX_DATA_BYTES + 64;

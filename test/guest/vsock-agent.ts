@@ -32,6 +32,7 @@ const connection: GuestConnection = new GuestConnection({
   onMalformed: report,
   onFault: report,
 });
-serveVsock(poller, connection, { port: PORT, peerCid: LOCAL_CID });
-serveVsock(poller, connection, { port: STRICT_PORT, peerCid: HOST_CID });
+const context = { poller, connection, isEmulated: false };
+serveVsock(context, { port: PORT, peerCid: LOCAL_CID });
+serveVsock(context, { port: STRICT_PORT, peerCid: HOST_CID });
 writeFileSync(pidPath, String(process.pid));

@@ -46,22 +46,6 @@ export class Extractor implements TarSink {
     return { files: this.#files, bytes: this.#bytes };
   }
 
-  /** The file that the addon writes in order, if one is now. */
-  get directFile(): number | undefined {
-    return this.#file?.isDirect === true ? this.#file.fd : undefined;
-  }
-
-  /** So many bytes of that file were written by somebody else, behind what `content` gave. */
-  wrote(bytes: number): void {
-    if (this.#file !== undefined) this.#file.writtenTo += bytes;
-    this.#bytes += bytes;
-  }
-
-  /** That could not be done. */
-  failed(errno: number): never {
-    throw fileError(-errno, this.#entry?.name ?? '');
-  }
-
   begin(entry: TarEntry): void {
     this.#entry = entry;
     this.#parts = normalize(entry.name);

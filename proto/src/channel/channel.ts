@@ -7,10 +7,9 @@ import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from
 import { encodeFrame } from '../wire/frame-encoder.ts';
 import { ownBytes } from '../wire/own-bytes.ts';
 import { PartJoiner } from '../wire/part-joiner.ts';
-import type { ByteLink, Intake } from './link.ts';
+import type { ByteLink } from './link.ts';
 import { SendRound } from './send-round.ts';
 import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from './stream.ts';
-import { toStreamIntake } from './stream-intake.ts';
 
 export type ChannelOptions = {
   readonly role: 'host' | 'guest';
@@ -160,19 +159,6 @@ export class Channel implements StreamOwner {
   /** For Stream: gives a flow its place in the round. */
   enqueue(stream: Stream, flow: Flow): void {
     if (this.#closed === undefined) this.#round.enqueue(stream, flow);
-  }
-
-  /** For Stream: takes back the flow that the link sends by itself. */
-  reclaim(): void {
-    this.#options.link.reclaim?.();
-  }
-
-  /** For Stream: what arrives for it next may bypass it. */
-  offerIntake(stream: Stream, intake: Intake): void {
-    const isOver = (): boolean => this.#closed !== undefined || stream.isOver;
-    if (isOver()) return;
-    const guard = (work: () => void): void => this.#guard(stream, work);
-    this.#options.link.offerIntake?.(toStreamIntake(stream, intake, isOver, guard));
   }
 
   /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */

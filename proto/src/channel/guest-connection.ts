@@ -60,7 +60,6 @@ export class GuestConnection {
           this.#options.onMalformed?.(error);
         }
       },
-      missingBytes: () => decoder.missingBytes,
       drain: () => {
         if (this.#current?.link === link) this.#current.channel.drained();
       },

@@ -32,7 +32,7 @@ export type QemuArgsOptions = {
  * kernel's own memory (pipes, page tables) is not charged to the control groups of commands, which every page of a pipe
  * would pay for.
  */
-const EMULATION_ARGS = ['norandmaps', 'init_on_alloc=0', 'cgroup.memory=nokmem,nosocket'];
+const EMULATION_ARGS = ['sandbox.emulated', 'norandmaps', 'init_on_alloc=0', 'cgroup.memory=nokmem,nosocket'];
 
 /** Kernel command line: console for diagnosis, a panic ends the VM at once, nothing probed that is not there. */
 export function kernelCommandLine(spec: VmSpec, accelerator: Accelerator): string {
