@@ -4,20 +4,11 @@
 
 #include "io.h"
 #include "napi.h"
+#include "wire.h"
 
 namespace {
 
-// As in proto/src/wire/data-frame.ts.
-constexpr uint8_t kTagStream = 0x08, kTagFlow = 0x10, kTagData = 0x1a;
-constexpr uint8_t kWhole[] = {0x88, 0x01, 0x01};
 constexpr size_t kMaxHeaderBytes = 24;
-
-size_t put_varint(uint8_t* into, uint32_t value) {
-  size_t size = 0;
-  for (; value > 127; value >>= 7) into[size++] = static_cast<uint8_t>(value | 0x80);
-  into[size++] = static_cast<uint8_t>(value);
-  return size;
-}
 
 // What stands before `payload` bytes of a frame with `tail` bytes behind them; returns its length.
 size_t put_header(uint8_t* into, uint32_t stream, uint32_t flow, size_t payload, size_t tail) {
@@ -39,10 +30,7 @@ size_t put_header(uint8_t* into, uint32_t stream, uint32_t flow, size_t payload,
 // Frames that are being made, one behind the other, and written in the pieces that the virtio-serial driver takes at once.
 class FrameBuffer {
  public:
-  // As in proto/src/limits.ts.
-  static constexpr size_t kPayloadBytes = 65536;
-
-  // Reads up to `want` bytes (at most kPayloadBytes) and appends a frame of those that there are. Returns how many: 0 at the
+  // Reads up to `want` bytes (at most kMaxPayload) and appends a frame of those that there are. Returns how many: 0 at the
   // end, -errno when none could be read. To be called only when it is not full.
   ssize_t append(int source, uint32_t stream, uint32_t flow, size_t want);
   // Writes whole pieces, or all: 0 or what write said.
@@ -54,7 +42,7 @@ class FrameBuffer {
   void clear() { filled_ = 0; }
 
  private:
-  static constexpr size_t kFrameBytes = kPayloadBytes + 64, kPieceBytes = 32768;
+  static constexpr size_t kFrameBytes = kMaxPayload + 64, kPieceBytes = 32768;
 
   uint8_t bytes_[4 * kFrameBytes + kPieceBytes];
   size_t filled_ = 0;
@@ -67,7 +55,7 @@ ssize_t FrameBuffer::append(int source, uint32_t stream, uint32_t flow, size_t w
   uint8_t* frame = bytes_ + filled_;
   size_t size = 0;
   while (size < want) {
-    ssize_t got = read_again(source, frame + room + size, want - size);
+    ssize_t got = read_source(source, frame + room + size, want - size);
     if (got > 0) {
       size += static_cast<size_t>(got);
       continue;
@@ -119,7 +107,7 @@ METHOD(write_from) {
   ssize_t got = 0;
   size_t total = 0;
   for (size_t left = static_cast<size_t>(length); left > 0 && error == 0; left -= static_cast<size_t>(got)) {
-    size_t want = left < FrameBuffer::kPayloadBytes ? left : FrameBuffer::kPayloadBytes;
+    size_t want = left < kMaxPayload ? left : kMaxPayload;
     got = frames.append(source, static_cast<uint32_t>(stream), static_cast<uint32_t>(flow), want);
     if (got <= 0) break;
     total += static_cast<size_t>(got);

@@ -61,6 +61,7 @@ bool add_poll(napi_env env, napi_value exports);
 bool add_io(napi_env env, napi_value exports);
 bool add_frames(napi_env env, napi_value exports);
 bool add_direct_file(napi_env env, napi_value exports);
+bool add_intake(napi_env env, napi_value exports);
 bool add_files(napi_env env, napi_value exports);
 bool add_tree_making(napi_env env, napi_value exports);
 bool add_tree_reading(napi_env env, napi_value exports);

@@ -62,7 +62,14 @@ const connection: GuestConnection = new GuestConnection({
   onMalformed: (cause) => logError('channel', cause),
   onFault: (cause) => logError('stream', cause),
 });
-const context = { poller, reaper, cgroups, service, streamCount: () => connection.channel?.streamCount ?? 0 };
+const context = {
+  poller,
+  reaper,
+  cgroups,
+  service,
+  isEmulated,
+  streamCount: () => connection.channel?.streamCount ?? 0,
+};
 const trim = new MemoryTrim();
 serveChannels({ poller, connection, isEmulated }, () => {
   agentReadyUs = bootClockUs();

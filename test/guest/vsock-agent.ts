@@ -28,7 +28,11 @@ const connection: GuestConnection = new GuestConnection({
     capabilities: [],
   }),
   onRequest: (stream, request) =>
-    serveRequest({ poller, reaper, cgroups, service, streamCount: () => 0 }, stream, request),
+    serveRequest(
+      { poller, reaper, cgroups, service, isEmulated: false, streamCount: () => 0 },
+      stream,
+      request,
+    ),
   onMalformed: report,
   onFault: report,
 });

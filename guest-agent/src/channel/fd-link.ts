@@ -1,8 +1,9 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
-import type { ByteLink, LinkEvents, SourceFrames } from '@sandboxd/proto';
+import type { ByteLink, Intake, LinkEvents, SourceFrames } from '@sandboxd/proto';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
+import { INTAKE, LinkIntake } from './link-intake.ts';
 
 const READ_BYTES = 65_536;
 /**
@@ -44,12 +45,14 @@ export class FdLink implements ByteLink {
   #isHostAway = false;
   #isEnding = false;
   #turnBytes = 0;
+  readonly #intake: LinkIntake;
   readonly writeFrom?: NonNullable<ByteLink['writeFrom']>;
 
   /** Takes the descriptor over. */
   constructor(fd: number, options: FdLinkOptions) {
     this.#fd = fd;
     this.#options = options;
+    this.#intake = new LinkIntake(fd, this.#scratch);
     if (options.isEmulated) this.writeFrom = (frames) => this.#writeFrom(frames);
   }
 
@@ -74,9 +77,14 @@ export class FdLink implements ByteLink {
     return true;
   }
 
+  offerIntake(stream: number, intake: Intake): void {
+    if (this.#options.isEmulated) this.#intake.offer(stream, intake);
+  }
+
   destroy(cause?: Error): void {
     if (this.#watch === undefined || this.#isEnding) return;
     this.#isEnding = true;
+    this.#intake.stop();
     this.#watch.close();
     this.#watch = undefined;
     this.#small = [];
@@ -93,7 +101,8 @@ export class FdLink implements ByteLink {
   #read(): void {
     for (this.#turnBytes = 0; this.#turnBytes < TURN_BYTES; ) {
       if (this.#watch === undefined) return;
-      const got = this.#readOnce();
+      const missing = this.#intake.isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
+      const got = missing === 0 ? this.#takeIn() : this.#readOnce(missing);
       if (got === NOT_NOW) return;
       if (got < 0) {
         this.#onEnd();
@@ -104,20 +113,36 @@ export class FdLink implements ByteLink {
     setImmediate(() => this.#read());
   }
 
-  /** Reads and delivers: how many bytes; NOT_NOW; -1 at the end. */
-  #readOnce(): number {
+  /** Has the intake read, and deals with what is not its own. The same numbers as `#readOnce`. */
+  #takeIn(): number {
     try {
-      const got = addon.read(this.#fd, this.#scratch, 0, READ_BYTES);
+      const { status, tookBytes, unread } = this.#intake.run(TURN_BYTES - this.#turnBytes);
+      if (unread.length > 0) this.#deliver(unread);
+      if (status === INTAKE.nothingNow) return NOT_NOW;
+      return status === INTAKE.hostLeft ? -1 : tookBytes + unread.length;
+    } catch (error) {
+      this.destroy(error as Error);
+      return NOT_NOW;
+    }
+  }
+
+  /** Reads for JavaScript: how many bytes; NOT_NOW; -1 at the end. */
+  #readOnce(mostBytes: number): number {
+    try {
+      const got = addon.read(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
       if (got === 0) return -1;
-      if (got < 0) return got;
-      // Before the bytes are dealt with: the answer to them is for the host that sent them.
-      this.#isHostAway = false;
-      this.#events?.data(this.#scratch.subarray(0, got));
+      if (got > 0) this.#deliver(this.#scratch.subarray(0, got));
       return got;
     } catch (error) {
       this.destroy(error as Error);
       return NOT_NOW;
     }
+  }
+
+  #deliver(bytes: Buffer): void {
+    // Before the bytes are dealt with: the answer to them is for the host that sent them.
+    this.#isHostAway = false;
+    this.#events?.data(bytes);
   }
 
   #onEnd(): void {

@@ -17,7 +17,7 @@ import { showName } from './tar/entry.ts';
 
 /** Files that claim to be shorter are read at once: those of /proc and /sys are of another size than they say. */
 const SMALL_BYTES = 16 * 1024;
-/** Longer files are read past the page cache, unless they are in it. */
+/** Emulated guests read longer files past the page cache, unless they are in it. */
 const DIRECT_BYTES = 4 * 1024 * 1024;
 /** How far a file is read to find out how long it is. */
 const MAX_HEAD_BYTES = 1024 * 1024;
@@ -26,7 +26,7 @@ const MAX_HEAD_BYTES = 1024 * 1024;
 const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
 
 /** Throws AgentError for what cannot be read. */
-export function startPull(stream: Stream, { path, maxBytes }: FilePull): void {
+export function startPull(stream: Stream, { path, maxBytes }: FilePull, isEmulated: boolean): void {
   const status = newStatus();
   const name = toPathBytes(path);
   const fd = addon.openFile(name, status);
@@ -42,7 +42,7 @@ export function startPull(stream: Stream, { path, maxBytes }: FilePull): void {
         'is_directory',
         `${showName(name)} is a directory; format=tar gives what is in it`,
       );
-    new Pull(stream, fd, name, maxBytes, sizeOf(status));
+    new Pull(stream, fd, name, maxBytes, sizeOf(status), isEmulated);
   } catch (error) {
     addon.close(fd);
     throw error;
@@ -60,7 +60,14 @@ class Pull {
   readonly #isSizeKnown: boolean;
   #isOver = false;
 
-  constructor(stream: Stream, fd: number, name: string, maxBytes: number, statedBytes: number) {
+  constructor(
+    stream: Stream,
+    fd: number,
+    name: string,
+    maxBytes: number,
+    statedBytes: number,
+    isEmulated: boolean,
+  ) {
     this.#stream = stream;
     this.#fd = fd;
     this.#name = name;
@@ -70,7 +77,7 @@ class Pull {
     const sizeBytes = head === undefined ? statedBytes : head.bytes.length;
     this.#left = this.#isSizeKnown ? Math.min(sizeBytes, maxBytes) : maxBytes;
     this.#head = this.#head.subarray(0, maxBytes);
-    if (this.#isSizeKnown && this.#left >= DIRECT_BYTES) addon.startDirectRead(fd);
+    if (isEmulated && this.#isSizeKnown && this.#left >= DIRECT_BYTES) addon.startDirectRead(fd);
     stream.setSource(FLOW.out, (limit, sourceLimit) => this.#take(limit, sourceLimit));
     stream.handlers = {
       cancel: () => {

@@ -16,10 +16,12 @@ const OTHERS: readonly (readonly [string, string])[] = [
   ['504b0304', 'zip'],
 ];
 const GZIP = [0x1f, 0x8b] as const;
+/** Less than this is not worth the change of hands. */
+const INTAKE_BYTES = 512 * 1024;
 
 /** Throws AgentError when the destination cannot be had. */
-export function startPush(stream: Stream, { path }: FilePush): void {
-  new Push(stream, new Extractor(Destination.open(toPathBytes(path))));
+export function startPush(stream: Stream, { path }: FilePush, isEmulated: boolean): void {
+  new Push(stream, new Extractor(Destination.open(toPathBytes(path)), isEmulated));
 }
 
 class Push {
@@ -74,10 +76,27 @@ class Push {
     if (this.#gunzip === undefined) {
       this.#reader.push(bytes);
       this.#stream.consumed(chunkBytes);
+      this.#offerIntake();
     } else {
       // A copy: the chunk is lent. It counts as taken once it is unpacked, so that little ever waits.
       this.#gunzip.write(Buffer.from(bytes), () => this.#stream.consumed(chunkBytes));
     }
+  }
+
+  /** The rest of a large file needs nobody to look at it. */
+  #offerIntake(): void {
+    const target = this.#extractor.directFile;
+    if (target === undefined || this.#reader.plainContentLeft < INTAKE_BYTES) return;
+    this.#stream.offerIntake({
+      target,
+      wanted: () => (this.#extractor.directFile === target ? this.#reader.plainContentLeft : 0),
+      took: (bytes) =>
+        this.#attempt(() => {
+          this.#extractor.wrote(bytes);
+          this.#reader.skipContent(bytes);
+        }),
+      failed: (errno) => this.#attempt(() => this.#extractor.failed(errno)),
+    });
   }
 
   #end(): void {

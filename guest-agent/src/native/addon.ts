@@ -37,13 +37,10 @@ export interface Addon {
   unwatch(fd: number): void;
   // io.cc
   read(fd: number, buffer: Uint8Array, offset: number, length: number): number;
-  /** As `read`, of a link. */
-  receive(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   write(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   writeGathered(fd: number, chunks: readonly Uint8Array[]): number;
   pipe(ours: 0 | 1, sizeBytes: number): [number, number];
   available(fd: number): number;
-  position(fd: number): number;
   socketPair(): [number, number];
   open(path: string, flags: number): number;
   close(fd: number): void;
@@ -55,6 +52,10 @@ export interface Addon {
   writeDirect(buffer: Uint8Array, offset: number, length: number): number;
   endDirectWrite(): number;
   startDirectRead(fd: number): boolean;
+  // intake.cc
+  startIntake(link: number, stream: number, target: number, wantedBytes: number): void;
+  runIntake(mostBytes: number, numbers: Float64Array, unread: Uint8Array): number;
+  stopIntake(): void;
   // files.cc
   openDirectory(directory: number, name: string): number;
   makeDirectory(directory: number, name: string, mode: number): void;

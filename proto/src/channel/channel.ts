@@ -7,7 +7,7 @@ import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from
 import { encodeFrame } from '../wire/frame-encoder.ts';
 import { ownBytes } from '../wire/own-bytes.ts';
 import { PartJoiner } from '../wire/part-joiner.ts';
-import type { ByteLink } from './link.ts';
+import type { ByteLink, Intake } from './link.ts';
 import { SendRound } from './send-round.ts';
 import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from './stream.ts';
 
@@ -161,6 +161,11 @@ export class Channel implements StreamOwner {
     if (this.#closed === undefined) this.#round.enqueue(stream, flow);
   }
 
+  /** For Stream: what arrives for it next may bypass it. */
+  offerIntake(stream: number, intake: Intake): void {
+    this.#options.link.offerIntake?.(stream, intake);
+  }
+
   /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */
   finish(stream: Stream, result: ResultInput): void {
     const frames = encodeFrame({ stream: stream.id, result });
@@ -200,18 +205,18 @@ export class Channel implements StreamOwner {
       if (this.role === 'guest') return;
       throw new ProtocolViolation(`a frame of stream ${frame.stream}, which is not open`);
     }
-    this.#guard(stream, () => this.#dispatchStream(stream, frame));
+    this.guard(stream, () => this.#dispatchStream(stream, frame));
   }
 
   #receiveData({ stream: id, flow, data }: DataFrame): boolean {
     const stream = this.#streams.get(id);
-    if (stream !== undefined) this.#guard(stream, () => this.#passData(stream, flow, data));
+    if (stream !== undefined) this.guard(stream, () => this.#passData(stream, flow, data));
     return stream !== undefined;
   }
 
   #receiveCredit({ stream: id, credit }: CreditFrame): boolean {
     const stream = this.#streams.get(id);
-    if (stream !== undefined) this.#guard(stream, () => stream.receiveCredit(credit));
+    if (stream !== undefined) this.guard(stream, () => stream.receiveCredit(credit));
     return stream !== undefined;
   }
 
@@ -220,7 +225,8 @@ export class Channel implements StreamOwner {
     stream.receiveData(flow, data);
   }
 
-  #guard(stream: Stream, work: () => void): void {
+  /** Also for Stream: work that ends the stream when it throws. */
+  guard(stream: Stream, work: () => void): void {
     try {
       work();
     } catch (error) {

@@ -60,6 +60,7 @@ export class GuestConnection {
           this.#options.onMalformed?.(error);
         }
       },
+      missingBytes: () => decoder.missingBytes,
       drain: () => {
         if (this.#current?.link === link) this.#current.channel.drained();
       },

@@ -10,6 +10,8 @@ export interface LinkEvents {
   drain(): void;
   /** No byte will come or go any more. Called once. */
   close(cause?: Error): void;
+  /** How many bytes are missing from the frame that was begun, at least; 0 between two frames. */
+  missingBytes?(): number;
 }
 
 /** Bytes of a pipe or a file that a link may read for itself, instead of being given them. */
@@ -27,6 +29,18 @@ export type SourceFrames = Pick<SourceBytes, 'descriptor' | 'length'> & {
   readonly flow: number;
 };
 
+/** What a link may do with the payload of a stream's data frames by itself: put it into a file. */
+export type Intake = {
+  /** Descriptor of the file, which is written in order. */
+  readonly target: number;
+  /** How many bytes it takes from now on; 0 when it is too late. Asked once, right before the first. */
+  readonly wanted: () => number;
+  /** So many bytes were written, in so many frames that began among them, as if they had been given to the stream. */
+  readonly took: (bytes: number, frames: number) => void;
+  /** The file could not be written, for the reason of that number; `took` was called for what came before. */
+  readonly failed: (errno: number) => void;
+};
+
 export interface ByteLink {
   /** Starts delivery; called once, before anything is written. */
   start(events: LinkEvents): void;
@@ -37,6 +51,11 @@ export interface ByteLink {
    * read, full ones but for the last. `result` is as of SourceBytes.
    */
   writeFrom?(frames: SourceFrames): { readonly result: number; readonly isRoomy: boolean };
+  /**
+   * Only of such links: from the next frame on, until there is anything but data of that stream. It may decline, and goes back to
+   * `data` at any time.
+   */
+  offerIntake?(stream: number, intake: Intake): void;
   /** Ends the link; `close` is called afterwards. */
   destroy(cause?: Error): void;
 }

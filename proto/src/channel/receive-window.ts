@@ -21,11 +21,11 @@ export class ReceiveWindow {
     this.#left = sizeBytes;
   }
 
-  /** A frame of so many payload bytes arrived. False when the peer had no credit for it. */
-  received(bytes: number): boolean {
-    this.#left -= bytes + FRAME_CREDIT_BYTES;
+  /** So many payload bytes arrived, in so many frames. False when the peer had no credit for them. */
+  received(bytes: number, frames: number): boolean {
+    this.#left -= bytes + frames * FRAME_CREDIT_BYTES;
     this.#heldBytes += bytes;
-    this.#heldFrames += 1;
+    this.#heldFrames += frames;
     return this.#left >= 0;
   }
 

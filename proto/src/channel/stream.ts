@@ -5,7 +5,7 @@ import { FRAME_CREDIT_BYTES } from '../limits.ts';
 import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
 import { creditFor, payloadFor } from '../wire/data-frame.ts';
-import type { SourceBytes } from './link.ts';
+import type { Intake, SourceBytes } from './link.ts';
 import { ReceiveWindow } from './receive-window.ts';
 
 /**
@@ -51,6 +51,10 @@ export interface StreamOwner {
   readonly isBacklogged: boolean;
   sendControl(frame: FrameInput): void;
   enqueue(stream: Stream, flow: Flow): void;
+  /** Offers the link to take in what arrives for the stream. */
+  offerIntake(stream: number, intake: Intake): void;
+  /** Ends the stream when `work` throws. */
+  guard(stream: Stream, work: () => void): void;
   finish(stream: Stream, result: ResultInput): void;
 }
 
@@ -127,6 +131,24 @@ export class Stream {
     if (this.#isOver) return;
     const credit = this.#inflow.passedOn(bytes);
     if (credit > 0) this.#owner.sendControl({ stream: this.id, credit });
+  }
+
+  /** Guest side: what arrives next may go where it belongs without being seen, if the link can do that. */
+  offerIntake({ target, wanted, took, failed }: Intake): void {
+    const unlessOver = (work: () => void): void => {
+      if (!this.#isOver) this.#owner.guard(this, work);
+    };
+    this.#owner.offerIntake(this.id, {
+      target,
+      wanted: () => (this.#isOver ? 0 : wanted()),
+      took: (bytes, frames) =>
+        unlessOver(() => {
+          if (!this.#inflow.received(bytes, frames)) throw this.#overCredit(bytes);
+          this.consumed(bytes);
+          took(bytes, frames);
+        }),
+      failed: (errno) => unlessOver(() => failed(errno)),
+    });
   }
 
   /** Host side: what was started is no longer wanted. Its result still comes, if the guest answers. */
@@ -234,7 +256,7 @@ export class Stream {
   /** Called by the channel. Throws ProtocolViolation for bytes without credit or of a flow that is not open. */
   receiveData(flow: number, chunk: Buffer): void {
     const open = this.#openInflow(flow);
-    if (!this.#inflow.received(chunk.length) || chunk.length === 0) throw this.#overCredit(chunk.length);
+    if (!this.#inflow.received(chunk.length, 1) || chunk.length === 0) throw this.#overCredit(chunk.length);
     this.handlers.data?.(open, chunk);
   }
 

@@ -32,6 +32,12 @@ export class FrameDecoder {
     this.#lent = isLending ? Buffer.allocUnsafeSlow(MAX_FRAME_BYTES) : undefined;
   }
 
+  /** How many bytes are missing from the frame that was begun, at least; 0 between two frames. */
+  get missingBytes(): number {
+    if (this.#partial !== undefined) return this.#partial.length - this.#filled;
+    return this.#shift === 0 ? 0 : 1;
+  }
+
   /** Forgets an unfinished frame. A push under way (reset called from onFrame) drops the rest of its chunk. */
   reset(): void {
     this.#length = 0;

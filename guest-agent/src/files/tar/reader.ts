@@ -85,6 +85,18 @@ export class TarReader {
     }
   }
 
+  /** Content of a file that is still to come, in one piece that stays where it is in the file. */
+  get plainContentLeft(): number {
+    return this.#state === 'content' && this.#isFile && this.#sparse === undefined ? this.#left : 0;
+  }
+
+  /** At most so many bytes of that content were dealt with elsewhere; the sink is told nothing of them. */
+  skipContent(bytes: number): void {
+    this.#position += bytes;
+    this.#left -= bytes;
+    if (this.#left === 0) this.#endContent();
+  }
+
   /** No byte follows. Throws TarError for an archive that was cut off. */
   end(): void {
     const isAtBlock = this.#state === 'header' && this.#blockBytes === 0;

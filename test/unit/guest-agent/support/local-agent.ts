@@ -54,7 +54,7 @@ export function startLocalAgent(t: Test, { isPort = false, isEmulated = false } 
   const connection: GuestConnection = new GuestConnection({
     describe: () => ({ agentVersion: 'test', capabilities: [] }),
     onRequest: (stream, request) =>
-      serveRequest({ poller, reaper, cgroups, service, streamCount: () => 0 }, stream, request),
+      serveRequest({ poller, reaper, cgroups, service, isEmulated, streamCount: () => 0 }, stream, request),
     onMalformed: (cause) => faults.push(cause),
     onFault: (cause) => faults.push(cause),
   });
