@@ -1,6 +1,5 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
-import { setFlagsFromString } from 'node:v8';
 import { GuestConnection } from '@sandboxd/proto';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
@@ -38,9 +37,6 @@ mountFileSystems();
 setUpSystem();
 
 const isEmulated = readIsEmulated();
-// The optimizing compiler costs more time there than its code saves (docs/measurements/bulk-bytes.md). Not a start option: with
-// another set of those Node's own compiled code would be thrown away.
-if (isEmulated) setFlagsFromString('--no-opt');
 
 const poller = new Poller((error) => logError('event', error));
 poller.start();

@@ -43,14 +43,6 @@ export const DEFAULT_WINDOW_BYTES = 768 * 1024;
 export const MIN_WINDOW_BYTES = 4096;
 export const MAX_WINDOW_BYTES = 1024 * 1024;
 
-/** Most credit that a request may name for its own stream. */
-export const MAX_REQUEST_WINDOW_BYTES = 16 * 1024 * 1024;
-
-/** Capability of a guest that obeys Request.window. */
-export const REQUEST_WINDOW = 'request-window';
-/** Of one that obeys Request.push_window. */
-export const PUSH_WINDOW = 'push-window';
-
 export const NONCE_BYTES = 16;
 
 /** The virtio-serial port's name, and the vsock port the guest agent listens on. */

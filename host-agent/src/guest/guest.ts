@@ -27,7 +27,6 @@ import {
   pullFile,
   pushFiles,
 } from './files.ts';
-import { createPushWindows } from './request-windows.ts';
 import { GuestService } from './service.ts';
 
 /** Where connections come from; the engine's VM is one. */
@@ -75,7 +74,6 @@ export class Guest {
   #isClockOff = false;
   #reconnecting: Promise<void> | undefined;
   readonly #onConnect = new Set<() => void>();
-  readonly #pushWindows = createPushWindows();
   readonly service = new GuestService({
     call: (request, signal) => this.#call(request, signal),
     open: (request, handlers) => this.#open(request, handlers),
@@ -309,8 +307,7 @@ export class Guest {
 
   #fileCall(signal: AbortSignal | undefined): FileCallOptions {
     const { explainLoss } = this.#options;
-    const [channel, pushWindows] = [this.#usable(), this.#pushWindows];
-    return { channel, pushWindows, ...(explainLoss && { explainLoss }), ...(signal && { signal }) };
+    return { channel: this.#usable(), ...(explainLoss && { explainLoss }), ...(signal && { signal }) };
   }
 
   #usable(): Channel {

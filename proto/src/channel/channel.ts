@@ -1,6 +1,6 @@
 // One connection after its handshake: routes frames to streams, and ends the streams whose handlers fail.
 import { AgentError, ProtocolViolation } from '../errors.ts';
-import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_REQUEST_WINDOW_BYTES, MAX_STREAMS } from '../limits.ts';
+import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
 import type { FileInfo, Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
 import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
 import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from '../wire/data-frame.ts';
@@ -78,8 +78,7 @@ export class Channel implements StreamOwner {
     if (id > 0xffff_fff0) throw new ProtocolViolation('stream numbers of this connection are used up');
     const frames = encodeFrame({ stream: id, request });
     this.#lastStreamId = id;
-    const { sendWindow, receiveWindow } = this.#options;
-    const stream = this.#addStream(id, request.pushWindow || sendWindow, request.window || receiveWindow);
+    const stream = this.#addStream(id);
     stream.handlers = handlers;
     this.#round.control(frames);
     return stream;
@@ -174,7 +173,8 @@ export class Channel implements StreamOwner {
     this.#round.control(frames);
   }
 
-  #addStream(id: number, sendWindow: number, receiveWindow: number): Stream {
+  #addStream(id: number): Stream {
+    const { sendWindow, receiveWindow } = this.#options;
     const stream = new Stream(this, id, sendWindow, receiveWindow);
     this.#streams.set(id, stream);
     return stream;
@@ -269,15 +269,7 @@ export class Channel implements StreamOwner {
     if (frame.stream <= this.#lastStreamId)
       throw new ProtocolViolation(`stream ${frame.stream} opened twice`);
     this.#lastStreamId = frame.stream;
-    const { sendWindow, receiveWindow } = this.#options;
-    const named = (window: number | null | undefined): number =>
-      Math.min(window ?? 0, MAX_REQUEST_WINDOW_BYTES);
-    const { window, pushWindow } = frame.request ?? {};
-    const stream = this.#addStream(
-      frame.stream,
-      named(window) || sendWindow,
-      named(pushWindow) || receiveWindow,
-    );
+    const stream = this.#addStream(frame.stream);
     if (this.#streams.size > MAX_STREAMS) {
       stream.finish({ error: { code: 'busy', message: `more than ${MAX_STREAMS} calls at once` } });
       return;

@@ -27,13 +27,12 @@ function pull(
   channel: Channel,
   maxBytes = 2 ** 40,
   take?: (stream: Stream, heldBytes: number) => void,
-  window = 0,
 ): Pulling {
   const chunks: Buffer[] = [];
   const done = Promise.withResolvers<Result>();
   let heldBytes = 0;
   const stream = channel.open(
-    { filePull: { path, maxBytes }, window },
+    { filePull: { path, maxBytes } },
     {
       data: (_flow, chunk) => {
         chunks.push(Buffer.from(chunk));
@@ -102,29 +101,6 @@ for (const isEmulated of [false, true]) {
     });
     t.match(await done, { filePull: {} });
     t.ok(received().equals(content));
-    t.same(agent.faults, []);
-  });
-
-  t.test(`${reader}: a window of its own, which is never passed`, async (t) => {
-    const agent = startLocalAgent(t, { isEmulated });
-    const channel = await agent.connect();
-    for (const window of [70_000, 5 * 2 ** 20]) {
-      let dueBytes = 0;
-      let mostBytes = 0;
-      let turn = 0;
-      const take = (stream: Stream, heldBytes: number): void => {
-        dueBytes += heldBytes;
-        mostBytes = Math.max(mostBytes, dueBytes);
-        // Slowly at first, so that the window fills.
-        if (++turn < 200 && dueBytes < window / 2) return;
-        stream.consumed(dueBytes);
-        dueBytes = 0;
-      };
-      const { done, received } = pull(channel, 2 ** 40, take, window);
-      t.match(await done, { filePull: {} });
-      t.ok(received().equals(content), `a window of ${window}`);
-      t.ok(mostBytes <= window && mostBytes > window / 4, `${mostBytes} bytes at once`);
-    }
     t.same(agent.faults, []);
   });
 
