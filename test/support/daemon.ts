@@ -38,6 +38,8 @@ export type DaemonOptions = {
   readonly onExit?: 'keep' | 'destroy';
   /** Directories of an earlier daemon, for restarts; they are then not removed by this one. */
   readonly directories?: Directories;
+  /** Another build of it. */
+  readonly program?: string;
 };
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
@@ -88,12 +90,12 @@ export class Daemon {
   }
 }
 
-export async function makeDirectories(): Promise<Directories> {
-  await mkdir(join(BAKED_DATA_DIR, 'test'), { recursive: true });
-  const dataDir = await mkdtemp(join(BAKED_DATA_DIR, 'test', 'd-'));
+export async function makeDirectories(bakedDataDir = BAKED_DATA_DIR): Promise<Directories> {
+  await mkdir(join(bakedDataDir, 'test'), { recursive: true });
+  const dataDir = await mkdtemp(join(bakedDataDir, 'test', 'd-'));
   for (const name of ['profiles', 'kernels', 'layers']) {
-    await mkdir(join(BAKED_DATA_DIR, name), { recursive: true });
-    await symlink(join(BAKED_DATA_DIR, name), join(dataDir, name));
+    await mkdir(join(bakedDataDir, name), { recursive: true });
+    await symlink(join(bakedDataDir, name), join(dataDir, name));
   }
   return { dataDir, runDir: await mkdtemp(join(tmpdir(), 'sbxd-')) };
 }
@@ -132,10 +134,14 @@ export async function spawnDaemon(directories: Directories, options: DaemonOptio
     '--on-exit',
     options.onExit ?? 'destroy',
   ];
-  const child = spawn(DAEMON_PROGRAM, [...flags, '--log-format', 'json', ...(options.flags ?? [])], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...ENVIRONMENT, ...options.env },
-  });
+  const child = spawn(
+    options.program ?? DAEMON_PROGRAM,
+    [...flags, '--log-format', 'json', ...(options.flags ?? [])],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...ENVIRONMENT, ...options.env },
+    },
+  );
   const lines: string[] = [];
   const exited = new Promise<number | null>((done) => {
     child.once('exit', done);
