@@ -2,11 +2,9 @@
 #include "direct-file.h"
 
 #include <fcntl.h>
-#include <linux/aio_abi.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "napi.h"
@@ -83,75 +81,29 @@ METHOD(start_direct_read) {
 DirectWriter direct_writer;
 DirectReader direct_reader;
 
-bool DirectPieces::begin(int fd, bool must_be_direct) {
+bool DirectPiece::begin(int fd, bool must_be_direct) {
   if (memory_ != nullptr) return false;
   bool is_direct = set_direct(fd, true);
   if (must_be_direct && !is_direct) return false;
-  // Twice as much as is used, so that a huge page lies in it: one piece of memory to the disk instead of a page at a time.
-  void* mapping = mmap(nullptr, 2 * kHugeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) {
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
     set_direct(fd, false);
     return false;
   }
-  mapping_ = static_cast<uint8_t*>(mapping);
-  memory_ = mapping_ + (kHugeBytes - reinterpret_cast<uintptr_t>(mapping_) % kHugeBytes) % kHugeBytes;
-  madvise(memory_, kHugeBytes, MADV_HUGEPAGE);
+  memory_ = static_cast<uint8_t*>(memory);
   fd_ = fd;
-  queue_ = 0;
-  // Without a queue every piece is waited for.
-  if (!is_direct || syscall(SYS_io_setup, 1, &queue_) < 0) queue_ = 0;
   return true;
 }
 
-void DirectPieces::end() {
-  if (memory_ == nullptr) return;
-  if (is_busy_) wait();
-  if (queue_ != 0) syscall(SYS_io_destroy, queue_);
-  munmap(mapping_, 2 * kHugeBytes);
+void DirectPiece::end() {
+  if (memory_ != nullptr) munmap(memory_, kBytes);
   memory_ = nullptr;
 }
 
-int DirectPieces::spread(size_t from, size_t to, iovec* vectors) const {
-  int count = 0;
-  while (from < to) {
-    size_t size = run(from) < to - from ? run(from) : to - from;
-    vectors[count++] = {at(from), size};
-    from += size;
-  }
-  return count;
-}
-
-bool DirectPieces::submit(bool is_write, size_t size, off_t position) {
-  if (queue_ == 0) return false;
-  // The kernel copies both while it takes the call.
-  iovec vectors[kSlots];
-  iocb call = {};
-  call.aio_lio_opcode = is_write ? IOCB_CMD_PWRITEV : IOCB_CMD_PREADV;
-  call.aio_fildes = static_cast<uint32_t>(fd_);
-  call.aio_nbytes = static_cast<uint64_t>(spread(0, size, vectors));
-  call.aio_buf = reinterpret_cast<uint64_t>(vectors);
-  call.aio_offset = position;
-  iocb* calls[] = {&call};
-  if (syscall(SYS_io_submit, queue_, 1, calls) != 1) return false;
-  is_busy_ = true;
-  swap();
-  return true;
-}
-
-int64_t DirectPieces::wait() {
-  io_event event;
-  long got;
-  do got = syscall(SYS_io_getevents, queue_, 1, 1, &event, nullptr);
-  while (got < 0 && errno == EINTR);
-  is_busy_ = false;
-  return got == 1 ? event.res : -EIO;
-}
-
-ssize_t DirectPieces::transfer(bool is_write, size_t from, size_t to, off_t position) {
-  iovec vectors[kSlots];
+ssize_t DirectPiece::transfer(bool is_write, size_t from, size_t to, off_t position) {
   for (;;) {
-    int count = spread(from, to, vectors);
-    ssize_t done = is_write ? pwritev(fd_, vectors, count, position) : preadv(fd_, vectors, count, position);
+    ssize_t done =
+        is_write ? pwrite(fd_, at(from), to - from, position) : pread(fd_, at(from), to - from, position);
     if (done >= 0) return done;
     if (errno == EINTR) continue;
     // Refused only now, by a file system below, or behind a write that was cut short within a block.
@@ -160,12 +112,14 @@ ssize_t DirectPieces::transfer(bool is_write, size_t from, size_t to, off_t posi
   }
 }
 
+void DirectPiece::leave_direct() { set_direct(fd_, false); }
+
 bool DirectWriter::begin(int fd, off_t size) {
-  if (!pieces_.begin(fd, false)) return false;
-  // A write that makes the file longer is waited for, others are not. Where this is refused they all are.
+  if (!piece_.begin(fd, false)) return false;
+  // A write that makes the file longer costs ext4 more. Where this is refused the writes do it.
   if (ftruncate(fd, size) < 0) errno = 0;
   filled_ = 0;
-  position_ = 0;
+  start_ = 0;
   generation_ += 1;
   error_ = 0;
   return true;
@@ -173,7 +127,10 @@ bool DirectWriter::begin(int fd, off_t size) {
 
 int DirectWriter::advance(size_t size) {
   filled_ += size;
-  if (filled_ == DirectPieces::kBytes) write_piece();
+  if (filled_ < DirectPiece::kBytes) return error_;
+  write(0, filled_);
+  start_ += static_cast<off_t>(filled_);
+  filled_ = 0;
   return error_;
 }
 
@@ -190,49 +147,25 @@ int DirectWriter::append(const uint8_t* data, size_t size) {
 }
 
 int DirectWriter::end() {
-  if (!pieces_.is_open()) return EBADF;
-  finish_piece();
+  if (!piece_.is_open()) return EBADF;
   size_t whole = filled_ / kBlockBytes * kBlockBytes;
-  write_now(0, whole, position_);
-  set_direct(pieces_.fd(), false);
-  write_now(whole, filled_, position_ + static_cast<off_t>(whole));
-  pieces_.end();
+  write(0, whole);
+  piece_.leave_direct();
+  write(whole, filled_);
+  piece_.end();
   return error_;
 }
 
-void DirectWriter::write_piece() {
-  finish_piece();
-  filled_ = 0;
-  off_t position = position_;
-  position_ += static_cast<off_t>(DirectPieces::kBytes);
-  if (error_ == 0 && !pieces_.submit(true, DirectPieces::kBytes, position)) write_now(0, DirectPieces::kBytes, position);
-}
-
-// What was written short, or not at all, is written at once: then it is known why.
-void DirectWriter::finish_piece() {
-  if (!pieces_.is_busy()) return;
-  int64_t put = pieces_.wait();
-  size_t done = put > 0 ? static_cast<size_t>(put) : 0;
-  if (done == DirectPieces::kBytes) return;
-  pieces_.swap();
-  write_now(done, DirectPieces::kBytes, position_ - static_cast<off_t>(DirectPieces::kBytes - done));
-  pieces_.swap();
-}
-
-void DirectWriter::write_now(size_t from, size_t to, off_t position) {
+void DirectWriter::write(size_t from, size_t to) {
   while (error_ == 0 && from < to) {
-    ssize_t put = pieces_.transfer(true, from, to, position);
-    if (put < 0) {
-      error_ = errno;
-      return;
-    }
-    from += static_cast<size_t>(put);
-    position += put;
+    ssize_t put = piece_.transfer(true, from, to, start_ + static_cast<off_t>(from));
+    if (put < 0) error_ = errno;
+    else from += static_cast<size_t>(put);
   }
 }
 
 bool DirectReader::begin(int fd) {
-  if (is_cached(fd) || !pieces_.begin(fd, true)) return false;
+  if (is_cached(fd) || !piece_.begin(fd, true)) return false;
   position_ = lseek(fd, 0, SEEK_CUR);
   start_ = 0;
   filled_ = 0;
@@ -240,52 +173,21 @@ bool DirectReader::begin(int fd) {
 }
 
 ssize_t DirectReader::read(uint8_t* into, size_t size) {
-  uint8_t* from;
-  ssize_t got = take(size, &from);
-  if (got > 0) memcpy(into, from, static_cast<size_t>(got));
-  return got;
-}
-
-ssize_t DirectReader::take(size_t size, uint8_t** next) {
   if (position_ < start_ || position_ >= start_ + static_cast<off_t>(filled_)) {
-    ssize_t got = fill(position_);
+    start_ = position_ / static_cast<off_t>(kBlockBytes) * static_cast<off_t>(kBlockBytes);
+    filled_ = 0;
+    ssize_t got = piece_.transfer(false, 0, DirectPiece::kBytes, start_);
     if (got <= 0) return got;
+    filled_ = static_cast<size_t>(got);
   }
   size_t offset = static_cast<size_t>(position_ - start_);
   // Less than a block before the position may be all that there is.
   if (offset >= filled_) return 0;
-  size_t there = filled_ - offset < DirectPieces::run(offset) ? filled_ - offset : DirectPieces::run(offset);
-  size_t step = there < size ? there : size;
-  *next = pieces_.at(offset);
+  size_t step = filled_ - offset < size ? filled_ - offset : size;
+  memcpy(into, piece_.at(offset), step);
   position_ += static_cast<off_t>(step);
   return static_cast<ssize_t>(step);
 }
-
-ssize_t DirectReader::fill(off_t position) {
-  off_t next = start_ + static_cast<off_t>(filled_);
-  start_ = position / static_cast<off_t>(kBlockBytes) * static_cast<off_t>(kBlockBytes);
-  filled_ = 0;
-  ssize_t got = -1;
-  if (pieces_.is_busy()) {
-    got = static_cast<ssize_t>(pieces_.wait());
-    pieces_.swap();
-    if (start_ != next) got = -1;
-  }
-  // What failed is tried again at once: then it is known why.
-  if (got < 0) got = pieces_.transfer(false, 0, DirectPieces::kBytes, start_);
-  if (got > 0) filled_ = static_cast<size_t>(got);
-  read_ahead();
-  return got;
-}
-
-// Into the other piece.
-void DirectReader::read_ahead() {
-  if (filled_ < DirectPieces::kBytes || !is_direct(pieces_.fd())) return;
-  pieces_.swap();
-  if (!pieces_.submit(false, DirectPieces::kBytes, start_ + static_cast<off_t>(filled_))) pieces_.swap();
-}
-
-void DirectReader::end() { pieces_.end(); }
 
 bool add_direct_file(napi_env env, napi_value exports) {
   const Method methods[] = {

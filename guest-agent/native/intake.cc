@@ -1,15 +1,12 @@
 // The intake: the payload of one stream's data frames goes from the link into a file that is written past the page cache,
-// without JavaScript and without a copy in between. Whatever else the link brings stops it between two frames.
-#include "intake.h"
-
+// without JavaScript and without a copy in between. Whatever else the link brings stops it between two frames. Credit is
+// JavaScript's.
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "direct-file.h"
 #include "io.h"
 #include "napi.h"
-#include "poll.h"
 #include "wire.h"
 
 namespace {
@@ -17,29 +14,20 @@ namespace {
 // The longest header: a length of three bytes, and two tags with the longest numbers.
 constexpr size_t kMaxHeader = 3 + 2 + 5 + 5;
 
-// JavaScript is told of so much at the latest, and of one turn's bytes in between nobody but the poll loop.
-constexpr double kReportBytes = 16 << 20;
-constexpr double kTurnBytes = 1 << 20;
-
 enum Status { kNothingNow = 0, kTurnOver = 1, kStopped = 2, kHostLeft = 3, kFailed = 4, kBroken = 5 };
 enum class Place { header, payload, trailer };
 enum class Parsed { cut_off, other, data };
 
 struct Intake {
   bool is_running, has_trailer;
-  // Whether credit frames may be written here: never in part, and not behind part of another frame.
-  bool can_reply, is_blocked;
   int link, target;
   // Of the file: its stream may be over before the link has given all of a frame.
   unsigned generation;
   uint32_t stream;
   // Bytes that the file still takes.
   double left;
-  // What JavaScript was not told yet.
-  double took, frames, returned;
-  // Credit that the host is owed, and how much of it is worth a frame.
-  double due, worth;
-  Status pending;
+  // Since JavaScript was told last: payload bytes, and frames that began.
+  double took, frames;
   Place place;
   uint8_t head[kMaxHeader];
   size_t head_size;
@@ -49,7 +37,6 @@ struct Intake {
 
   bool is_open() const { return direct_writer.is_writing(target) && direct_writer.generation() == generation; }
   Status run(double most);
-  void use_up(double credit);
   Status take_header();
   Status take_trailer();
   Parsed parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) const;
@@ -75,32 +62,15 @@ Parsed Intake::parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) 
   at += length;
   uint32_t around = static_cast<uint32_t>(at - start);
   // The frame that makes the file whole is JavaScript's: it might have been cut off and filled up, which its end shows.
-  if (*payload == 0 || *payload > kFrameBytes || *payload >= left || frame < around + *payload) return Parsed::other;
+  if (*payload == 0 || *payload > kMaxPayload || *payload >= left || frame < around + *payload) return Parsed::other;
   *trailer = frame - around - *payload;
   *header_size = at;
   return *trailer == 0 || *trailer == sizeof kWhole ? Parsed::data : Parsed::other;
 }
 
-// What the link does not take now is JavaScript's to send.
-void Intake::use_up(double credit) {
-  due += credit;
-  if (due < worth || !can_reply || is_blocked) return;
-  uint8_t frame[16] = {0, kTagStream};
-  size_t size = 2 + put_varint(frame + 2, stream);
-  frame[size++] = kTagCredit;
-  size += put_varint(frame + size, static_cast<uint32_t>(due));
-  frame[0] = static_cast<uint8_t>(size - 1);
-  ssize_t put;
-  do put = write(link, frame, size);
-  while (put < 0 && errno == EINTR);
-  if (put != static_cast<ssize_t>(size)) return;
-  returned += due;
-  due = 0;
-}
-
 Status Intake::run(double most) {
   static uint8_t waste[4096];
-  for (double enough = took + most; took < enough;) {
+  while (took < most) {
     uint8_t* into;
     size_t room;
     if (place == Place::payload) {
@@ -113,7 +83,7 @@ Status Intake::run(double most) {
       into = head + head_size;
       room = (place == Place::header ? kMaxHeader : sizeof kWhole) - head_size;
     }
-    ssize_t got = receive_again(link, into, room);
+    ssize_t got = read_again(link, into, room);
     if (got < 0 && errno == EAGAIN) return kNothingNow;
     if (got < 0) {
       error = errno;
@@ -127,7 +97,6 @@ Status Intake::run(double most) {
       if (payload_left == 0) place = has_trailer ? Place::trailer : Place::header;
       if (into == waste) continue;
       took += size;
-      use_up(size);
       // A frame that ends so was cut off and filled up by another host: its payload was none.
       bool is_filled_up = payload_left == 0 && !has_trailer && into[size - 1] == 0;
       error = is_filled_up ? EPROTO : direct_writer.advance(size);
@@ -164,7 +133,6 @@ Status Intake::take_header() {
   if (early >= payload || !is_open()) return kStopped;
   took += early;
   frames += 1;
-  use_up(early + kFrameCredit);
   left -= early;
   head_size = 0;
   payload_left = payload - early;
@@ -174,18 +142,15 @@ Status Intake::take_header() {
   return error == 0 ? kTurnOver : kFailed;
 }
 
-// startIntake(link, stream, target, wantedBytes, creditWorth, canReply, isBlocked)
+// startIntake(link, stream, target, wantedBytes)
 METHOD(start_intake) {
-  ARGUMENTS(7);
-  int32_t link, stream, target, can_reply, is_blocked;
-  double left, worth;
+  ARGUMENTS(4);
+  int32_t link, target;
+  double stream, left;
   CHECK(read_int(env, arguments[0], &link));
-  CHECK(read_int(env, arguments[1], &stream));
+  CHECK(read_double(env, arguments[1], &stream));
   CHECK(read_int(env, arguments[2], &target));
   CHECK(read_double(env, arguments[3], &left));
-  CHECK(read_double(env, arguments[4], &worth));
-  CHECK(read_int(env, arguments[5], &can_reply));
-  CHECK(read_int(env, arguments[6], &is_blocked));
   intake = {};
   intake.is_running = true;
   intake.link = link;
@@ -193,9 +158,6 @@ METHOD(start_intake) {
   intake.target = target;
   intake.generation = direct_writer.generation();
   intake.left = left;
-  intake.worth = worth;
-  intake.can_reply = can_reply != 0;
-  intake.is_blocked = is_blocked != 0;
   return undefined(env);
 }
 
@@ -206,10 +168,9 @@ METHOD(stop_intake) {
   return undefined(env);
 }
 
-// runIntake(mostBytes, numbers: Float64Array of 5, unread: Uint8Array): reads what is there. A Status; where the file could
-// not be written the frame's rest is thrown away by the next calls. Numbers before: the credit that was due when the last call
-// returned. After, since the last call: payload bytes taken, frames begun, the length of what was read and belongs to others,
-// the error's number, and the credit that was sent.
+// runIntake(mostBytes, numbers: Float64Array of 4, unread: Uint8Array): reads what is there. A Status; where the file could
+// not be written the frame's rest is thrown away by the next calls. Numbers: payload bytes taken, frames begun, the length of
+// what was read and belongs to others, the error's number.
 METHOD(run_intake) {
   ARGUMENTS(3);
   double most;
@@ -220,39 +181,21 @@ METHOD(run_intake) {
   CHECK(read_double(env, arguments[0], &most));
   TRY(napi_get_typedarray_info(env, arguments[1], &type, &length, &data, nullptr, nullptr));
   CHECK(read_bytes(env, arguments[2], &unread, &unread_size));
-  if (type != napi_float64_array || length < 5 || unread_size < kMaxHeader || !intake.is_running)
+  if (type != napi_float64_array || length < 4 || unread_size < kMaxHeader || !intake.is_running)
     return throw_errno(env, "intake", EINVAL);
   double* numbers = static_cast<double*>(data);
-  intake.due = numbers[0] + intake.took + intake.frames * kFrameCredit - intake.returned;
-  Status status = intake.pending != kNothingNow ? intake.pending : intake.run(most);
-  intake.pending = kNothingNow;
+  intake.took = intake.frames = 0;
+  Status status = intake.run(most);
   if (status == kBroken) return throw_errno(env, "read", intake.error);
   numbers[0] = intake.took;
   numbers[1] = intake.frames;
   numbers[2] = status == kStopped ? static_cast<double>(intake.head_size) : 0;
   numbers[3] = intake.error;
-  numbers[4] = intake.returned;
-  intake.took = intake.frames = intake.returned = 0;
-  // What is worth a frame still, JavaScript returns as soon as it hears of it (ReceiveWindow), before the next event.
-  if (intake.due >= intake.worth) intake.due = 0;
   memcpy(unread, intake.head, intake.head_size);
   return to_number(env, status);
 }
 
 }  // namespace
-
-bool intake_event(int fd, uint32_t id, uint32_t mask) {
-  if (!intake.is_running || fd != intake.link || mask != EPOLLIN || intake.pending != kNothingNow) return false;
-  Status status = intake.run(kTurnBytes);
-  bool is_quiet = intake.due < intake.worth && intake.took < kReportBytes;
-  if (status == kTurnOver && is_quiet && !intake.is_blocked && poll_again(fd, id, EPOLLIN | EPOLLET) == 0) return true;
-  intake.pending = status;
-  return status == kNothingNow && is_quiet;
-}
-
-void intake_watched(int fd, uint32_t mask) {
-  if (fd == intake.link) intake.is_blocked = mask & EPOLLOUT;
-}
 
 bool add_intake(napi_env env, napi_value exports) {
   const Method methods[] = {{"startIntake", start_intake}, {"runIntake", run_intake}, {"stopIntake", stop_intake}};

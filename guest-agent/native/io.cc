@@ -1,24 +1,19 @@
 // Reading and writing of non-blocking descriptors, and pipes. "Not now" is a number (-EAGAIN), not an exception.
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "direct-file.h"
 #include "io.h"
 #include "napi.h"
-#include "relay.h"
 
 namespace {
 
-off_t source_position(int fd) {
-  return direct_reader.is_reading(fd) ? direct_reader.position() : lseek(fd, 0, SEEK_CUR);
-}
-
-napi_value read_until_full(napi_env env, napi_callback_info info, ssize_t (*read_some)(int, uint8_t*, size_t)) {
+// read(fd, buffer, offset, length): reads until the range is full, nothing more is there, or the end. A terminal gives a
+// line a call, a pipe what it has. Returns bytes; 0 at the end; -EAGAIN for nothing now.
+METHOD(read_available) {
   ARGUMENTS(4);
   int32_t fd;
   uint8_t* data;
@@ -27,7 +22,7 @@ napi_value read_until_full(napi_env env, napi_callback_info info, ssize_t (*read
   CHECK(read_range(env, arguments + 1, &data, &size));
   size_t filled = 0;
   while (filled < size) {
-    ssize_t got = read_some(fd, data + filled, size - filled);
+    ssize_t got = read_source(fd, data + filled, size - filled);
     if (got > 0) {
       filled += static_cast<size_t>(got);
       continue;
@@ -39,13 +34,6 @@ napi_value read_until_full(napi_env env, napi_callback_info info, ssize_t (*read
   }
   return to_number(env, static_cast<double>(filled));
 }
-
-// read(fd, buffer, offset, length): reads until the range is full, nothing more is there, or the end. A terminal gives a
-// line a call, a pipe what it has. Returns bytes; 0 at the end; -EAGAIN for nothing now.
-METHOD(read_available) { return read_until_full(env, info, read_source); }
-
-// receive(fd, buffer, offset, length): the same of a link.
-METHOD(receive) { return read_until_full(env, info, receive_again); }
 
 // write(fd, buffer, offset, length): bytes written, which may be fewer; -EAGAIN for none now.
 METHOD(write_some) {
@@ -157,24 +145,14 @@ METHOD(make_pipe) {
   return to_pair(env, ends[0], ends[1]);
 }
 
-// position(fd): where the next byte of a file is read from
-METHOD(position) {
-  ARGUMENTS(1);
-  int32_t fd;
-  CHECK(read_int(env, arguments[0], &fd));
-  off_t position = source_position(fd);
-  if (position < 0) return throw_errno(env, "lseek", errno);
-  return to_number(env, static_cast<double>(position));
-}
-
-// available(fd): bytes that can be read now; of a file, up to its end
+// available(fd): bytes that can be read now of a pipe or a terminal
 METHOD(available) {
   ARGUMENTS(1);
   int32_t fd;
   CHECK(read_int(env, arguments[0], &fd));
-  int64_t bytes = readable_bytes(fd);
-  if (bytes < 0) return throw_errno(env, "ioctl FIONREAD", errno);
-  return to_number(env, static_cast<double>(bytes));
+  int bytes = 0;
+  if (ioctl(fd, FIONREAD, &bytes) < 0) return throw_errno(env, "ioctl FIONREAD", errno);
+  return to_number(env, bytes);
 }
 
 // socketPair(): two connected stream sockets, both non-blocking, with room for more than a stream's window where that is
@@ -206,7 +184,6 @@ METHOD(close_file) {
   ARGUMENTS(1);
   int32_t fd;
   CHECK(read_int(env, arguments[0], &fd));
-  relay_forget(fd);
   if (direct_reader.is_reading(fd)) direct_reader.end();
   close(fd);
   return undefined(env);
@@ -218,24 +195,10 @@ ssize_t read_source(int fd, uint8_t* data, size_t size) {
   return direct_reader.is_reading(fd) ? direct_reader.read(data, size) : read_again(fd, data, size);
 }
 
-int64_t readable_bytes(int fd) {
-  struct stat status;
-  if (fstat(fd, &status) < 0) return -1;
-  if (S_ISREG(status.st_mode)) {
-    // FIONREAD has no room for more than 2 GiB.
-    off_t position = source_position(fd);
-    return position < status.st_size ? status.st_size - position : 0;
-  }
-  int bytes = 0;
-  return ioctl(fd, FIONREAD, &bytes) < 0 ? -1 : bytes;
-}
-
 bool add_io(napi_env env, napi_value exports) {
   const Method methods[] = {
-      {"read", read_available},          {"receive", receive},   {"write", write_some},
-      {"writeGathered", write_gathered}, {"pipe", make_pipe},    {"available", available},
-      {"position", position},            {"open", open_file},    {"close", close_file},
-      {"socketPair", socket_pair},
+      {"read", read_available}, {"write", write_some}, {"writeGathered", write_gathered}, {"pipe", make_pipe},
+      {"available", available}, {"open", open_file},   {"close", close_file},             {"socketPair", socket_pair},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

@@ -142,9 +142,8 @@ bool add_methods(napi_env env, napi_value exports, const Method* methods, size_t
 
 NAPI_MODULE_INIT() {
   bool (*const parts[])(napi_env, napi_value) = {
-      add_poll,  add_io,          add_frames,       add_relay, add_direct_file, add_intake,
-      add_files, add_tree_making, add_tree_reading, add_spawn, add_children,    add_system,
-      add_tty,   add_vsock,
+      add_poll,        add_io,    add_frames,   add_direct_file, add_intake, add_files, add_tree_making,
+      add_tree_reading, add_spawn, add_children, add_system,      add_tty,   add_vsock,
   };
   bool ok = true;
   for (auto add : parts) ok = ok && add(env, exports);

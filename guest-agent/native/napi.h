@@ -60,7 +60,6 @@ bool add_methods(napi_env env, napi_value exports, const Method* methods, size_t
 bool add_poll(napi_env env, napi_value exports);
 bool add_io(napi_env env, napi_value exports);
 bool add_frames(napi_env env, napi_value exports);
-bool add_relay(napi_env env, napi_value exports);
 bool add_direct_file(napi_env env, napi_value exports);
 bool add_intake(napi_env env, napi_value exports);
 bool add_files(napi_env env, napi_value exports);

@@ -1,15 +1,11 @@
 // The poll loop: one epoll set of our own, itself watched by Node's loop. Libuv only polls level-triggered, which would
 // spin on a virtio-serial port whose host is away (POLLHUP stays); here each watch chooses EPOLLET. A wake-up costs one
 // call into JavaScript, however many descriptors are ready. No threads.
-#include "poll.h"
-
 #include <sys/epoll.h>
 #include <unistd.h>
 #include <uv.h>
 
-#include "intake.h"
 #include "napi.h"
-#include "relay.h"
 
 namespace {
 
@@ -50,29 +46,10 @@ bool deliver(Poller* self, const epoll_event* ready, int count) {
   return napi_make_callback(env, self->context, receiver, callback, 1, &argument, &ignored) == napi_ok;
 }
 
-// Deals with the events of the intake's and the relay's descriptors; the others stay. Where the relay stopped, its link has one, first:
-// nobody may write to the link before it knows.
-int take_relayed(epoll_event* ready, int count) {
-  int kept = 0;
-  bool has_stopped = false;
-  for (int i = 0; i < count; i++) {
-    int fd = static_cast<int>(ready[i].data.u64 >> 32);
-    if (intake_event(fd, static_cast<uint32_t>(ready[i].data.u64), ready[i].events)) continue;
-    if (!relay_owns(fd)) ready[kept++] = ready[i];
-    else if (!relay_event(fd, ready[i].events)) has_stopped = true;
-  }
-  if (!has_stopped) return kept;
-  for (int i = kept; i > 0; i--) ready[i] = ready[i - 1];
-  ready[0].events = EPOLLIN;
-  ready[0].data.u64 = relay_link_id();
-  return kept + 1;
-}
-
 void on_ready(uv_poll_t* handle, int, int) {
   Poller* self = static_cast<Poller*>(handle->data);
   epoll_event ready[kBatch];
   int count = epoll_wait(self->epoll_fd, ready, kBatch, 0);
-  if (count > 0) count = take_relayed(ready, count);
   if (count <= 0) return;
   napi_handle_scope scope;
   if (napi_open_handle_scope(self->env, &scope) != napi_ok) return;
@@ -134,25 +111,18 @@ METHOD(stop_polling) {
   return undefined(env);
 }
 
-// 0 or an error number.
-int control(int operation, int fd, uint32_t id, uint32_t mask) {
-  if (!poller) return EBADF;
-  epoll_event event = {};
-  event.events = mask;
-  event.data.u64 = static_cast<uint64_t>(fd) << 32 | id;
-  return epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0 ? errno : 0;
-}
-
 napi_value control(napi_env env, int operation, napi_value fd_value, napi_value id_value, napi_value mask_value) {
   int32_t fd = -1;
   double id = 0, mask = 0;
   CHECK(read_int(env, fd_value, &fd));
   if (id_value) CHECK(read_double(env, id_value, &id));
   if (mask_value) CHECK(read_double(env, mask_value, &mask));
-  relay_forget(fd);
-  intake_watched(fd, static_cast<uint32_t>(mask));
-  int error = control(operation, fd, static_cast<uint32_t>(id), static_cast<uint32_t>(mask));
-  return error == 0 ? undefined(env) : throw_errno(env, "epoll_ctl", error);
+  if (!poller) return throw_errno(env, "epoll_ctl", EBADF);
+  epoll_event event = {};
+  event.events = static_cast<uint32_t>(mask);
+  event.data.u64 = static_cast<uint32_t>(id);
+  if (epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0) return throw_errno(env, "epoll_ctl", errno);
+  return undefined(env);
 }
 
 // watch(fd, id, mask)
@@ -174,8 +144,6 @@ METHOD(unwatch) {
 }
 
 }  // namespace
-
-int poll_again(int fd, uint32_t id, uint32_t mask) { return control(EPOLL_CTL_MOD, fd, id, mask); }
 
 bool add_poll(napi_env env, napi_value exports) {
   const Method methods[] = {

@@ -5,9 +5,8 @@
 #include <stdint.h>
 
 // As in proto/src/limits.ts and proto/src/wire/data-frame.ts.
-constexpr int kFrameBytes = 65536;
-constexpr int kFrameCredit = 64;
-constexpr uint8_t kTagStream = 0x08, kTagFlow = 0x10, kTagData = 0x1a, kTagCredit = 0x28;
+constexpr size_t kMaxPayload = 65536;
+constexpr uint8_t kTagStream = 0x08, kTagFlow = 0x10, kTagData = 0x1a;
 constexpr uint8_t kWhole[] = {0x88, 0x01, 0x01};
 
 // Numbers of at most 32 bits.

@@ -29,6 +29,7 @@ import type { Supervisor } from './service/supervisor.ts';
 export type CallContext = ExecContext & {
   readonly service: Supervisor;
   readonly streamCount: () => number;
+  readonly isEmulated: boolean;
 };
 
 /** Serves one request; its stream always gets a result. */
@@ -63,9 +64,9 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   } else if (request.serviceOutput) {
     streamOutput(context.service, stream, request.serviceOutput as ServiceOutput);
   } else if (request.filePush) {
-    startPush(stream, request.filePush as FilePush);
+    startPush(stream, request.filePush as FilePush, context.isEmulated);
   } else if (request.filePull) {
-    startPull(stream, request.filePull as FilePull);
+    startPull(stream, request.filePull as FilePull, context.isEmulated);
   } else if (request.dirPull) {
     startDirectoryPull(stream, request.dirPull as DirPull);
   } else {

@@ -1,6 +1,5 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
-import { setFlagsFromString } from 'node:v8';
 import { CLOCK, GuestConnection } from '@sandboxd/proto';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
@@ -8,6 +7,7 @@ import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
 import { ExecCgroups } from './exec/cgroups.ts';
 import { logError } from './lib/log.ts';
+import { readIsEmulated } from './machine/emulated.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
 import { Poller } from './native/poller.ts';
@@ -26,10 +26,6 @@ function bootClockUs(): number {
 const agentStartUs = bootClockUs();
 let agentReadyUs = 0;
 
-// The optimizing compiler costs the agent memory and, emulated, more time than its code saves (measured). Not a start
-// option: with another set of those Node's own compiled code would be thrown away.
-setFlagsFromString('--no-opt');
-
 // The name that `ps` shows.
 process.title = 'sandbox-agent';
 
@@ -39,6 +35,8 @@ process.on('unhandledRejection', (reason) => logError('unhandled', reason));
 
 mountFileSystems();
 setUpSystem();
+
+const isEmulated = readIsEmulated();
 
 const poller = new Poller((error) => logError('event', error));
 poller.start();
@@ -66,8 +64,15 @@ const connection: GuestConnection = new GuestConnection({
   onMalformed: (cause) => logError('channel', cause),
   onFault: (cause) => logError('stream', cause),
 });
-const context = { poller, reaper, cgroups, service, streamCount: () => connection.channel?.streamCount ?? 0 };
+const context = {
+  poller,
+  reaper,
+  cgroups,
+  service,
+  isEmulated,
+  streamCount: () => connection.channel?.streamCount ?? 0,
+};
 const trim = new MemoryTrim();
-serveChannels(poller, connection, () => {
+serveChannels({ poller, connection, isEmulated }, () => {
   agentReadyUs = bootClockUs();
 });

@@ -6,8 +6,8 @@ export const PROTOCOL_VERSION = 1;
 /** Most payload bytes of one data frame. */
 export const MAX_DATA_BYTES = 65_536;
 
-/** Most bytes that a link moves from a pipe in one turn of a flow, in frames of MAX_DATA_BYTES. */
-export const MAX_PIPED_BYTES = 16 * MAX_DATA_BYTES;
+/** Most bytes that a link reads for itself in one turn of a flow, in frames of MAX_DATA_BYTES. */
+export const MAX_SOURCE_BYTES = 16 * MAX_DATA_BYTES;
 
 /** Longest encoded frame, its length prefix apart: a full data frame and its field headers. */
 export const MAX_FRAME_BYTES = MAX_DATA_BYTES + 64;
@@ -43,14 +43,7 @@ export const DEFAULT_WINDOW_BYTES = 768 * 1024;
 export const MIN_WINDOW_BYTES = 4096;
 export const MAX_WINDOW_BYTES = 1024 * 1024;
 
-/** Most credit that a request may name for its own stream. */
-export const MAX_REQUEST_WINDOW_BYTES = 16 * 1024 * 1024;
-
-/** Capability of a guest that obeys Request.window. */
-export const REQUEST_WINDOW = 'request-window';
-/** Of one that obeys Request.push_window. */
-export const PUSH_WINDOW = 'push-window';
-/** Of one that tells its time and shifts its clock. */
+/** Capability of a guest that tells its time and shifts its clock. */
 export const CLOCK = 'clock';
 
 export const NONCE_BYTES = 16;

@@ -20,7 +20,7 @@ const WARM_UP_MIB = Math.ceil(64 / TIME_SCALE);
 const STDIO = '/bench-stdio';
 
 /** Writes one buffer again and again, as the bare program does: the channel is measured, not the source. */
-const writer = (sizeMib: number): string[] => [STDIO, 'write', String(sizeMib * MIB)];
+export const writer = (sizeMib: number): string[] => [STDIO, 'write', String(sizeMib * MIB)];
 const zeros = (sizeMib: number): string[] => [
   'dd',
   'if=/dev/zero',
@@ -30,7 +30,7 @@ const zeros = (sizeMib: number): string[] => [
 ];
 
 /** Puts the program that writes and reads into the sandbox. */
-async function installStdio(daemon: Daemon, id: string): Promise<void> {
+export async function installStdio(daemon: Daemon, id: string): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'stdio-'));
   const content = await compileGuestProgram('stdio', dir);
   await rm(dir, { recursive: true });
@@ -55,7 +55,7 @@ export async function stdoutRate(
 }
 
 /** MiB/s of one command's input, until it has said how much it got. */
-async function stdinRate(daemon: Daemon, id: string, sizeMib: number): Promise<number> {
+export async function stdinRate(daemon: Daemon, id: string, sizeMib: number): Promise<number> {
   const startedAt = performance.now();
   const exec = new RawExec(daemon.url, id, { cmd: [STDIO, 'read'] });
   const block = encodeExecFrame(EXEC_FRAME.stdin, Buffer.alloc(65_536, 1));

@@ -28,10 +28,15 @@ const connection: GuestConnection = new GuestConnection({
     capabilities: [],
   }),
   onRequest: (stream, request) =>
-    serveRequest({ poller, reaper, cgroups, service, streamCount: () => 0 }, stream, request),
+    serveRequest(
+      { poller, reaper, cgroups, service, isEmulated: false, streamCount: () => 0 },
+      stream,
+      request,
+    ),
   onMalformed: report,
   onFault: report,
 });
-serveVsock(poller, connection, { port: PORT, peerCid: LOCAL_CID });
-serveVsock(poller, connection, { port: STRICT_PORT, peerCid: HOST_CID });
+const context = { poller, connection, isEmulated: false };
+serveVsock(context, { port: PORT, peerCid: LOCAL_CID });
+serveVsock(context, { port: STRICT_PORT, peerCid: HOST_CID });
 writeFileSync(pidPath, String(process.pid));

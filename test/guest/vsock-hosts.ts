@@ -22,7 +22,6 @@ const EXEC_ENV = ['PATH=/usr/bin:/bin'];
 
 /** A host's end of a connection: a process that joins its streams with the socket. */
 class RelayLink implements ByteLink {
-  readonly isCopying = false;
   readonly child: ChildProcess;
 
   constructor(port: number) {

@@ -40,6 +40,8 @@ export type DaemonOptions = {
   readonly onExit?: 'keep' | 'destroy';
   /** Directories of an earlier daemon, for restarts; they are then not removed by this one. */
   readonly directories?: Directories;
+  /** Another build of it. */
+  readonly program?: string;
 };
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
@@ -90,12 +92,12 @@ export class Daemon {
   }
 }
 
-export async function makeDirectories(): Promise<Directories> {
-  await mkdir(join(BAKED_DATA_DIR, 'test'), { recursive: true });
-  const dataDir = await mkdtemp(join(BAKED_DATA_DIR, 'test', 'd-'));
+export async function makeDirectories(bakedDataDir = BAKED_DATA_DIR): Promise<Directories> {
+  await mkdir(join(bakedDataDir, 'test'), { recursive: true });
+  const dataDir = await mkdtemp(join(bakedDataDir, 'test', 'd-'));
   for (const name of ['profiles', 'kernels', 'layers', 'engines']) {
-    await mkdir(join(BAKED_DATA_DIR, name), { recursive: true });
-    await symlink(join(BAKED_DATA_DIR, name), join(dataDir, name));
+    await mkdir(join(bakedDataDir, name), { recursive: true });
+    await symlink(join(bakedDataDir, name), join(dataDir, name));
   }
   return { dataDir, runDir: await mkdtemp(join(tmpdir(), 'sbxd-')) };
 }
@@ -135,7 +137,8 @@ export async function spawnDaemon(directories: Directories, options: DaemonOptio
     options.onExit ?? 'destroy',
   ];
   const { faultsPath } = options;
-  const [program, ...first] = faultsPath === undefined ? [DAEMON_PROGRAM] : [process.execPath, FAULTY_DAEMON];
+  const [program, ...first] =
+    faultsPath === undefined ? [options.program ?? DAEMON_PROGRAM] : [process.execPath, FAULTY_DAEMON];
   const all = [...first, ...flags, '--log-format', 'json', ...(options.flags ?? [])];
   const child = spawn(program, all, {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -5,7 +5,6 @@ import type { ByteLink, LinkEvents } from '@sandboxd/proto';
 export type LinkSide = 'host' | 'guest';
 
 class MemoryLink implements ByteLink {
-  readonly isCopying = true;
   readonly #capacityBytes: number;
   #peer: MemoryLink | undefined;
   #events: LinkEvents | undefined;

@@ -1,5 +1,4 @@
 // The rest of bringing a system up: loopback, host name, limits, the agent's exemption from the OOM killer, settings.
-import { existsSync, readFileSync } from 'node:fs';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { attempt } from './attempt.ts';
 
@@ -14,8 +13,6 @@ const SETTINGS: readonly (readonly [path: string, value: string])[] = [
   ['/proc/sys/net/ipv4/ip_unprivileged_port_start', '0'],
 ];
 
-const HUGE_PAGES = '/sys/kernel/mm/transparent_hugepage/enabled';
-
 export function setUpSystem(): void {
   // A command that fills its pipe page by page would otherwise be interrupted for each of them.
   attempt('scheduling', () => addon.runInBatches());
@@ -24,11 +21,4 @@ export function setUpSystem(): void {
   attempt('host name', () => addon.setHostname('sandbox'));
   // Not every kernel has every setting.
   for (const [path, value] of SETTINGS) addon.writeText(NO_DIRECTORY, path, value);
-  attempt('huge pages', allowHugePages);
-}
-
-/** A kernel with less than 512 MiB gives none even to those that ask for them, as files past the page cache do. */
-function allowHugePages(): void {
-  if (existsSync(HUGE_PAGES) && readFileSync(HUGE_PAGES, 'utf8').includes('[never]'))
-    addon.writeText(NO_DIRECTORY, HUGE_PAGES, 'madvise');
 }

@@ -1,11 +1,9 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
-import type { ByteLink, LinkEvents, PipedFrames, Relayed, StreamIntake } from '@sandboxd/proto';
+import type { ByteLink, Intake, LinkEvents, SourceFrames } from '@sandboxd/proto';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { INTAKE, LinkIntake } from './link-intake.ts';
-import { readFramed } from './read-framed.ts';
-import { StagingPipe } from './staging-pipe.ts';
 
 const READ_BYTES = 65_536;
 /**
@@ -20,10 +18,8 @@ const SMALL_BYTES = 4096;
 const TURN_BYTES = 1024 * 1024;
 /** What a read counts at least. */
 const MIN_TURN_BYTES = 4096;
-
-/** The link whose flow the addon sends; it sends one at a time. */
-let addonRelay: FdLink | undefined;
-const relayNumbers = new Float64Array(5);
+/** In place of the link's descriptor: frames are made and not written. */
+const NOWHERE = -1;
 
 export type FdLinkOptions = {
   readonly poller: Poller;
@@ -32,10 +28,11 @@ export type FdLinkOptions = {
    * was written but not read is lost; then `onHostLeft` is called, and later bytes come from another host.
    */
   readonly onHostLeft?: () => void;
+  /** Whether bytes go from descriptors to the host without JavaScript, which is slow where the guest is emulated. */
+  readonly isEmulated?: boolean;
 };
 
 export class FdLink implements ByteLink {
-  readonly isCopying = true;
   readonly #fd: number;
   readonly #options: FdLinkOptions;
   #events: LinkEvents | undefined;
@@ -46,21 +43,17 @@ export class FdLink implements ByteLink {
   /** What the descriptor did not take. */
   readonly #unwritten = new HeldBytes();
   #isHostAway = false;
-  #staging: StagingPipe | undefined;
-  /** What the addon sends by itself; it reads the descriptor meanwhile, too. */
-  #relayed: Relayed | undefined;
-  /** Bytes that the addon has read are still to be dealt with. */
-  #isReturning = false;
   #isEnding = false;
   #turnBytes = 0;
   readonly #intake: LinkIntake;
+  readonly writeFrom?: NonNullable<ByteLink['writeFrom']>;
 
   /** Takes the descriptor over. */
   constructor(fd: number, options: FdLinkOptions) {
     this.#fd = fd;
     this.#options = options;
-    // A port takes 32 KiB at once or nothing; a socket may take a part.
-    this.#intake = new LinkIntake(fd, this.#scratch, options.onHostLeft !== undefined);
+    this.#intake = new LinkIntake(fd, this.#scratch);
+    if (options.isEmulated) this.writeFrom = (frames) => this.#writeFrom(frames);
   }
 
   start(events: LinkEvents): void {
@@ -84,94 +77,32 @@ export class FdLink implements ByteLink {
     return true;
   }
 
-  writePiped(frames: PipedFrames): boolean {
-    this.#writeNow(this.#small.splice(0));
-    this.#turnBytes += frames.length;
-    if (this.#watch === undefined || this.#isHostAway || this.#isBlocked()) {
-      readFramed(frames, 0, (bytes) => {
-        if (this.#isBlocked()) this.#unwritten.push(bytes);
-      });
-      return false;
-    }
-    if (frames.isPipe) this.#writeStaged(frames);
-    else this.#writeFramed(frames);
-    return this.#awaitRoom();
-  }
-
-  relay(relayed: Relayed): boolean {
-    this.#writeNow(this.#small.splice(0));
-    if (this.#watch === undefined || this.#isHostAway || this.#isBlocked() || addonRelay !== undefined)
-      return false;
-    if (this.#isReturning || this.#isEnding || this.#intake.isRunning) return false;
-    if (this.#events?.missingBytes?.() !== 0) return false;
-    this.#staging ??= new StagingPipe();
-    const [stagingOut, stagingIn] = this.#staging.ends;
-    const { source, stream, flow, credit, window } = relayed;
-    const isPipe = relayed.isPipe ? 1 : 0;
-    const [link, linkId] = [this.#fd, this.#watch.id];
-    addon.startRelay(
-      { link, linkId, source, isPipe, stagingOut, stagingIn, stream, flow, credit, window },
-      relayed.length,
-    );
-    this.#relayed = relayed;
-    addonRelay = this;
-    return true;
-  }
-
-  reclaim(): void {
-    const relayed = this.#relayed;
-    if (relayed === undefined) return;
-    this.#relayed = undefined;
-    addonRelay = undefined;
-    const { unwritten, unread } = addon.stopRelay(relayNumbers);
-    const [credit = 0, moved = 0, isStaged = 0, hasHostLeft = 0, hasHungUp = 0] = relayNumbers;
-    if (isStaged !== 0) this.#staging?.fill();
-    if (unwritten !== undefined) this.#unwritten.push(unwritten);
-    if (hasHostLeft !== 0) this.#onEnd();
-    else if (this.#isBlocked()) this.#watch?.update(POLL.in | POLL.out | POLL.edge);
-    this.#isReturning = unread !== undefined;
-    relayed.returned(credit, moved, hasHungUp !== 0);
-    this.#isReturning = false;
-    if (unread !== undefined && this.#watch !== undefined && !this.#isHostAway) this.#events?.data(unread);
-  }
-
-  offerIntake(intake: StreamIntake): void {
-    this.#intake.offer(intake);
+  offerIntake(stream: number, intake: Intake): void {
+    if (this.#options.isEmulated) this.#intake.offer(stream, intake);
   }
 
   destroy(cause?: Error): void {
     if (this.#watch === undefined || this.#isEnding) return;
     this.#isEnding = true;
-    this.reclaim();
     this.#intake.stop();
     this.#watch.close();
     this.#watch = undefined;
     this.#small = [];
     this.#unwritten.clear();
-    this.#staging?.close();
-    this.#staging = undefined;
     addon.close(this.#fd);
     this.#events?.close(cause);
   }
 
   #onReady(mask: number): void {
-    this.reclaim();
     this.#read();
     if (mask & POLL.out && this.#isBlocked()) this.#flush();
   }
 
   #read(): void {
-    this.#readTurn();
-    // The addon reads whole frames only.
-    if (this.#relayed !== undefined && this.#events?.missingBytes?.() !== 0) this.reclaim();
-  }
-
-  #readTurn(): void {
     for (this.#turnBytes = 0; this.#turnBytes < TURN_BYTES; ) {
-      // Where the addon sends a flow it reads the link for itself, from what waits there now on: never both.
-      if (this.#watch === undefined || this.#relayed !== undefined) return;
+      if (this.#watch === undefined) return;
       const missing = this.#intake.isOffered ? (this.#events?.missingBytes?.() ?? 0) : READ_BYTES;
-      const got = missing === 0 ? this.#takeIn(TURN_BYTES - this.#turnBytes) : this.#readOnce(missing);
+      const got = missing === 0 ? this.#takeIn() : this.#readOnce(missing);
       if (got === NOT_NOW) return;
       if (got < 0) {
         this.#onEnd();
@@ -179,21 +110,13 @@ export class FdLink implements ByteLink {
       }
       this.#turnBytes += Math.max(got, MIN_TURN_BYTES);
     }
-    // What is left is an event again, which the intake deals with by itself.
-    if (this.#intake.isRunning && !this.#isBlocked()) this.#watch?.update(POLL.in | POLL.edge);
-    else setImmediate(() => this.#read());
-  }
-
-  #deliver(bytes: Buffer): void {
-    // Before the bytes are dealt with: the answer to them is for the host that sent them.
-    this.#isHostAway = false;
-    this.#events?.data(bytes);
+    setImmediate(() => this.#read());
   }
 
   /** Has the intake read, and deals with what is not its own. The same numbers as `#readOnce`. */
-  #takeIn(mostBytes: number): number {
+  #takeIn(): number {
     try {
-      const { status, tookBytes, unread } = this.#intake.run(mostBytes, this.#isBlocked());
+      const { status, tookBytes, unread } = this.#intake.run(TURN_BYTES - this.#turnBytes);
       if (unread.length > 0) this.#deliver(unread);
       if (status === INTAKE.nothingNow) return NOT_NOW;
       return status === INTAKE.hostLeft ? -1 : tookBytes + unread.length;
@@ -206,7 +129,7 @@ export class FdLink implements ByteLink {
   /** Reads for JavaScript: how many bytes; NOT_NOW; -1 at the end. */
   #readOnce(mostBytes: number): number {
     try {
-      const got = addon.receive(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
+      const got = addon.read(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
       if (got === 0) return -1;
       if (got > 0) this.#deliver(this.#scratch.subarray(0, got));
       return got;
@@ -214,6 +137,12 @@ export class FdLink implements ByteLink {
       this.destroy(error as Error);
       return NOT_NOW;
     }
+  }
+
+  #deliver(bytes: Buffer): void {
+    // Before the bytes are dealt with: the answer to them is for the host that sent them.
+    this.#isHostAway = false;
+    this.#events?.data(bytes);
   }
 
   #onEnd(): void {
@@ -225,8 +154,6 @@ export class FdLink implements ByteLink {
     this.#isHostAway = true;
     this.#small = [];
     this.#unwritten.clear();
-    this.#staging?.close();
-    this.#staging = undefined;
     this.#options.onHostLeft();
   }
 
@@ -234,13 +161,10 @@ export class FdLink implements ByteLink {
     if (this.#watch === undefined || chunks.length === 0) return true;
     let written = this.#writeGathered(chunks);
     for (const chunk of chunks) {
-      if (written < chunk.length) this.#unwritten.push(chunk.subarray(written));
+      if (written < chunk.length) this.#hold(chunk.subarray(written));
       written = Math.max(0, written - chunk.length);
     }
-    if (this.#unwritten.sizeBytes === 0) return true;
-    // Waiting for room only now: every piece that the host takes would wake the agent otherwise.
-    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
-    return false;
+    return this.#watch !== undefined && !this.#isBlocked();
   }
 
   #flush(): void {
@@ -251,43 +175,39 @@ export class FdLink implements ByteLink {
   }
 
   #isBlocked(): boolean {
-    return this.#unwritten.sizeBytes > 0 || this.#staging?.isEmpty === false;
+    return this.#unwritten.sizeBytes > 0;
   }
 
-  /** Whether everything is written; waits for room otherwise, and only then: every piece the host takes would wake us. */
-  #awaitRoom(): boolean {
-    if (!this.#isBlocked()) return this.#watch !== undefined;
-    this.#watch?.update(POLL.in | POLL.out | POLL.edge);
-    return false;
-  }
-
-  #writeStaged(frames: PipedFrames): void {
-    this.#staging ??= new StagingPipe();
-    this.#staging.stage(frames, (bytes) => this.#unwritten.push(bytes));
-    this.#flushAll();
-  }
-
-  #writeFramed(frames: PipedFrames): void {
-    const { source, length, frameBytes, header, lastHeader, trailer } = frames;
+  #writeFrom({
+    descriptor,
+    stream,
+    flow,
+    length,
+  }: SourceFrames): ReturnType<NonNullable<ByteLink['writeFrom']>> {
+    this.#writeNow(this.#small.splice(0));
+    const isTaken = this.#watch !== undefined && !this.#isHostAway;
+    const isOpen = isTaken && !this.#isBlocked();
     try {
-      const result = addon.writeFramed(this.#fd, source, length, frameBytes, header, lastHeader, trailer);
-      if (result >= 0) return;
-      this.#unwritten.push(addon.takeUnwritten());
-      const left = length - (-1 - result);
-      if (left > 0) readFramed({ ...frames, length: left }, 0, (bytes) => this.#unwritten.push(bytes));
+      const result = addon.writeFrom(isOpen ? this.#fd : NOWHERE, descriptor, stream, flow, length);
+      const unwritten = addon.takeUnwritten();
+      this.#turnBytes += Math.max(0, result);
+      if (isTaken && unwritten !== undefined) this.#hold(unwritten);
+      return { result, isRoomy: isTaken && !this.#isBlocked() };
     } catch (error) {
       this.destroy(error as Error);
+      return { result: 0, isRoomy: false };
     }
   }
 
-  /** Writes what waits, what is staged first, as far as there is room. */
+  /** Waits for room only now: every piece that the host takes would wake the agent otherwise. */
+  #hold(bytes: Uint8Array): void {
+    if (this.#watch === undefined) return;
+    if (!this.#isBlocked()) this.#watch.update(POLL.in | POLL.out | POLL.edge);
+    this.#unwritten.push(bytes);
+  }
+
+  /** Writes what waits, as far as there is room. */
   #flushAll(): void {
-    try {
-      if (this.#staging?.flush(this.#fd) === false) return;
-    } catch (error) {
-      this.destroy(error as Error);
-      return;
-    }
     for (let first = this.#unwritten.first(); first !== undefined; first = this.#unwritten.first()) {
       const written = this.#writeGathered([first]);
       this.#unwritten.drop(written);

@@ -1,5 +1,5 @@
 // A link's intake: what one stream's data frames carry goes into a file without JavaScript, as long as nothing else comes.
-import type { StreamIntake } from '@sandboxd/proto';
+import type { Intake } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 
 /** What runIntake returns. */
@@ -7,24 +7,17 @@ export const INTAKE = { nothingNow: 0, turnOver: 1, stopped: 2, hostLeft: 3, fai
 
 /** The addon takes in for one link at a time. */
 let running: LinkIntake | undefined;
-const numbers = new Float64Array(5);
-const NOTHING = Buffer.alloc(0);
+const numbers = new Float64Array(4);
 
 export class LinkIntake {
   readonly #fd: number;
   readonly #scratch: Buffer;
-  readonly #canReply: boolean;
-  #offered: StreamIntake | undefined;
+  #offered: { readonly stream: number; readonly intake: Intake } | undefined;
 
-  /** `scratch` is where the link reads to. `canReply`: a short frame is written whole or not at all. */
-  constructor(fd: number, scratch: Buffer, canReply: boolean) {
+  /** `scratch` is where the link reads to. */
+  constructor(fd: number, scratch: Buffer) {
     this.#fd = fd;
     this.#scratch = scratch;
-    this.#canReply = canReply;
-  }
-
-  get isRunning(): boolean {
-    return running === this;
   }
 
   /** Whether it runs, or could at the next beginning of a frame. */
@@ -32,28 +25,24 @@ export class LinkIntake {
     return this.#offered !== undefined;
   }
 
-  offer(intake: StreamIntake): void {
-    if (running === undefined) this.#offered = intake;
+  offer(stream: number, intake: Intake): void {
+    if (running === undefined) this.#offered = { stream, intake };
   }
 
   /**
    * To be called between two frames, and until it stops: takes in what is there, at most about `mostBytes`. `status` as of
    * the addon; `unread` was read and is not for the intake, lent. Throws what reading throws.
    */
-  run(
-    mostBytes: number,
-    isBlocked: boolean,
-  ): { readonly status: number; readonly tookBytes: number; readonly unread: Buffer } {
-    const intake = this.#offered;
-    if (intake === undefined || !this.#begin(intake, isBlocked)) {
+  run(mostBytes: number): { readonly status: number; readonly tookBytes: number; readonly unread: Buffer } {
+    const intake = this.#begin();
+    if (intake === undefined) {
       this.stop();
-      return { status: INTAKE.stopped, tookBytes: 0, unread: NOTHING };
+      return { status: INTAKE.stopped, tookBytes: 0, unread: this.#scratch.subarray(0, 0) };
     }
-    numbers[0] = intake.creditDue();
     const status = addon.runIntake(mostBytes, numbers, this.#scratch);
-    const [tookBytes = 0, frames = 0, unreadBytes = 0, errno = 0, returned = 0] = numbers;
+    const [tookBytes = 0, frames = 0, unreadBytes = 0, errno = 0] = numbers;
     if (status === INTAKE.stopped || status === INTAKE.hostLeft) this.stop();
-    if (tookBytes > 0 || frames > 0) intake.took(tookBytes, frames, returned);
+    if (tookBytes > 0 || frames > 0) intake.took(tookBytes, frames);
     if (status === INTAKE.failed) intake.failed(errno);
     return { status, tookBytes, unread: this.#scratch.subarray(0, unreadBytes) };
   }
@@ -66,20 +55,14 @@ export class LinkIntake {
     this.#offered = undefined;
   }
 
-  #begin({ stream, target, wanted, creditWorth }: StreamIntake, isBlocked: boolean): boolean {
-    if (running === this) return true;
-    const wantedBytes = running === undefined ? wanted() : 0;
-    if (wantedBytes === 0) return false;
-    addon.startIntake(
-      this.#fd,
-      stream,
-      target,
-      wantedBytes,
-      creditWorth,
-      this.#canReply ? 1 : 0,
-      isBlocked ? 1 : 0,
-    );
+  #begin(): Intake | undefined {
+    if (this.#offered === undefined) return undefined;
+    const { stream, intake } = this.#offered;
+    if (running === this) return intake;
+    const wantedBytes = running === undefined ? intake.wanted() : 0;
+    if (wantedBytes === 0) return undefined;
+    addon.startIntake(this.#fd, stream, intake.target, wantedBytes);
     running = this;
-    return true;
+    return intake;
   }
 }

@@ -14,8 +14,14 @@ const PATIENT_MS = 250;
 /** VMADDR_CID_HOST: programs of the guest itself come from another. */
 const HOST_CID = 2;
 
+export type ServeContext = {
+  readonly poller: Poller;
+  readonly connection: GuestConnection;
+  readonly isEmulated: boolean;
+};
+
 /** Serves on every channel as soon as it appears; `onReady` is called with the first. */
-export function serveChannels(poller: Poller, connection: GuestConnection, onReady: () => void): void {
+export function serveChannels(context: ServeContext, onReady: () => void): void {
   let isReady = false;
   const serve = (attempt: () => boolean): boolean => {
     const isServed = attempt();
@@ -24,12 +30,12 @@ export function serveChannels(poller: Poller, connection: GuestConnection, onRea
     return isServed;
   };
   // A guest may have both the vsock driver and the port that is really used: each is looked for by itself.
-  persist(() => serve(() => serveVsock(poller, connection)), EAGER_TRIES);
+  persist(() => serve(() => serveVsock(context)), EAGER_TRIES);
   const findPort = (): void =>
     persist(
       () =>
         serve(() =>
-          servePort(poller, connection, (cause) => {
+          servePort(context, (cause) => {
             // The device went away (or broke): look for it again.
             logError('channel', cause ?? 'closed');
             setTimeout(findPort, PATIENT_MS);
@@ -55,12 +61,12 @@ function persist(attempt: () => boolean, maxTries: number): void {
   next();
 }
 
-function servePort(poller: Poller, connection: GuestConnection, onClose: (cause?: Error) => void): boolean {
+function servePort(context: ServeContext, onClose: (cause?: Error) => void): boolean {
   const device = findSerialPort(AGENT_PORT_NAME);
   if (device === undefined) return false;
   const fd = addon.open(device, constants.O_RDWR | constants.O_NONBLOCK);
-  const link = new FdLink(fd, { poller, onHostLeft: () => attached.hostLeft() });
-  const attached = connection.attach(link, onClose);
+  const link = new FdLink(fd, { ...context, onHostLeft: () => attached.hostLeft() });
+  const attached = context.connection.attach(link, onClose);
   return true;
 }
 
@@ -72,16 +78,15 @@ export type VsockOptions = {
 
 /** Listens for hosts; each connection is one link. False while there is no vsock. */
 export function serveVsock(
-  poller: Poller,
-  connection: GuestConnection,
+  context: ServeContext,
   { port, peerCid }: VsockOptions = { port: AGENT_VSOCK_PORT, peerCid: HOST_CID },
 ): boolean {
   // The driver is loaded only where the device exists; asking for a socket would make the kernel look for a module.
   if (!existsSync('/dev/vsock')) return false;
   const listener = addon.listenVsock(port);
-  poller.watch(listener, POLL.in, () => {
+  context.poller.watch(listener, POLL.in, () => {
     const accept = (): number => addon.acceptVsock(listener, peerCid);
-    for (let fd = accept(); fd !== NOT_NOW; fd = accept()) connection.attach(new FdLink(fd, { poller }));
+    for (let fd = accept(); fd !== NOT_NOW; fd = accept()) context.connection.attach(new FdLink(fd, context));
   });
   return true;
 }

@@ -1,18 +1,15 @@
 // The output of a command: from its pipe or terminal into one flow of the stream, read only when the host has room.
-import { type Flow, MAX_DATA_BYTES, type PipedBytes, type PipedRest, type Stream } from '@sandboxd/proto';
+import { type Flow, MAX_DATA_BYTES, type SourceBytes, type Stream } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { discardOutput } from './discard.ts';
 
-/** A whole pipe in one read, when the stream takes that much. */
-const READ_BYTES = 4 * MAX_DATA_BYTES;
-
-/** From so many waiting bytes on they are moved in the kernel instead of being read. */
+/** Where a read gives so much, the link reads on by itself, if it can. Little goes out together with what the command's end sends. */
 const BULK_BYTES = 32 * 1024;
 
 /** One for all: the link has copied the bytes when the stream asks for the next. */
-const scratch = Buffer.allocUnsafeSlow(READ_BYTES);
+const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
 
 export type OutputPumpOptions = {
   readonly poller: Poller;
@@ -37,19 +34,8 @@ export class OutputPump {
   readonly #isPipe: boolean;
   /** Whether the last read was so long that much more may wait. */
   #isBulk = false;
-  #isEmptied = false;
-  /** No event follows that of the last writer's end, however much was in the pipe then. */
-  #isHungUp = false;
   /** Bytes that will still be passed on. */
   #remaining = Number.POSITIVE_INFINITY;
-  /** The link took the events of the pipe meanwhile. */
-  readonly #rest: PipedRest = {
-    length: Number.MAX_SAFE_INTEGER,
-    returned: (_movedBytes, hasHungUp) => {
-      this.#isEmptied = false;
-      this.#isHungUp ||= hasHungUp;
-    },
-  };
 
   /** Takes the descriptor over. `onEnd` is called once, when the last byte has been passed on. */
   constructor({ poller, stream, flow, fd, isPipe, hasExited, onEnd }: OutputPumpOptions) {
@@ -60,14 +46,8 @@ export class OutputPump {
     this.#fd = fd;
     this.#onEnd = onEnd;
     this.#hasExited = hasExited;
-    stream.setSource(flow, (maxBytes, maxPipedBytes) => this.#take(maxBytes, maxPipedBytes));
-    this.#watch = poller.watch(fd, POLL.in | POLL.edge, (mask) => {
-      this.#isEmptied = false;
-      this.#isHungUp ||= (mask & POLL.hangUp) !== 0;
-      // The link may have taken the flow over within this very batch of events, and is not told of this one.
-      if (this.#isHungUp) this.#stream?.reclaim(flow);
-      this.#stream?.ready(flow);
-    });
+    stream.setSource(flow, (maxBytes, maxSourceBytes) => this.#take(maxBytes, maxSourceBytes));
+    this.#watch = poller.watch(fd, POLL.in | POLL.edge, () => this.#stream?.ready(flow));
   }
 
   get hasEnded(): boolean {
@@ -81,7 +61,6 @@ export class OutputPump {
 
   /** Passes on what is there now and nothing that comes later. */
   limit(): void {
-    this.#stream?.reclaim(this.#flow);
     if (this.hasEnded || this.#remaining !== Number.POSITIVE_INFINITY) return;
     this.#remaining = addon.available(this.#fd);
     if (this.#remaining === 0) this.#end(true);
@@ -90,54 +69,41 @@ export class OutputPump {
 
   /** Nobody listens any more; who writes is not disturbed. */
   detach(): void {
-    this.#stream?.reclaim(this.#flow);
     this.#stream = undefined;
     if (!this.hasEnded) this.#end(true);
   }
 
   /** Closes the descriptor: who still writes gets SIGPIPE. */
   close(): void {
-    this.#stream?.reclaim(this.#flow);
     this.#stream = undefined;
     if (!this.hasEnded) this.#end(false);
   }
 
-  #take(maxBytes: number, maxPipedBytes: number): Uint8Array | PipedBytes | null {
+  #take(maxBytes: number, maxSourceBytes: number): Uint8Array | SourceBytes | null {
     if (this.hasEnded) return null;
     if (this.#remaining <= 0) {
       this.#end(true);
       return null;
     }
-    if (this.#isBulk && maxPipedBytes >= BULK_BYTES) {
-      const moved = this.#takeBulk(maxPipedBytes);
-      if (moved !== undefined) return moved;
+    if (this.#isBulk && maxSourceBytes > 0) {
+      const length = Math.min(maxSourceBytes, this.#remaining);
+      return { descriptor: this.#fd, length, took: (result) => this.#took(result) };
     }
-    const got = this.#read(Math.min(maxBytes, READ_BYTES, this.#remaining));
-    if (got === NOT_NOW) return null;
-    if (got === 0) {
-      this.#end(false);
-      return null;
-    }
-    this.#remaining -= got;
-    this.#isBulk = this.#isPipe && got >= BULK_BYTES;
-    return got === READ_BYTES ? scratch : scratch.subarray(0, got);
+    const got = this.#read(Math.min(maxBytes, this.#remaining));
+    this.#took(got);
+    if (got === NOT_NOW || got === 0) return null;
+    return got === MAX_DATA_BYTES ? scratch : scratch.subarray(0, got);
   }
 
-  /** Undefined when there is too little for it. */
-  #takeBulk(maxBytes: number): PipedBytes | null | undefined {
-    // Whatever came since the pipe was emptied is, or will be, reported by an event of its own.
-    const wasEmptied = this.#isEmptied;
-    this.#isEmptied = false;
-    if (wasEmptied && !this.#isHungUp) return null;
-    const waiting = addon.available(this.#fd);
-    const length = Math.min(waiting, maxBytes, this.#remaining);
-    if (length < BULK_BYTES) return undefined;
-    this.#remaining -= length;
-    this.#isEmptied = length === waiting;
-    const piped = { source: this.#fd, isPipe: true, length };
-    // Whoever waits for the last writer's end must see it; a limit is counted here.
-    if (this.#isHungUp || this.#remaining !== Number.POSITIVE_INFINITY) return piped;
-    return { ...piped, rest: this.#rest };
+  /** What reading gave: bytes, 0 at the end, NOT_NOW. */
+  #took(result: number): void {
+    if (result === NOT_NOW) return;
+    if (result <= 0) {
+      this.#end(false);
+      return;
+    }
+    this.#remaining -= result;
+    this.#isBulk = this.#isPipe && result >= BULK_BYTES;
   }
 
   #read(lengthBytes: number): number {

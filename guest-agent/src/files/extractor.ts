@@ -12,8 +12,8 @@ const MAX_WAITING_DIRECTORIES = 20_000;
 const { EEXIST, ENOENT, ENOTDIR, EPERM, EXDEV } = constants.errno;
 const NOTHING = Buffer.alloc(0);
 /**
- * From this size on, files go past the page cache, where their file system can do that: an emulated guest writes them
- * several times faster so, and the memory of a small one stays with its programs. The addon writes them in any case.
+ * From this size on, an emulated guest's files go past the page cache, where their file system can do that: it writes them
+ * several times faster so (docs/measurements/bulk-bytes.md). The addon writes them in any case.
  */
 const DIRECT_BYTES = 4 * 1024 * 1024;
 
@@ -28,6 +28,7 @@ type OpenFile = {
 
 export class Extractor implements TarSink {
   readonly #destination: Destination;
+  readonly #isEmulated: boolean;
   readonly #directories = new Map<string, TarEntry>();
   #entry: TarEntry | undefined;
   #parts: readonly string[] = [];
@@ -36,9 +37,10 @@ export class Extractor implements TarSink {
   #files = 0;
   #bytes = 0;
 
-  /** Takes the destination over. */
-  constructor(destination: Destination) {
+  /** Takes the destination over. `isEmulated`: large files go past the page cache. */
+  constructor(destination: Destination, isEmulated: boolean) {
     this.#destination = destination;
+    this.#isEmulated = isEmulated;
   }
 
   /** Regular files made so far, and the content that was written. */
@@ -133,7 +135,8 @@ export class Extractor implements TarSink {
     const { parent, leaf } = this.#destination.place(this.#parts);
     const fd = addon.createFile(parent, leaf);
     if (fd < 0) throw fileError(fd, entry.name);
-    const isDirect = entry.sizeBytes >= DIRECT_BYTES && addon.startDirectWrite(fd, entry.sizeBytes);
+    const isLarge = this.#isEmulated && entry.sizeBytes >= DIRECT_BYTES;
+    const isDirect = isLarge && addon.startDirectWrite(fd, entry.sizeBytes);
     return { fd, entry, parts: this.#parts, writtenTo: 0, isDirect };
   }
 

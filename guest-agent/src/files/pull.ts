@@ -1,11 +1,11 @@
-// One file's content, in frames as the host takes them: its pages go to the port as they are, what is short is read.
+// One file's content, in frames as the host takes them.
 import { constants } from 'node:os';
 import {
   AgentError,
   type FilePull,
   FLOW,
   MAX_DATA_BYTES,
-  type PipedBytes,
+  type SourceBytes,
   type Stream,
 } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
@@ -15,27 +15,18 @@ import { toPathBytes } from './guest-path.ts';
 import { isDirectory, newStatus, SPECIAL, sizeOf, specialKind } from './status.ts';
 import { showName } from './tar/entry.ts';
 
-/** With what the protocol puts around it a frame then fits into two whole writes of the virtio-serial driver. */
-const READ_BYTES = MAX_DATA_BYTES - 32;
-/** From so many bytes on a file's pages are moved in the kernel instead of being read. */
-const BULK_BYTES = 32 * 1024;
-/**
- * The last bytes are read all the same. Zeros stand for bytes that were moved and could not be read, and that shows in how
- * far the file was read: while there still is something to hold back.
- */
-const TAIL_BYTES = READ_BYTES;
 /** Files that claim to be shorter are read at once: those of /proc and /sys are of another size than they say. */
 const SMALL_BYTES = 16 * 1024;
-/** Longer files are read past the page cache, unless they are in it. */
+/** Emulated guests read longer files past the page cache, unless they are in it. */
 const DIRECT_BYTES = 4 * 1024 * 1024;
 /** How far a file is read to find out how long it is. */
 const MAX_HEAD_BYTES = 1024 * 1024;
 
 /** One for all: the link has copied the bytes when the stream asks for the next. */
-const scratch = Buffer.allocUnsafeSlow(READ_BYTES);
+const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
 
 /** Throws AgentError for what cannot be read. */
-export function startPull(stream: Stream, { path, maxBytes }: FilePull): void {
+export function startPull(stream: Stream, { path, maxBytes }: FilePull, isEmulated: boolean): void {
   const status = newStatus();
   const name = toPathBytes(path);
   const fd = addon.openFile(name, status);
@@ -51,7 +42,7 @@ export function startPull(stream: Stream, { path, maxBytes }: FilePull): void {
         'is_directory',
         `${showName(name)} is a directory; format=tar gives what is in it`,
       );
-    new Pull(stream, fd, name, maxBytes, sizeOf(status));
+    new Pull(stream, fd, name, maxBytes, sizeOf(status), isEmulated);
   } catch (error) {
     addon.close(fd);
     throw error;
@@ -66,16 +57,17 @@ class Pull {
   #head: Buffer;
   /** Bytes still to be sent; of an unknown size at most so many. */
   #left: number;
-  /** How far the file must have been read, and whether some of that was moved and not checked yet. */
-  #readTo = 0;
-  #isUnchecked = false;
   readonly #isSizeKnown: boolean;
   #isOver = false;
-  readonly #returned = (movedBytes: number): void => {
-    this.#moved(movedBytes);
-  };
 
-  constructor(stream: Stream, fd: number, name: string, maxBytes: number, statedBytes: number) {
+  constructor(
+    stream: Stream,
+    fd: number,
+    name: string,
+    maxBytes: number,
+    statedBytes: number,
+    isEmulated: boolean,
+  ) {
     this.#stream = stream;
     this.#fd = fd;
     this.#name = name;
@@ -85,8 +77,8 @@ class Pull {
     const sizeBytes = head === undefined ? statedBytes : head.bytes.length;
     this.#left = this.#isSizeKnown ? Math.min(sizeBytes, maxBytes) : maxBytes;
     this.#head = this.#head.subarray(0, maxBytes);
-    if (this.#isSizeKnown && this.#left >= DIRECT_BYTES) addon.startDirectRead(fd);
-    stream.setSource(FLOW.out, (limit, pipedLimit) => this.#take(limit, pipedLimit));
+    if (isEmulated && this.#isSizeKnown && this.#left >= DIRECT_BYTES) addon.startDirectRead(fd);
+    stream.setSource(FLOW.out, (limit, sourceLimit) => this.#take(limit, sourceLimit));
     stream.handlers = {
       cancel: () => {
         this.#close();
@@ -99,47 +91,33 @@ class Pull {
     stream.ready(FLOW.out);
   }
 
-  #take(limit: number, pipedLimit: number): Uint8Array | PipedBytes | null {
+  #take(limit: number, sourceLimit: number): Uint8Array | SourceBytes | null {
     if (this.#isOver) return null;
     const wanted = Math.min(limit, this.#left);
     if (wanted === 0) return this.#end();
     if (this.#head.length > 0) {
-      const bytes = this.#head.subarray(0, Math.min(wanted, READ_BYTES));
+      const bytes = this.#head.subarray(0, Math.min(wanted, MAX_DATA_BYTES));
       this.#head = this.#head.subarray(bytes.length);
       this.#left -= bytes.length;
       return bytes;
     }
-    const bulk = this.#left - TAIL_BYTES;
-    const length = Math.min(pipedLimit, bulk);
-    // The file may have become shorter; what is not there any more is found out by reading.
-    if (this.#isSizeKnown && length >= BULK_BYTES && addon.available(this.#fd) >= length) {
-      this.#moved(length);
-      return {
-        source: this.#fd,
-        isPipe: false,
-        length,
-        rest: { length: bulk - length, returned: this.#returned },
-      };
+    if (sourceLimit > 0) {
+      const length = Math.min(sourceLimit, this.#left);
+      return { descriptor: this.#fd, length, took: (result) => this.#took(result) };
     }
-    if (this.#isUnchecked && addon.position(this.#fd) !== this.#readTo) return this.#explainGap();
-    this.#isUnchecked = false;
-    const got = this.#read(Math.min(wanted, READ_BYTES));
-    if (got <= 0) return this.#end();
-    this.#left -= got;
-    this.#readTo += got;
-    return got === READ_BYTES ? scratch : scratch.subarray(0, got);
+    const got = this.#read(wanted);
+    this.#took(got);
+    return got > 0 ? scratch.subarray(0, got) : null;
   }
 
-  #moved(bytes: number): void {
-    this.#left -= bytes;
-    this.#readTo += bytes;
-    this.#isUnchecked = true;
-  }
-
-  /** Reading on from where it ended says why; throws that, mostly. */
-  #explainGap(): null {
-    this.#read(READ_BYTES);
-    return this.#end('changed');
+  /** What reading gave: bytes, 0 at the end, a negative error number. */
+  #took(result: number): void {
+    if (result > 0) this.#left -= result;
+    else if (result === 0 || result === NOT_NOW) this.#end();
+    else {
+      this.#close();
+      throw fileError(result, this.#name);
+    }
   }
 
   #read(lengthBytes: number): number {
@@ -151,13 +129,18 @@ class Pull {
     }
   }
 
-  #end(change?: string): null {
-    const problem = change ?? (this.#isSizeKnown && this.#left > 0 ? 'became shorter' : undefined);
+  #end(): null {
+    const hasShrunk = this.#isSizeKnown && this.#left > 0;
     this.#close();
     this.#stream.finish(
-      problem === undefined
-        ? { filePull: {} }
-        : { error: { code: 'conflict', message: `${showName(this.#name)} ${problem} while it was read` } },
+      hasShrunk
+        ? {
+            error: {
+              code: 'conflict',
+              message: `${showName(this.#name)} became shorter while it was read`,
+            },
+          }
+        : { filePull: {} },
     );
     return null;
   }
@@ -165,7 +148,6 @@ class Pull {
   #close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#stream.reclaim(FLOW.out);
     this.#head = Buffer.alloc(0);
     addon.close(this.#fd);
   }

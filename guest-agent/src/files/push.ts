@@ -20,8 +20,8 @@ const GZIP = [0x1f, 0x8b] as const;
 const INTAKE_BYTES = 512 * 1024;
 
 /** Throws AgentError when the destination cannot be had. */
-export function startPush(stream: Stream, { path }: FilePush): void {
-  new Push(stream, new Extractor(Destination.open(toPathBytes(path))));
+export function startPush(stream: Stream, { path }: FilePush, isEmulated: boolean): void {
+  new Push(stream, new Extractor(Destination.open(toPathBytes(path)), isEmulated));
 }
 
 class Push {

@@ -28,21 +28,6 @@ export type SpawnSpec = {
   readonly groups: readonly number[];
 };
 
-export type RelaySpec = {
-  /** The link's descriptor and its watch; only one relay runs at a time. */
-  readonly link: number;
-  readonly linkId: number;
-  readonly source: number;
-  readonly isPipe: 0 | 1;
-  /** Ends of an empty staging pipe. */
-  readonly stagingOut: number;
-  readonly stagingIn: number;
-  readonly stream: number;
-  readonly flow: number;
-  readonly credit: number;
-  readonly window: number;
-};
-
 export interface Addon {
   // poll.cc
   startPolling(events: Uint32Array, callback: (count: number) => void): void;
@@ -52,55 +37,23 @@ export interface Addon {
   unwatch(fd: number): void;
   // io.cc
   read(fd: number, buffer: Uint8Array, offset: number, length: number): number;
-  /** As `read`, of a link. */
-  receive(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   write(fd: number, buffer: Uint8Array, offset: number, length: number): number;
   writeGathered(fd: number, chunks: readonly Uint8Array[]): number;
   pipe(ours: 0 | 1, sizeBytes: number): [number, number];
   available(fd: number): number;
-  position(fd: number): number;
   socketPair(): [number, number];
   open(path: string, flags: number): number;
   close(fd: number): void;
   // frames.cc
-  stagePiped(
-    staging: number,
-    pipe: number,
-    length: number,
-    frameBytes: number,
-    header: Uint8Array,
-    lastHeader: Uint8Array,
-    trailer: Uint8Array,
-  ): number;
-  flushStaged(staging: number, fd: number): boolean;
-  writeFramed(
-    fd: number,
-    source: number,
-    length: number,
-    frameBytes: number,
-    header: Uint8Array,
-    lastHeader: Uint8Array,
-    trailer: Uint8Array,
-  ): number;
-  takeUnwritten(): Buffer;
-  // relay.cc
-  startRelay(spec: RelaySpec, length: number): void;
-  stopRelay(numbers: Float64Array): { readonly unwritten?: Buffer; readonly unread?: Buffer };
+  writeFrom(link: number, source: number, stream: number, flow: number, length: number): number;
+  takeUnwritten(): Buffer | undefined;
   // direct-file.cc: one file at a time each way
   startDirectWrite(fd: number, sizeBytes: number): boolean;
   writeDirect(buffer: Uint8Array, offset: number, length: number): number;
   endDirectWrite(): number;
   startDirectRead(fd: number): boolean;
   // intake.cc
-  startIntake(
-    link: number,
-    stream: number,
-    target: number,
-    wantedBytes: number,
-    creditWorth: number,
-    canReply: number,
-    isBlocked: number,
-  ): void;
+  startIntake(link: number, stream: number, target: number, wantedBytes: number): void;
   runIntake(mostBytes: number, numbers: Float64Array, unread: Uint8Array): number;
   stopIntake(): void;
   // files.cc

@@ -6,8 +6,6 @@ import {
   type FileInfo,
   type FilePushResult,
   FLOW,
-  PUSH_WINDOW,
-  REQUEST_WINDOW,
   type RequestInput,
   type Result,
   type Stream,
@@ -17,7 +15,6 @@ import {
 import type { Outflow } from '../lib/byte-queue.ts';
 import { AppError, type ErrorCode, toError } from '../lib/errors.ts';
 import { PullBody } from './pull-body.ts';
-import { pullWindows, type WindowBudget } from './request-windows.ts';
 
 /** Longest reason of a guest that is passed on. */
 const MAX_MESSAGE = 4096;
@@ -35,8 +32,6 @@ export type PulledFile = {
 
 export type FileCallOptions = {
   readonly channel: Channel;
-  /** Windows of pushes to this guest. */
-  readonly pushWindows?: WindowBudget;
   /** Why the channel may have broken. */
   readonly explainLoss?: () => Promise<string | undefined>;
   readonly signal?: AbortSignal;
@@ -47,8 +42,6 @@ export type ByteSource = () => Promise<Uint8Array | undefined>;
 
 /** Sends an archive that the guest unpacks beneath `path`. AppError with the guest's reason, or the signal's. */
 export function pushFiles(options: FileCallOptions, path: string, read: ByteSource): Promise<PushResult> {
-  const lent = options.channel.can(PUSH_WINDOW) ? options.pushWindows?.lend() : undefined;
-  const request = { filePush: { path }, ...(lent && { pushWindow: lent.bytes }) };
   return new Promise<PushResult>((resolve, reject) => {
     let chunk: Uint8Array | undefined;
     let isReading = false;
@@ -65,16 +58,20 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
         reject(reason);
       });
     const onAbort = (): void => stop(options.signal?.reason);
-    const stream = open(options, request, {
-      result: (result) =>
-        settle(() => {
-          const { error, filePush } = result;
-          if (error || !filePush) reject(toAppError(result, true));
-          else resolve(toPushResult(filePush as FilePushResult));
-        }),
-      lost: (loss) =>
-        void lossError(options, loss, 'files were pushed').then((error) => settle(() => reject(error))),
-    });
+    const stream = open(
+      options,
+      { filePush: { path } },
+      {
+        result: (result) =>
+          settle(() => {
+            const { error, filePush } = result;
+            if (error || !filePush) reject(toAppError(result, true));
+            else resolve(toPushResult(filePush as FilePushResult));
+          }),
+        lost: (loss) =>
+          void lossError(options, loss, 'files were pushed').then((error) => settle(() => reject(error))),
+      },
+    );
     /** One chunk is read ahead of the one that is being sent. */
     const readNext = (): void => {
       if (isReading || isOver) return;
@@ -107,7 +104,7 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
       options.signal?.addEventListener('abort', onAbort, { once: true });
       readNext();
     }
-  }).finally(() => lent?.giveBack());
+  });
 }
 
 /** The content of one file, at most `maxBytes` of it. AppError with the guest's reason. */
@@ -126,10 +123,9 @@ function pull(
   what: string,
   maxBytes: number,
 ): Promise<PulledFile> {
-  const { signal, channel } = options;
-  const lent = channel.can(REQUEST_WINDOW) ? pullWindows.lend() : undefined;
+  const { signal } = options;
   let hasStarted = false;
-  const pulled = new Promise<PulledFile>((resolve, reject) => {
+  return new Promise<PulledFile>((resolve, reject) => {
     const onAbort = (): void => {
       cancel(stream);
       reject(signal?.reason);
@@ -137,15 +133,13 @@ function pull(
     const body = new PullBody({
       consumed: (bytes) => stream.consumed(bytes),
       cancel: () => cancel(stream),
-      ...(lent && { over: lent.giveBack }),
     });
     const fail = (error: Error): void => {
       signal?.removeEventListener('abort', onAbort);
       reject(error);
       body.fail(error);
     };
-    const named = lent === undefined ? request : { ...request, window: lent.bytes };
-    const stream = open(options, named, {
+    const stream = open(options, request, {
       started: (_pid, file) => {
         signal?.removeEventListener('abort', onAbort);
         hasStarted = true;
@@ -163,11 +157,6 @@ function pull(
     });
     if (signal?.aborted) onAbort();
     else signal?.addEventListener('abort', onAbort, { once: true });
-  });
-  // Who got a body gives the window back with its end.
-  return pulled.catch((error: unknown) => {
-    lent?.giveBack();
-    throw error;
   });
 }
 

@@ -29,7 +29,6 @@ import {
   pullFile,
   pushFiles,
 } from './files.ts';
-import { createPushWindows } from './request-windows.ts';
 import { GuestService } from './service.ts';
 
 /** Where connections come from; the engine's VM is one. */
@@ -72,7 +71,6 @@ export class Guest {
   readonly #clock: GuestClock;
   #reconnecting: Promise<void> | undefined;
   readonly #onConnect = new Set<() => void>();
-  readonly #pushWindows = createPushWindows();
   readonly service = new GuestService({
     call: (request, signal) => this.#call(request, signal),
     open: (request, handlers) => this.#open(request, handlers),
@@ -303,8 +301,7 @@ export class Guest {
   }
 
   #fileCall(signal: AbortSignal | undefined): FileCallOptions {
-    const [channel, pushWindows] = [this.#usable(), this.#pushWindows];
-    return { channel, pushWindows, explainLoss: this.#explainLoss, ...(signal && { signal }) };
+    return { channel: this.#usable(), explainLoss: this.#explainLoss, ...(signal && { signal }) };
   }
 
   /** Who gave up the connection on purpose knows why; the VM's end would only be what follows from it. */

@@ -8,8 +8,6 @@ export type PullBodyOwner = {
   consumed(bytes: number): void;
   /** Nobody reads any more. */
   cancel(): void;
-  /** The reader has had all that it gets. */
-  over?(): void;
 };
 
 export class PullBody implements Outflow {
@@ -71,7 +69,6 @@ export class PullBody implements Outflow {
     }
     const piece = this.#queue.take();
     if (piece === undefined) {
-      this.#owner.over?.();
       if (this.#end?.error !== undefined) throw this.#end.error;
       return undefined;
     }
@@ -89,7 +86,6 @@ export class PullBody implements Outflow {
     if (this.#end === undefined) this.#owner.cancel();
     this.#end ??= {};
     this.#queue.clear();
-    this.#owner.over?.();
     this.#notify();
   }
 

@@ -7,7 +7,6 @@ import { raceSignal } from './wait.ts';
 const scratch = Buffer.allocUnsafeSlow(256 * 1024);
 
 export class SocketLink implements ByteLink {
-  readonly isCopying = false;
   readonly #socket: Socket;
   #events: LinkEvents | undefined;
   #cause: Error | undefined;

@@ -1,6 +1,6 @@
 // One connection after its handshake: routes frames to streams, and ends the streams whose handlers fail.
 import { AgentError, ProtocolViolation } from '../errors.ts';
-import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_REQUEST_WINDOW_BYTES, MAX_STREAMS } from '../limits.ts';
+import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
 import type { FileInfo, Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
 import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
 import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from '../wire/data-frame.ts';
@@ -10,7 +10,6 @@ import { PartJoiner } from '../wire/part-joiner.ts';
 import type { ByteLink, Intake } from './link.ts';
 import { SendRound } from './send-round.ts';
 import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from './stream.ts';
-import { toStreamIntake } from './stream-intake.ts';
 
 export type ChannelOptions = {
   readonly role: 'host' | 'guest';
@@ -79,8 +78,7 @@ export class Channel implements StreamOwner {
     if (id > 0xffff_fff0) throw new ProtocolViolation('stream numbers of this connection are used up');
     const frames = encodeFrame({ stream: id, request });
     this.#lastStreamId = id;
-    const { sendWindow, receiveWindow } = this.#options;
-    const stream = this.#addStream(id, request.pushWindow || sendWindow, request.window || receiveWindow);
+    const stream = this.#addStream(id);
     stream.handlers = handlers;
     this.#round.control(frames);
     return stream;
@@ -162,17 +160,9 @@ export class Channel implements StreamOwner {
     if (this.#closed === undefined) this.#round.enqueue(stream, flow);
   }
 
-  /** For Stream: takes back the flow that the link sends by itself. */
-  reclaim(): void {
-    this.#options.link.reclaim?.();
-  }
-
   /** For Stream: what arrives for it next may bypass it. */
-  offerIntake(stream: Stream, intake: Intake): void {
-    const isOver = (): boolean => this.#closed !== undefined || stream.isOver;
-    if (isOver()) return;
-    const guard = (work: () => void): void => this.#guard(stream, work);
-    this.#options.link.offerIntake?.(toStreamIntake(stream, intake, isOver, guard));
+  offerIntake(stream: number, intake: Intake): void {
+    this.#options.link.offerIntake?.(stream, intake);
   }
 
   /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */
@@ -183,7 +173,8 @@ export class Channel implements StreamOwner {
     this.#round.control(frames);
   }
 
-  #addStream(id: number, sendWindow: number, receiveWindow: number): Stream {
+  #addStream(id: number): Stream {
+    const { sendWindow, receiveWindow } = this.#options;
     const stream = new Stream(this, id, sendWindow, receiveWindow);
     this.#streams.set(id, stream);
     return stream;
@@ -214,18 +205,18 @@ export class Channel implements StreamOwner {
       if (this.role === 'guest') return;
       throw new ProtocolViolation(`a frame of stream ${frame.stream}, which is not open`);
     }
-    this.#guard(stream, () => this.#dispatchStream(stream, frame));
+    this.guard(stream, () => this.#dispatchStream(stream, frame));
   }
 
   #receiveData({ stream: id, flow, data }: DataFrame): boolean {
     const stream = this.#streams.get(id);
-    if (stream !== undefined) this.#guard(stream, () => this.#passData(stream, flow, data));
+    if (stream !== undefined) this.guard(stream, () => this.#passData(stream, flow, data));
     return stream !== undefined;
   }
 
   #receiveCredit({ stream: id, credit }: CreditFrame): boolean {
     const stream = this.#streams.get(id);
-    if (stream !== undefined) this.#guard(stream, () => stream.receiveCredit(credit));
+    if (stream !== undefined) this.guard(stream, () => stream.receiveCredit(credit));
     return stream !== undefined;
   }
 
@@ -234,7 +225,8 @@ export class Channel implements StreamOwner {
     stream.receiveData(flow, data);
   }
 
-  #guard(stream: Stream, work: () => void): void {
+  /** Also for Stream: work that ends the stream when it throws. */
+  guard(stream: Stream, work: () => void): void {
     try {
       work();
     } catch (error) {
@@ -277,15 +269,7 @@ export class Channel implements StreamOwner {
     if (frame.stream <= this.#lastStreamId)
       throw new ProtocolViolation(`stream ${frame.stream} opened twice`);
     this.#lastStreamId = frame.stream;
-    const { sendWindow, receiveWindow } = this.#options;
-    const named = (window: number | null | undefined): number =>
-      Math.min(window ?? 0, MAX_REQUEST_WINDOW_BYTES);
-    const { window, pushWindow } = frame.request ?? {};
-    const stream = this.#addStream(
-      frame.stream,
-      named(window) || sendWindow,
-      named(pushWindow) || receiveWindow,
-    );
+    const stream = this.#addStream(frame.stream);
     if (this.#streams.size > MAX_STREAMS) {
       stream.finish({ error: { code: 'busy', message: `more than ${MAX_STREAMS} calls at once` } });
       return;

@@ -5,8 +5,6 @@ import {
   MIN_WINDOW_BYTES,
   NONCE_BYTES,
   PROTOCOL_VERSION,
-  PUSH_WINDOW,
-  REQUEST_WINDOW,
 } from '../limits.ts';
 import { FrameCodec, type Hello, type HelloReplyInput, type Request } from '../messages.ts';
 import { FrameDecoder } from '../wire/frame-decoder.ts';
@@ -100,7 +98,6 @@ export class GuestConnection {
     this.#current = { channel, link, incarnation: hello.incarnation };
     const reply = {
       ...described,
-      capabilities: [REQUEST_WINDOW, PUSH_WINDOW, ...(described.capabilities ?? [])],
       version: PROTOCOL_VERSION,
       nonce: hello.nonce,
       window: DEFAULT_WINDOW_BYTES,

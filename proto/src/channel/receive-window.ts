@@ -21,16 +21,6 @@ export class ReceiveWindow {
     this.#left = sizeBytes;
   }
 
-  /** Credit that is due to the peer and not yet worth a frame. */
-  get due(): number {
-    return this.#due;
-  }
-
-  /** From how much on it is. */
-  get worth(): number {
-    return this.#sizeBytes * RETURN_SHARE;
-  }
-
   /** So many payload bytes arrived, in so many frames. False when the peer had no credit for them. */
   received(bytes: number, frames: number): boolean {
     this.#left -= bytes + frames * FRAME_CREDIT_BYTES;
@@ -39,7 +29,7 @@ export class ReceiveWindow {
     return this.#left >= 0;
   }
 
-  /** So many of them were passed on. Gives the credit that is to be sent now, with the frames' share; 0 for none yet. */
+  /** So many of the bytes were passed on. Gives the credit that is to be sent now, with the frames' share; 0 for none yet. */
   passedOn(bytes: number): number {
     // Never more than was received: credit out of nothing would be a violation at the other end.
     const passed = Math.min(bytes, this.#heldBytes);
@@ -48,15 +38,10 @@ export class ReceiveWindow {
     this.#heldBytes -= passed;
     this.#heldFrames -= frames;
     this.#due += passed + frames * FRAME_CREDIT_BYTES;
-    if (this.#due < this.worth) return 0;
+    if (this.#due < this.#sizeBytes * RETURN_SHARE) return 0;
     const credit = this.#due;
-    this.returned(credit);
-    return credit;
-  }
-
-  /** So much credit was sent. */
-  returned(credit: number): void {
-    this.#due -= credit;
+    this.#due = 0;
     this.#left += credit;
+    return credit;
   }
 }

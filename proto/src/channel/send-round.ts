@@ -1,18 +1,13 @@
 // Shares the link between everything that wants to send: control frames at once, byte flows in turn, 64 KiB each
-// (a flow that is alone, more).
-import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES, MAX_PIPED_BYTES } from '../limits.ts';
+// (one that is alone, and whose bytes the link reads for itself, more).
+import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES, MAX_SOURCE_BYTES } from '../limits.ts';
 import type { Flow } from '../messages.ts';
-import { dataFrames, pipedFrames } from '../wire/data-frame.ts';
-import type { ByteLink, PipedBytes, PipedFrames } from './link.ts';
+import { dataFrame } from '../wire/data-frame.ts';
+import type { ByteLink, SourceBytes } from './link.ts';
 import type { Stream } from './stream.ts';
 
 /** Bytes sent in one go before the event loop gets its turn, so that incoming credits and cancels are seen. */
 const ROUND_BYTES = 1024 * 1024;
-/**
- * Most bytes of one turn when nobody else waited in the two before, over a link that copies: several frames then cost
- * one call of the source and one of the link, which is what an emulated guest spends its time on.
- */
-const LONG_TURN_BYTES = 4 * MAX_DATA_BYTES;
 /** What a turn counts beside its bytes: small frames, and sources that give nothing, end a round too. */
 const TURN_BYTES = 256;
 
@@ -25,8 +20,6 @@ export class SendRound {
   #isScheduled = false;
   #isStopped = false;
   #drains = 0;
-  /** Whose turn the last one was, if nobody waited behind it. */
-  #lastAlone: Stream | undefined;
   #backlogBytes = 0;
   #held: Uint8Array[] | undefined;
 
@@ -106,19 +99,13 @@ export class SendRound {
   /** Sends the data of one turn of a flow, if it has any; returns its payload's bytes. */
   #take(stream: Stream, flow: Flow): number {
     try {
-      const isAlone = this.#link.isCopying && this.#turns.length === 0;
-      const isLong = isAlone && this.#lastAlone === stream;
-      this.#lastAlone = isAlone ? stream : undefined;
-      const longest = isLong ? LONG_TURN_BYTES : MAX_DATA_BYTES;
-      const bytes = stream.take(
-        flow,
-        longest,
-        this.#link.writePiped ? (isAlone ? MAX_PIPED_BYTES : MAX_DATA_BYTES) : 0,
-      );
+      const isAlone = this.#turns.length === 0;
+      const mostOfSource = this.#link.writeFrom ? (isAlone ? MAX_SOURCE_BYTES : MAX_DATA_BYTES) : 0;
+      const bytes = stream.take(flow, MAX_DATA_BYTES, mostOfSource);
       if (bytes === null) return 0;
-      if ('source' in bytes) this.#writePiped(pipedFrames(stream.id, flow, bytes));
-      else this.#write(dataFrames(stream.id, flow, bytes));
-      if (!('source' in bytes && isLong && this.#relay(stream, flow, bytes))) stream.sent(flow);
+      if ('descriptor' in bytes) return this.#takeFrom(stream, flow, bytes);
+      this.#write(dataFrame(stream.id, flow, bytes));
+      stream.sent(flow);
       return bytes.length;
     } catch (error) {
       this.#onSourceError(stream, error);
@@ -126,16 +113,13 @@ export class SendRound {
     }
   }
 
-  /** A flow that stays alone needs no more turns: the link goes on by itself. */
-  #relay(stream: Stream, flow: Flow, bytes: PipedBytes): boolean {
-    const link = this.#link;
-    if (link.relay === undefined || this.#isCongested || this.#turns.length > 0) return false;
-    return stream.relay(flow, bytes, (relayed) => link.relay?.(relayed) === true);
-  }
-
-  #writePiped(frames: PipedFrames): void {
-    const drains = this.#drains;
-    if (this.#link.writePiped?.(frames) !== true && drains === this.#drains) this.#isCongested = true;
+  #takeFrom(stream: Stream, flow: Flow, source: SourceBytes): number {
+    const { descriptor, length } = source;
+    const written = this.#link.writeFrom?.({ stream: stream.id, flow, descriptor, length });
+    if (written === undefined) return 0;
+    if (!written.isRoomy) this.#isCongested = true;
+    stream.sentFrom(flow, source, written.result);
+    return Math.max(0, written.result);
   }
 
   #write(chunks: readonly Uint8Array[]): void {

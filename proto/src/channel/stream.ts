@@ -5,16 +5,15 @@ import { FRAME_CREDIT_BYTES } from '../limits.ts';
 import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
 import { creditFor, payloadFor } from '../wire/data-frame.ts';
-import type { Intake, PipedBytes, PipedRest, Relayed } from './link.ts';
+import type { Intake, SourceBytes } from './link.ts';
 import { ReceiveWindow } from './receive-window.ts';
 
 /**
- * Gives 1 to `maxBytes` (at most 65,536; in the guest 262,144) bytes of a flow, or null when there are none now (then
- * `ready` must be called again). Where the link moves bytes by itself, `maxPipedBytes` is not 0 and it may name so many
- * bytes of a pipe instead, all of which must be there. It may call `end` or `finish`: the bytes that it returns go before
- * the end, but a finished stream sends none.
+ * Gives 1 to `maxBytes` (at most 65,536) bytes of a flow, or null when there are none now (then `ready` must be called again).
+ * Where the link reads descriptors by itself, `maxSourceBytes` is not 0 and it may name one instead. It may call `end` or
+ * `finish`: the bytes that it returns go before the end, but a finished stream sends none.
  */
-export type Source = (maxBytes: number, maxPipedBytes: number) => Uint8Array | PipedBytes | null;
+export type Source = (maxBytes: number, maxSourceBytes: number) => Uint8Array | SourceBytes | null;
 
 /** Why a stream ended without a result. */
 export type StreamLoss =
@@ -52,10 +51,10 @@ export interface StreamOwner {
   readonly isBacklogged: boolean;
   sendControl(frame: FrameInput): void;
   enqueue(stream: Stream, flow: Flow): void;
-  /** Takes back the flow that the link sends by itself; its `returned` has been called then. */
-  reclaim(): void;
   /** Offers the link to take in what arrives for the stream. */
-  offerIntake(stream: Stream, intake: Intake): void;
+  offerIntake(stream: number, intake: Intake): void;
+  /** Ends the stream when `work` throws. */
+  guard(stream: Stream, work: () => void): void;
   finish(stream: Stream, result: ResultInput): void;
 }
 
@@ -80,9 +79,6 @@ export class Stream {
   #hasStarted = false;
   #isCancelled = false;
   #isOver = false;
-  /** The flow that is the link's for now, and the credit with it. */
-  #relayedFlow: Flow | undefined;
-  #isRecalling = false;
 
   constructor(owner: StreamOwner, id: number, sendWindow: number, receiveWindow: number) {
     this.#owner = owner;
@@ -138,23 +134,21 @@ export class Stream {
   }
 
   /** Guest side: what arrives next may go where it belongs without being seen, if the link can do that. */
-  offerIntake(intake: Intake): void {
-    if (!this.#isOver) this.#owner.offerIntake(this, intake);
-  }
-
-  /** For the link that takes in what arrives, see `offerIntake`. */
-  get inflow(): Pick<ReceiveWindow, 'due' | 'worth'> {
-    return this.#inflow;
-  }
-
-  /**
-   * Called by the channel: the link took in so many bytes, which count as received and passed on, and has sent so much
-   * credit for them.
-   */
-  takenIn(bytes: number, frames: number, returned: number): void {
-    this.#inflow.returned(returned);
-    if (!this.#inflow.received(bytes, frames)) throw this.#overCredit(bytes);
-    this.consumed(bytes);
+  offerIntake({ target, wanted, took, failed }: Intake): void {
+    const unlessOver = (work: () => void): void => {
+      if (!this.#isOver) this.#owner.guard(this, work);
+    };
+    this.#owner.offerIntake(this.id, {
+      target,
+      wanted: () => (this.#isOver ? 0 : wanted()),
+      took: (bytes, frames) =>
+        unlessOver(() => {
+          if (!this.#inflow.received(bytes, frames)) throw this.#overCredit(bytes);
+          this.consumed(bytes);
+          took(bytes, frames);
+        }),
+      failed: (errno) => unlessOver(() => failed(errno)),
+    });
   }
 
   /** Host side: what was started is no longer wanted. Its result still comes, if the guest answers. */
@@ -196,52 +190,26 @@ export class Stream {
   /** Called by the channel: no frame of this stream may be sent any more. */
   close(): void {
     this.#isOver = true;
-    this.#recall();
     this.#outflows.clear();
-  }
-
-  /** Guest side: a source that is about to be closed or changed must be its own again; `ready` makes it go on. */
-  reclaim(flow: Flow): void {
-    if (flow !== this.#relayedFlow) return;
-    const outflow = this.#recall();
-    if (outflow !== undefined) outflow.isReady = false;
-  }
-
-  /**
-   * Called by the channel after it sent piped bytes: offers the rest of their source to the link. True when it took it;
-   * `sent` must not be called then.
-   */
-  relay(flow: Flow, { source, isPipe, rest }: PipedBytes, offer: (relayed: Relayed) => boolean): boolean {
-    const outflow = this.#outflows.get(flow);
-    if (rest === undefined || outflow === undefined || outflow.hasEnded || !outflow.isReady) return false;
-    const returned: Relayed['returned'] = (credit, ...moved) => this.#takeBack(flow, rest, credit, moved);
-    const [credit, window] = [this.#sendCredit, this.#sendWindow];
-    const { id: stream } = this;
-    if (!offer({ stream, flow, source, isPipe, length: rest.length, credit, window, returned })) return false;
-    this.#relayedFlow = flow;
-    return true;
   }
 
   /**
    * Called by the channel when it is this flow's turn: its next bytes, or null when it has none or may send none. The
-   * flow has left the queue; `sent` gives it another turn. Throws what the source throws.
+   * flow has left the queue; `sent` or `sentFrom` gives it another turn. Throws what the source throws.
    */
-  take(flow: Flow, maxBytes: number, maxPipedBytes = 0): Uint8Array | PipedBytes | null {
+  take(flow: Flow, maxBytes: number, maxSourceBytes = 0): Uint8Array | SourceBytes | null {
     const outflow = this.#outflows.get(flow);
     if (outflow === undefined) return null;
     outflow.isQueued = false;
-    const relayed = this.#relayedFlow;
-    const returned = this.#recall();
-    if (returned !== undefined && relayed !== undefined && returned !== outflow)
-      this.#queue(relayed, returned);
-    const limit = Math.min(maxBytes, payloadFor(this.#sendCredit));
+    const payload = payloadFor(this.#sendCredit);
+    const limit = Math.min(maxBytes, payload);
     if (limit <= 0) return null;
     outflow.isReady = false;
     outflow.isAsked = true;
-    const pipedLimit = Math.min(maxPipedBytes, payloadFor(this.#sendCredit));
-    let bytes: Uint8Array | PipedBytes | null;
+    const sourceLimit = Math.min(maxSourceBytes, payload);
+    let bytes: Uint8Array | SourceBytes | null;
     try {
-      bytes = outflow.source(limit, pipedLimit);
+      bytes = outflow.source(limit, sourceLimit);
     } finally {
       outflow.isAsked = false;
     }
@@ -250,10 +218,11 @@ export class Stream {
       if (outflow.hasEnded) this.end(flow);
       return null;
     }
-    const most = 'source' in bytes ? pipedLimit : limit;
+    const isSource = 'descriptor' in bytes;
+    const most = isSource ? sourceLimit : limit;
     if (bytes.length > most) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${most}`);
     outflow.isReady = true;
-    this.#sendCredit -= creditFor(bytes.length);
+    if (!isSource) this.#sendCredit -= creditFor(bytes.length);
     return bytes;
   }
 
@@ -264,9 +233,17 @@ export class Stream {
     else if (outflow?.isReady) this.#queue(flow, outflow);
   }
 
+  /** Called by the channel after the link sent what it read for itself. Throws what `took` throws. */
+  sentFrom(flow: Flow, { took }: SourceBytes, result: number): void {
+    const outflow = this.#outflows.get(flow);
+    if (result > 0) this.#sendCredit -= creditFor(result);
+    else if (outflow !== undefined) outflow.isReady = false;
+    took(result);
+    this.sent(flow);
+  }
+
   /** Called by the channel. Throws ProtocolViolation for credit that nothing was sent for. */
   receiveCredit(credit: number): void {
-    this.#recall();
     if (credit === 0 || this.#sendCredit + credit > this.#sendWindow) {
       throw new ProtocolViolation(
         `stream ${this.id} was given ${credit} bytes of credit, more than it had used`,
@@ -297,26 +274,6 @@ export class Stream {
     this.handlers.started?.(pid, file);
   }
 
-  #takeBack(flow: Flow, rest: PipedRest, credit: number, moved: Parameters<PipedRest['returned']>): void {
-    this.#relayedFlow = undefined;
-    this.#sendCredit = credit;
-    rest.returned(...moved);
-    const outflow = this.#outflows.get(flow);
-    if (this.#isOver || outflow === undefined) return;
-    outflow.isReady = true;
-    if (!this.#isRecalling) this.#queue(flow, outflow);
-  }
-
-  /** Takes the relayed flow back without giving it a turn, in which the link might take it again. */
-  #recall(): Outflow | undefined {
-    const flow = this.#relayedFlow;
-    if (flow === undefined) return undefined;
-    this.#isRecalling = true;
-    this.#owner.reclaim();
-    this.#isRecalling = false;
-    return this.#outflows.get(flow);
-  }
-
   #sendStarted(started: NonNullable<FrameInput['started']>): void {
     if (this.#isOver || this.#hasStarted) return;
     this.#hasStarted = true;
@@ -324,9 +281,7 @@ export class Stream {
   }
 
   #queue(flow: Flow, outflow: Outflow): void {
-    // How much credit the relayed flow has left is found out in `take`.
-    const isPoor = this.#sendCredit <= FRAME_CREDIT_BYTES && this.#relayedFlow === undefined;
-    if (outflow.isQueued || isPoor) return;
+    if (outflow.isQueued || this.#sendCredit <= FRAME_CREDIT_BYTES) return;
     outflow.isQueued = true;
     this.#owner.enqueue(this, flow);
   }

@@ -911,12 +911,6 @@ export namespace sandboxd {
                 /** Request setClock. */
                 setClock?: (sandboxd.agent.v1.SetClock.$Properties|null);
 
-                /** Request window. */
-                window: number;
-
-                /** Request pushWindow. */
-                pushWindow: number;
-
                 /** Request call. */
                 call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock");
 
@@ -988,12 +982,6 @@ export namespace sandboxd {
                     /** Request setClock */
                     setClock?: (sandboxd.agent.v1.SetClock.$Properties|null);
 
-                    /** Request window */
-                    window?: (number|null);
-
-                    /** Request pushWindow */
-                    pushWindow?: (number|null);
-
                     /** Request call */
                     call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock");
 
@@ -1015,8 +1003,6 @@ export namespace sandboxd {
                   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
-                  window?: number|null;
-                  pushWindow?: number|null;
                   $unknowns?: Uint8Array[];
                 } & (
                   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })

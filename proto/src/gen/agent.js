@@ -2111,8 +2111,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.DirPull.$Properties|null} [dirPull] Request dirPull
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
                  * @property {sandboxd.agent.v1.SetClock.$Properties|null} [setClock] Request setClock
-                 * @property {number|null} [window] Request window
-                 * @property {number|null} [pushWindow] Request pushWindow
                  * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
@@ -2140,8 +2138,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
-                 *   window?: number|null;
-                 *   pushWindow?: number|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
                  *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })
@@ -2259,22 +2255,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Request.prototype.setClock = null;
 
-                /**
-                 * Request window.
-                 * @member {number} window
-                 * @memberof sandboxd.agent.v1.Request
-                 * @instance
-                 */
-                Request.prototype.window = 0;
-
-                /**
-                 * Request pushWindow.
-                 * @member {number} pushWindow
-                 * @memberof sandboxd.agent.v1.Request
-                 * @instance
-                 */
-                Request.prototype.pushWindow = 0;
-
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
@@ -2335,10 +2315,6 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.FilePull.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
                     if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
                         $root.sandboxd.agent.v1.DirPull.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
-                    if (message.window != null && $Object.hasOwnProperty.call(message, "window") && message.window !== 0)
-                        writer.uint32(/* id 15, wireType 0 =*/120).uint32(message.window);
-                    if (message.pushWindow != null && $Object.hasOwnProperty.call(message, "pushWindow") && message.pushWindow !== 0)
-                        writer.uint32(/* id 16, wireType 0 =*/128).uint32(message.pushWindow);
                     if (message.serviceConfigure != null && $Object.hasOwnProperty.call(message, "serviceConfigure"))
                         $root.sandboxd.agent.v1.ServiceConfigure.encode(message.serviceConfigure, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
                     if (message.serviceControl != null && $Object.hasOwnProperty.call(message, "serviceControl"))
@@ -2373,7 +2349,7 @@ export const sandboxd = $root.sandboxd = (() => {
                         _depth = 0;
                     if (_depth > $Reader.recursionLimit)
                         throw $Error("max depth exceeded");
-                    let end, message, value;
+                    let end, message;
                     if (length === $undefined)
                         end = reader.len;
                     else {
@@ -2475,24 +2451,6 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.setClock = $root.sandboxd.agent.v1.SetClock.decode(reader, reader.size(), $undefined, _depth + 1, message.setClock);
                                 message.call = "setClock";
-                                continue;
-                            }
-                        case 15: {
-                                if (wireType !== 0)
-                                    break;
-                                if (value = reader.uint32())
-                                    message.window = value;
-                                else
-                                    delete message.window;
-                                continue;
-                            }
-                        case 16: {
-                                if (wireType !== 0)
-                                    break;
-                                if (value = reader.uint32())
-                                    message.pushWindow = value;
-                                else
-                                    delete message.pushWindow;
                                 continue;
                             }
                         }

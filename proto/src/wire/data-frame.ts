@@ -1,6 +1,5 @@
 // Data frames, and the credit that pays for them: the ones that matter for speed, done by hand so that the payload is
 // never copied. The generated code gives the same bytes (tested).
-import type { PipedBytes, PipedFrames } from '../channel/link.ts';
 import { FRAME_CREDIT_BYTES, MAX_DATA_BYTES } from '../limits.ts';
 import { readVarint, varintLength, writeVarint } from './varint.ts';
 
@@ -19,24 +18,6 @@ export function dataFrame(stream: number, flow: number, bytes: Uint8Array): Uint
   return bytes.at(-1) === 0
     ? [dataHeader(stream, flow, bytes.length, WHOLE.length), bytes, WHOLE]
     : [dataHeader(stream, flow, bytes.length, 0), bytes];
-}
-
-/** Data frames of bytes that are not seen. Each ends with `whole`, since its last byte may be zero. */
-export function pipedFrames(
-  stream: number,
-  flow: number,
-  { source, isPipe, length }: PipedBytes,
-): PipedFrames {
-  const lastBytes = ((length - 1) % MAX_DATA_BYTES) + 1;
-  return {
-    source,
-    isPipe,
-    length,
-    frameBytes: MAX_DATA_BYTES,
-    header: dataHeader(stream, flow, MAX_DATA_BYTES, WHOLE.length),
-    lastHeader: dataHeader(stream, flow, lastBytes, WHOLE.length),
-    trailer: WHOLE,
-  };
 }
 
 export type DataFrame = { readonly stream: number; readonly flow: number; readonly data: Buffer };
@@ -89,16 +70,6 @@ export function payloadFor(credit: number): number {
   const full = Math.floor(credit / (MAX_DATA_BYTES + FRAME_CREDIT_BYTES));
   const rest = credit - creditFor(full * MAX_DATA_BYTES);
   return full * MAX_DATA_BYTES + Math.max(0, rest - FRAME_CREDIT_BYTES);
-}
-
-/** The chunks of as many data frames as `bytes` need. */
-export function dataFrames(stream: number, flow: number, bytes: Uint8Array): Uint8Array[] {
-  if (bytes.length <= MAX_DATA_BYTES) return dataFrame(stream, flow, bytes);
-  const chunks: Uint8Array[] = [];
-  for (let at = 0; at < bytes.length; at += MAX_DATA_BYTES) {
-    chunks.push(...dataFrame(stream, flow, bytes.subarray(at, at + MAX_DATA_BYTES)));
-  }
-  return chunks;
 }
 
 function dataHeader(stream: number, flow: number, payloadBytes: number, tailBytes: number): Buffer {

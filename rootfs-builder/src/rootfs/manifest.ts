@@ -2,7 +2,7 @@
 import { z } from 'zod';
 
 /** Raise when a bake of the same inputs would give a different image. */
-export const ROOTFS_FORMAT = 1;
+export const ROOTFS_FORMAT = 2;
 
 export const profileManifestSchema = z.object({
   formatVersion: z.literal(ROOTFS_FORMAT),

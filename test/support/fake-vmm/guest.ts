@@ -15,7 +15,6 @@ export type GuestMemory = {
 
 /** One connection as the guest has it: over a Unix socket here. */
 class Link implements ByteLink {
-  readonly isCopying = true;
   readonly #socket: Socket;
 
   constructor(socket: Socket) {

@@ -40,7 +40,7 @@ function freshDirectory(): string {
 
 /** Unpacks beneath `dir`; what was refused is thrown after everything was closed. */
 function unpack(dir: string, bytes: Buffer, pieceBytes = 65_536): { files: number; bytes: number } {
-  const extractor = new Extractor(Destination.open(Buffer.from(dir).toString('latin1')));
+  const extractor = new Extractor(Destination.open(Buffer.from(dir).toString('latin1')), true);
   try {
     const reader = new TarReader(extractor);
     for (let at = 0; at < bytes.length; at += pieceBytes) reader.push(bytes.subarray(at, at + pieceBytes));

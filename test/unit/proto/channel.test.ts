@@ -6,7 +6,6 @@ import {
   FLOW,
   MAX_BACKLOG_BYTES,
   MAX_DATA_BYTES,
-  MAX_REQUEST_WINDOW_BYTES,
   MAX_STREAMS,
   type Result,
   type Stream,
@@ -36,40 +35,6 @@ t.test('a link that drains within its write is not waited for', async (t) => {
   pair.host.open(call, got);
   await settle(pair.links);
   t.equal(got.bytes, 10);
-});
-
-t.test('a request may name the window of its stream, up to a limit', async (t) => {
-  const pair = channelPair((stream) => {
-    stream.setSource(FLOW.out, (maxBytes) => Buffer.alloc(maxBytes, 1));
-    stream.ready(FLOW.out);
-  });
-  const windows = [0, 10_000, 3 * 2 ** 20, MAX_REQUEST_WINDOW_BYTES, 2 * MAX_REQUEST_WINDOW_BYTES];
-  for (const window of windows) {
-    const got = new Tally();
-    pair.host.open({ ...call, window }, got);
-    await settle(pair.links);
-    const wanted = Math.min(window || DEFAULT_WINDOW_BYTES, MAX_REQUEST_WINDOW_BYTES);
-    const frames = Math.ceil(got.bytes / MAX_DATA_BYTES);
-    t.ok(got.bytes <= wanted && got.bytes > wanted - (frames + 1) * 64, `${got.bytes} of ${window}`);
-  }
-  t.strictSame(pair.faults, []);
-});
-
-t.test('and the window of what the host sends', async (t) => {
-  for (const pushWindow of [0, 10_000, 3 * 2 ** 20, MAX_REQUEST_WINDOW_BYTES]) {
-    let gotBytes = 0;
-    const pair = channelPair((stream) => {
-      stream.handlers = { data: (_flow, chunk) => (gotBytes += chunk.length) };
-    });
-    const stream = pair.host.open({ ...call, pushWindow }, {});
-    stream.setSource(FLOW.in, (maxBytes) => Buffer.alloc(maxBytes, 1));
-    stream.ready(FLOW.in);
-    await settle(pair.links);
-    const wanted = pushWindow || DEFAULT_WINDOW_BYTES;
-    const frames = Math.ceil(gotBytes / MAX_DATA_BYTES);
-    t.ok(gotBytes <= wanted && gotBytes > wanted - (frames + 1) * 64, `${gotBytes} of ${pushWindow}`);
-    t.strictSame(pair.faults, []);
-  }
 });
 
 t.test('sources and handlers may call anything from within', async (t) => {

@@ -43,7 +43,7 @@ t.test('a host and a guest agree', async (t) => {
   t.match(hello, {
     version: 1,
     window: 768 * 1024,
-    capabilities: ['request-window', 'push-window', 'exec'],
+    capabilities: ['exec'],
     agentVersion: '0.1.0',
     agentReadyUs: 7,
   });

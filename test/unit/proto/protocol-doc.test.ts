@@ -52,7 +52,6 @@ t.test('the numbers and names of the page', (t) => {
     proto.DEFAULT_WINDOW_BYTES,
     proto.MIN_WINDOW_BYTES,
     proto.MAX_WINDOW_BYTES,
-    proto.MAX_REQUEST_WINDOW_BYTES,
   ];
   for (const number of numbers) t.ok(page.includes(number.toLocaleString('en-US')), `${number}`);
   t.ok(page.includes(`*n* + ${proto.FRAME_CREDIT_BYTES}.`));
@@ -61,7 +60,6 @@ t.test('the numbers and names of the page', (t) => {
   t.equal(proto.MAX_MESSAGE_BYTES, 4 * 2 ** 20);
   t.equal(proto.MAX_PARTS_BYTES, 8 * 2 ** 20);
   t.equal(proto.MAX_BACKLOG_BYTES, 4 * 2 ** 20);
-  for (const name of [proto.REQUEST_WINDOW, proto.PUSH_WINDOW]) t.ok(page.includes(`\`${name}\``));
   for (const code of proto.AGENT_ERROR_CODES) t.ok(page.includes(`\`${code}\``), code);
   for (const [name, type] of Object.entries(EXEC_FRAME)) {
     t.match(page, new RegExp(`\\| ${type} \\| ${name.replace('Close', '_close')} \\|`));

@@ -152,19 +152,14 @@ t.test('frames come back whole from any split and any packing, with padding betw
   );
 });
 
-t.test('byte by byte is a split like any other, and an end inside a frame is seen', (t) => {
+t.test('byte by byte is a split like any other', (t) => {
   const text = Buffer.concat([
     wire({ stream: 300, credit: 5 }),
     wire({ stream: 1, data: Buffer.alloc(200, 7) }),
   ]);
   const frames: Buffer[] = [];
   const decoder = new FrameDecoder('refuse', (encoded) => frames.push(encoded));
-  const boundaries = new Set([0, wire({ stream: 300, credit: 5 }).length, text.length]);
-  for (let at = 0; at < text.length; at += 1) {
-    t.equal(decoder.missingBytes === 0, boundaries.has(at), `before byte ${at}`);
-    decoder.push(text.subarray(at, at + 1));
-  }
-  t.equal(decoder.missingBytes, 0);
+  for (let at = 0; at < text.length; at += 1) decoder.push(text.subarray(at, at + 1));
   t.equal(frames.length, 2);
   t.end();
 });
@@ -204,7 +199,6 @@ t.test(
     const frame = wire({ stream: 1, credit: 1 });
     decoder.push(frame.subarray(0, 3));
     decoder.reset();
-    t.equal(decoder.missingBytes, 0);
     decoder.push(Buffer.concat([frame, frame]));
     t.equal(frames.length, 1);
     decoder.push(frame);

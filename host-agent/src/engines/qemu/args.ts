@@ -28,13 +28,11 @@ export type QemuArgsOptions = {
 };
 
 /**
- * Emulated code is translated again wherever else it is found: with random addresses, all of libc for every command (a
- * run of `true` took twice as long). And each page is cleared by hand: not where the kernel writes to it next (a third of
- * the guest's time for a pulled file). What is lost protects a guest's programs, and its kernel, from each other. The
- * kernel's own memory (pipes, page tables) is not charged to the control groups of commands, which every page of a pipe
- * would pay for.
+ * `sandbox.emulated` tells the guest agent. Emulated code is translated again wherever else it is found: with random addresses all
+ * of libc for every command, and a run of `true` takes 2.2 to 2.6 times as long (docs/measurements/bulk-bytes.md). What is lost
+ * protects a guest's programs from each other.
  */
-const EMULATION_ARGS = ['norandmaps', 'init_on_alloc=0', 'cgroup.memory=nokmem,nosocket'];
+const EMULATION_ARGS = ['sandbox.emulated', 'norandmaps'];
 
 /** Kernel command line: console for diagnosis, a panic ends the VM at once, nothing probed that is not there. */
 export function kernelCommandLine(spec: VmSpec, accelerator: Accelerator): string {

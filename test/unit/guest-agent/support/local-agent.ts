@@ -44,8 +44,8 @@ export type LocalAgent = {
   connect(incarnation?: string): Promise<Channel>;
 };
 
-/** `isPort`: its links are never over, as that of a virtio-serial port. */
-export function startLocalAgent(t: Test, { isPort = false } = {}): LocalAgent {
+/** `isPort`: its links are never over, as that of a virtio-serial port. `isEmulated`: they read descriptors by themselves. */
+export function startLocalAgent(t: Test, { isPort = false, isEmulated = false } = {}): LocalAgent {
   const faults: unknown[] = [];
   const poller = new Poller((error) => faults.push(error));
   poller.start();
@@ -56,7 +56,7 @@ export function startLocalAgent(t: Test, { isPort = false } = {}): LocalAgent {
   const connection: GuestConnection = new GuestConnection({
     describe: () => ({ agentVersion: 'test', capabilities: [] }),
     onRequest: (stream, request) =>
-      serveRequest({ poller, reaper, cgroups, service, streamCount: () => 0 }, stream, request),
+      serveRequest({ poller, reaper, cgroups, service, isEmulated, streamCount: () => 0 }, stream, request),
     onMalformed: (cause) => faults.push(cause),
     onFault: (cause) => faults.push(cause),
   });
@@ -68,7 +68,9 @@ export function startLocalAgent(t: Test, { isPort = false } = {}): LocalAgent {
   const attach = (): Socket => {
     const [ours, theirs] = addon.socketPair();
     const onHostLeft = (): void => attached.hostLeft();
-    const attached = connection.attach(new FdLink(ours, { poller, ...(isPort && { onHostLeft }) }));
+    const attached = connection.attach(
+      new FdLink(ours, { poller, isEmulated, ...(isPort && { onHostLeft }) }),
+    );
     const socket = new Socket({ fd: theirs, readable: true, writable: true });
     sockets.push(socket);
     return socket;

@@ -1,11 +1,5 @@
 // A host and a guest channel over a link in memory, without a handshake, with windows of any size.
-import {
-  Channel,
-  type ChannelOptions,
-  DEFAULT_WINDOW_BYTES,
-  PUSH_WINDOW,
-  REQUEST_WINDOW,
-} from '@sandboxd/proto';
+import { Channel, type ChannelOptions, DEFAULT_WINDOW_BYTES } from '@sandboxd/proto';
 import { FrameDecoder } from '../../../../proto/src/wire/frame-decoder.ts';
 import { type MemoryLinks, memoryLinks } from '../../../support/memory-link.ts';
 
@@ -22,11 +16,9 @@ export function channelPair(
   options: {
     readonly windowBytes?: number;
     readonly capacityBytes?: number;
-    readonly capabilities?: readonly string[];
   } = {},
 ): ChannelPair {
   const { windowBytes = DEFAULT_WINDOW_BYTES, capacityBytes } = options;
-  const { capabilities = [REQUEST_WINDOW, PUSH_WINDOW] } = options;
   const links = memoryLinks(capacityBytes);
   const faults: unknown[] = [];
   const common = {
@@ -37,7 +29,6 @@ export function channelPair(
   const host = new Channel({
     role: 'host',
     link: links.host,
-    capabilities,
     ...common,
   });
   const guest = new Channel({ role: 'guest', link: links.guest, onRequest, ...common });

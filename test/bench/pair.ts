@@ -1,0 +1,225 @@
+// Compares builds, or settings of one build, in turn: A B A B … on one machine, whose speed changes from minute to minute.
+// usage: node test/bench/pair.ts [--rounds 9] [--measures stdout,pull-disk] SIDE SIDE…
+// A side is a name and what makes it different, divided by `;`: checkout=DIR (built and baked there), env=NAME=VALUE of its
+// daemon, args=TEXT of its sandbox's kernel command line. Ratios are of each side to the first, pair by pair, and above 1
+// where the side is faster. A run ends after --rounds, or behind the round in which --seconds are over.
+import { readdir, readFile } from 'node:fs/promises';
+import { setPriority } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import {
+  type Daemon,
+  type Directories,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+} from '../support/daemon.ts';
+import { makeTar } from '../support/files.ts';
+import { vmmPids } from '../support/vmms.ts';
+import { PlainClient } from './plain-client.ts';
+import { median, plainTable, spread } from './stats.ts';
+import { installStdio, stdinRate, stdoutRate, writer } from './throughput.ts';
+
+const MIB = 2 ** 20;
+const SIZE_MIB = 64;
+const ROOT = resolve(import.meta.dirname, '../..');
+const DIR = '/bench-pair';
+const EXECS = 20;
+
+type Side = {
+  readonly name: string;
+  readonly checkout: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly args: string;
+};
+
+type Running = { readonly side: Side; readonly daemon: Daemon; readonly id: string; readonly vmm: number };
+
+/** Gives MiB/s, or runs a second. */
+type Measure = (running: Running) => Promise<number>;
+
+function parseSide(text: string): Side {
+  const [name = '', ...settings] = text.split(';');
+  const side = { name, checkout: ROOT, env: {} as Record<string, string>, args: 'bench=1' };
+  for (const setting of settings) {
+    const [, key, value = ''] = /^(\w+)=(.*)$/s.exec(setting) ?? [];
+    if (key === 'checkout') side.checkout = resolve(value);
+    else if (key === 'args') side.args = value;
+    else if (key === 'env')
+      side.env[value.slice(0, value.indexOf('='))] = value.slice(value.indexOf('=') + 1);
+    else throw new Error(`${setting}: a side has checkout=, env= and args=`);
+  }
+  return side;
+}
+
+async function rate(work: () => Promise<unknown>, amount = SIZE_MIB): Promise<number> {
+  const startedAt = performance.now();
+  await work();
+  return amount / ((performance.now() - startedAt) / 1000);
+}
+
+/** CPU time of a daemon and a VMM, ms: what a machine with other work changes least. */
+async function cpuMs({ daemon, vmm }: Running): Promise<number> {
+  let ns = 0;
+  for (const pid of [daemon.pid, vmm])
+    for (const task of await readdir(`/proc/${pid}/task`))
+      ns += Number((await readFile(`/proc/${pid}/task/${task}/schedstat`, 'utf8')).split(' ')[0]);
+  return ns / 1e6;
+}
+
+const archive = await makeTar([{ name: 'large', content: Buffer.alloc(SIZE_MIB * MIB, 'large ') }]);
+
+async function push({ daemon, id }: Running, path: string): Promise<void> {
+  using client = new PlainClient(daemon.url);
+  const { status, tail } = await client.request('POST', `/sandboxes/${id}/files?path=${path}`, archive);
+  if (status !== 200) throw new Error(`push: ${status} ${tail}`);
+}
+
+async function pull({ daemon, id }: Running, path: string): Promise<void> {
+  using client = new PlainClient(daemon.url);
+  const target = `/sandboxes/${id}/files?path=${path}&max_bytes=${2 ** 40}`;
+  const { status, wireBytes } = await client.request('GET', target, Buffer.alloc(0));
+  if (status !== 200 || wireBytes < SIZE_MIB * MIB) throw new Error(`pull: ${status}, ${wireBytes} bytes`);
+}
+
+/** Without what the rounds before left in the page cache. */
+const forget = ({ daemon, id }: Running): Promise<string> =>
+  daemon.api.sh(id, 'sync; echo 1 > /proc/sys/vm/drop_caches');
+
+async function execs({ daemon, id }: Running): Promise<void> {
+  using client = new PlainClient(daemon.url);
+  const body = Buffer.from(JSON.stringify({ cmd: ['true'] }));
+  for (let n = 0; n < EXECS; n++) await client.request('POST', `/sandboxes/${id}/exec`, body);
+}
+
+const MEASURES: Readonly<Record<string, Measure>> = {
+  stdout: ({ daemon, id }) => stdoutRate(daemon, id, SIZE_MIB, writer(SIZE_MIB)),
+  stdin: ({ daemon, id }) => stdinRate(daemon, id, SIZE_MIB),
+  'push-disk': async (running) => {
+    await running.daemon.api.sh(running.id, `rm -rf ${DIR}/disk`);
+    return rate(() => push(running, `${DIR}/disk`));
+  },
+  'push-tmpfs': async (running) => {
+    await running.daemon.api.sh(running.id, `rm -rf ${DIR}/ram/*`);
+    return rate(() => push(running, `${DIR}/ram`));
+  },
+  'pull-disk': async (running) => {
+    await forget(running);
+    return rate(() => pull(running, `${DIR}/kept/large`));
+  },
+  'pull-tmpfs': (running) => rate(() => pull(running, `${DIR}/ram/large`)),
+  exec: (running) => rate(() => execs(running), EXECS),
+  create: async ({ daemon }) => {
+    let id = '';
+    const creates = await rate(async () => {
+      ({ id } = await daemon.api.create());
+    }, 1);
+    await daemon.api.delete(id);
+    return creates;
+  },
+  boot: async ({ daemon, side }) => {
+    let id = '';
+    const boots = await rate(async () => {
+      ({ id } = await daemon.api.create({ boot_args: side.args }));
+    }, 1);
+    await daemon.api.delete(id);
+    return boots;
+  },
+};
+
+const { values, positionals } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '9' },
+    measures: { type: 'string' },
+    seconds: { type: 'string', default: '150' },
+  },
+  allowPositionals: true,
+});
+const sides = positionals.map(parseSide);
+const names = values.measures?.split(',') ?? Object.keys(MEASURES);
+const measures = names.map((name) => {
+  const measure = MEASURES[name];
+  if (measure === undefined) throw new Error(`${name}: the measures are ${Object.keys(MEASURES).join(', ')}`);
+  return { name, measure, rates: sides.map((): number[] => []), cpu: sides.map((): number[] => []) };
+});
+
+/** Sides that differ in nothing that a daemon has share one. */
+const daemons = new Map<string, { readonly daemon: Daemon; readonly directories: Directories }>();
+async function daemonFor({ checkout, env }: Side): Promise<Daemon> {
+  const key = JSON.stringify([checkout, env]);
+  const known = daemons.get(key);
+  if (known !== undefined) return known.daemon;
+  const directories = await makeDirectories(join(checkout, '.data'));
+  const daemon = await spawnDaemon(directories, {
+    directories,
+    env,
+    program: join(checkout, 'dist/sandboxd'),
+  });
+  daemons.set(key, { daemon, directories });
+  return daemon;
+}
+
+function print(): void {
+  console.log(`${measures[0]?.rates[0]?.length} rounds`);
+  const rows = measures.flatMap(({ name, rates, cpu }) =>
+    rates.map((own, at) => {
+      const ratios = own.map((value, n) => value / (rates[0]?.[n] ?? Number.NaN));
+      const unit = name === 'exec' || name === 'create' || name === 'boot' ? '/s' : 'MiB/s';
+      const digits = unit === '/s' ? 2 : 0;
+      return [
+        name,
+        sides[at]?.name ?? '',
+        spread(own, digits, unit),
+        `${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)})`,
+        spread(cpu[at] ?? [], 0, 'ms'),
+        median((cpu[at] ?? []).map((value, n) => (cpu[0]?.[n] ?? Number.NaN) / value)).toFixed(2),
+      ];
+    }),
+  );
+  console.log(plainTable(['measure', 'side', 'median (min–max)', '÷ first', 'CPU', 'CPU of first ÷'], rows));
+}
+process.once('SIGTERM', () => {
+  print();
+  void Promise.all([...daemons.values()].map(({ daemon }) => daemon.end())).finally(() => process.exit(1));
+});
+
+try {
+  const running: Running[] = [];
+  for (const side of sides) {
+    const daemon = await daemonFor(side);
+    const { id } = await daemon.api.create({ boot_args: side.args });
+    running.push({ side, daemon, id, vmm: (await vmmPids(id))[0] ?? 0 });
+    await daemon.api.sh(id, `mkdir -p ${DIR}/ram && mount -t tmpfs -o size=${SIZE_MIB + 16}m t ${DIR}/ram`);
+    await installStdio(daemon, id);
+    // Its programs' threads go before whatever else this machine does.
+    for (const pid of [daemon.pid, (await vmmPids(id))[0] ?? 0])
+      for (const task of await readdir(`/proc/${pid}/task`)) setPriority(Number(task), -15);
+    process.stderr.write(`${side.name} is up after ${(performance.now() / 1000).toFixed(0)} s\n`);
+  }
+  for (const one of running) {
+    if (names.some((name) => name === 'pull-tmpfs')) await push(one, `${DIR}/ram`);
+    if (names.some((name) => name === 'pull-disk')) await push(one, `${DIR}/kept`);
+    for (const { measure } of measures) await measure(one);
+  }
+  const endAt = performance.now() + Number(values.seconds) * 1000;
+  for (let round = 0; round < Number(values.rounds) && performance.now() < endAt; round++) {
+    for (const { measure, rates, cpu } of measures) {
+      // Who is first changes from round to round.
+      for (let n = 0; n < running.length; n++) {
+        const at = (n + round) % running.length;
+        const one = running[at];
+        if (one === undefined) continue;
+        const before = await cpuMs(one);
+        rates[at]?.push(await measure(one));
+        cpu[at]?.push((await cpuMs(one)) - before);
+      }
+    }
+  }
+  print();
+} finally {
+  for (const { daemon, directories } of daemons.values()) {
+    await daemon.end();
+    await removeDirectories(directories);
+  }
+}
+process.exit(0);
