@@ -15,6 +15,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { ProgressLine } from '../../../../host-agent/src/commands/progress.ts';
+import { ROOTFS_FORMAT } from '../../../../rootfs-builder/src/rootfs/manifest.ts';
 import { DAEMON_PROGRAM } from '../../../support/leftovers.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'commands-test-'));
@@ -38,7 +39,13 @@ function makeProfile(dataDir: string, replaced: readonly string[]): string {
     utimesSync(join(bake, 'rootfs.ext4'), 1_700_000_000 - age, 1_700_000_000 - age);
   }
   const manifest = {
-    ...{ formatVersion: 1, name: 'base', description: 'a test', digest: 'f'.repeat(64), recipeDigest: 'r' },
+    ...{
+      formatVersion: ROOTFS_FORMAT,
+      name: 'base',
+      description: 'a test',
+      digest: 'f'.repeat(64),
+      recipeDigest: 'r',
+    },
     ...{ treeDigest: 't', agentDigest: 'a', suite: 'bookworm', packages: {}, env: {}, workdir: '/' },
     ...{ rootfsSha256: '0'.repeat(64), sizeBytes: 5, entries: 1, rootfsMtimeMs: 1_700_000_000_000 },
     createdAt: '2026-01-01T00:00:00.000Z',
