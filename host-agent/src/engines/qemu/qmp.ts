@@ -4,13 +4,14 @@ import type { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { AppError } from '../../lib/errors.ts';
 import { patientDeadline } from '../../lib/patience.ts';
+import { VmmRefusal } from '../control.ts';
 
 export type QmpEvent = { readonly event: string; readonly data: Readonly<Record<string, unknown>> };
 
 type Pending = { readonly resolve: (value: unknown) => void; readonly reject: (cause: Error) => void };
 
 /** The VMM refused a command. */
-export class QmpError extends Error {
+export class QmpError extends VmmRefusal {
   override readonly name = 'QmpError';
   readonly className: string;
   readonly description: string;
