@@ -84,6 +84,36 @@ t.test('a VMM that refuses to start says what it refused', async (t) => {
   });
 });
 
+t.test('a VMM that its own filter kills is said to be', async (t) => {
+  const host = makeFakeQemuHost(t);
+  const vm = await boot(host, 'one');
+  process.kill(vm.identity.pid, 'SIGSYS');
+  t.match(await vm.exited, {
+    reason: 'the VMM was killed by SIGSYS, as it made a system call that its filter forbids',
+    signal: 'SIGSYS',
+  });
+});
+
+t.test('an adopted VMM that refuses at first is asked again', async (t) => {
+  const host = makeFakeQemuHost(t);
+  const vm = await boot(host, 'one');
+  vm.detach();
+  host.set({ refused: { qmp_capabilities: 'not today' } });
+  const adopted = adoptVmm(QEMU, vm.identity, { log: host.log })!;
+  while (!host.logLines.some(({ msg }) => /does not answer on its control socket/.test(String(msg))))
+    await sleep(10);
+  t.equal(await adopted.responds(1000), false);
+  host.set({ refused: {} });
+  while (!(await adopted.responds(1000))) await sleep(50);
+  t.equal(
+    host.logLines.filter(({ msg }) => /does not answer/.test(String(msg))).length,
+    1,
+    'it is said once',
+  );
+  await adopted.stop();
+  t.match(adopted.exit, { reason: 'stopped' });
+});
+
 t.test('one that is over is known so by the next daemon, too', async (t) => {
   const host = makeFakeQemuHost(t);
   host.set({ endsIn: 'internal-error', log: KVM_DUMP });

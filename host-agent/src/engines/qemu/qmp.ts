@@ -59,6 +59,10 @@ export class QmpClient {
       await client.#greeting.promise;
       if (client.#closed !== undefined) throw client.#closed;
       await client.execute('qmp_capabilities');
+    } catch (error) {
+      // The VMM serves one connection at a time: the next try would wait for this one's end.
+      client.close();
+      throw error;
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
