@@ -64,7 +64,7 @@ async function start(dir: string): Promise<{ readonly vm: BareVm; readonly api: 
   const log = openSync(files.logPath, 'a');
   const child = spawn(PROGRAM, vmmArguments(files), { stdio: ['ignore', log, log] });
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  const api = new VmmApi(files.apiSocketPath);
+  const api = new VmmApi(files.controlSocketPath);
   while ((await api.ping(CALL).catch(() => undefined)) === undefined) await sleep(2);
   const vm = {
     pid: child.pid ?? 0,

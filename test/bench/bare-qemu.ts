@@ -39,13 +39,13 @@ export class BareQemu implements BareEngine {
     stateFd?: number,
     mapArg = (arg: string): string => arg,
   ): BareVm {
-    const [qmpSocketPath, agentSocketPath] = [join(dir, 'qmp.sock'), join(dir, 'agent.sock')];
+    const [controlSocketPath, agentSocketPath] = [join(dir, 'qmp.sock'), join(dir, 'agent.sock')];
     const args = buildQemuArgs({
       spec,
       accelerator: this.#accelerator,
       memory,
       ...(stateFd !== undefined && { incomingFd: INCOMING_FD }),
-      qmpSocketPath,
+      controlSocketPath,
       agentSocketPath,
       consolePath: join(dir, 'console.log'),
     });
@@ -57,7 +57,7 @@ export class BareQemu implements BareEngine {
     return {
       pid: child.pid ?? 0,
       openPort: (reader) => connectWhenReady(agentSocketPath, reader),
-      save: () => saveToStream(dir, qmpSocketPath),
+      save: () => saveToStream(dir, controlSocketPath),
       kill: async () => {
         child.kill('SIGKILL');
         await exited;
@@ -67,9 +67,9 @@ export class BareQemu implements BareEngine {
 }
 
 /** Memory and all to one stream. */
-async function saveToStream(dir: string, qmpSocketPath: string): Promise<number> {
+async function saveToStream(dir: string, controlSocketPath: string): Promise<number> {
   const control = await QmpClient.open(
-    await connectWhenReady(qmpSocketPath),
+    await connectWhenReady(controlSocketPath),
     () => undefined,
     AbortSignal.timeout(CONTROL_TIMEOUT_MS),
   );

@@ -109,16 +109,20 @@ t.test('what the VMM wrote is kept to the last digit, but for paths', async (t) 
   t.match(state.state, '18446744073709551615');
   // What another version might write, and a number that must not be taken for nothing.
   const config = { ...JSON.parse(state.config), added_later: { deep: [0, null, false] }, zero: 0 };
-  config.net = [{ id: 'net0', tap: 'tap0', host_mac: '02:00:00:00:00:01', mtu: 0 }];
+  const mac = '02:00:00:00:00:02';
+  config.net = [{ id: 'net0', tap: 'tap0', mac, host_mac: '02:00:00:00:00:01', mtu: 0 }];
   await writeFile(saved.statePath, JSON.stringify({ ...state, config: JSON.stringify(config) }));
-  const one = await copy(host, engine, 'one', saved);
+  const paths = host.makePaths('one');
+  const options = host.bootOptions(paths);
+  const spec = { ...options.spec, nets: [{ mac, tap: 'tap1' }] };
+  const one = await greet(host, await engine.restore({ ...options, spec, saved }), paths, 'one');
   const again = await save(one, host.makeSaveDir());
   const kept = JSON.parse(JSON.parse(readFileSync(again.statePath, 'utf8')).config);
   t.match(kept, { added_later: { deep: [0, null, false] }, zero: 0, rtc: null, pvpanic: false });
   t.same(
     kept.net,
-    [{ id: 'net0', tap: 'tap0', mtu: 0 }],
-    'an address of the source’s tap is not taken along',
+    [{ id: 'net0', tap: 'tap1', mac, mtu: 0 }],
+    'it has a tap of its own, and the address of the source’s is not taken along',
   );
   t.match(kept.disks, [
     { id: 'disk0', path: join(host.dir, 'root'), readonly: true, image_type: 'Raw', sparse: true },

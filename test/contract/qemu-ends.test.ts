@@ -3,9 +3,10 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { adoptVmm, findVmms } from '../../host-agent/src/engines/adoption.ts';
 import type { SaveOptions, Vm, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
-import { adoptQemu } from '../../host-agent/src/engines/qemu/adopt.ts';
 import { bootQemu } from '../../host-agent/src/engines/qemu/boot.ts';
+import { QEMU } from '../../host-agent/src/engines/qemu/control.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import { type FakeQemuHost, makeFakeQemuHost, type QemuKnobs } from '../support/fake-qemu/host.ts';
 
@@ -74,6 +75,45 @@ t.test('a VMM that ends says its last line, and the log says the others', async 
   });
 });
 
+t.test('a VMM that refuses to start says what it refused', async (t) => {
+  const host = makeFakeQemuHost(t);
+  host.set({ refused: { qmp_capabilities: 'not today' } });
+  await t.rejects(boot(host, 'one'), {
+    message: 'the VMM did not start: qmp_capabilities: not today',
+    details: { stage: 'spawn' },
+  });
+});
+
+t.test('a VMM that its own filter kills is said to be', async (t) => {
+  const host = makeFakeQemuHost(t);
+  const vm = await boot(host, 'one');
+  process.kill(vm.identity.pid, 'SIGSYS');
+  t.match(await vm.exited, {
+    reason: 'the VMM was killed by SIGSYS, as it made a system call that its filter forbids',
+    signal: 'SIGSYS',
+  });
+});
+
+t.test('an adopted VMM that refuses at first is asked again', async (t) => {
+  const host = makeFakeQemuHost(t);
+  const vm = await boot(host, 'one');
+  vm.detach();
+  host.set({ refused: { qmp_capabilities: 'not today' } });
+  const adopted = adoptVmm(QEMU, vm.identity, { log: host.log })!;
+  while (!host.logLines.some(({ msg }) => /does not answer on its control socket/.test(String(msg))))
+    await sleep(10);
+  t.equal(await adopted.responds(1000), false);
+  host.set({ refused: {} });
+  while (!(await adopted.responds(1000))) await sleep(50);
+  t.equal(
+    host.logLines.filter(({ msg }) => /does not answer/.test(String(msg))).length,
+    1,
+    'it is said once',
+  );
+  await adopted.stop();
+  t.match(adopted.exit, { reason: 'stopped' });
+});
+
 t.test('one that is over is known so by the next daemon, too', async (t) => {
   const host = makeFakeQemuHost(t);
   host.set({ endsIn: 'internal-error', log: KVM_DUMP });
@@ -81,8 +121,34 @@ t.test('one that is over is known so by the next daemon, too', async (t) => {
   vm.detach();
   process.kill(vm.identity.pid, 'SIGUSR1');
   const identity = JSON.parse(JSON.stringify(vm.identity)) as VmmIdentity;
-  const adopted = adoptQemu(identity, { log: host.log });
+  const adopted = adoptVmm(QEMU, identity, { log: host.log });
   t.match((await adopted!.exited).reason, /emulation failure/);
+});
+
+t.test('a VMM is found by its control socket, and one that was left paused goes on', async (t) => {
+  const host = makeFakeQemuHost(t);
+  const vm = await boot(host, 'one');
+  const { paths, pid } = vm.identity;
+  t.match(findVmms(QEMU, host.dir), [{ pid, socketDir: paths.socketDir }]);
+  t.same(findVmms(QEMU, '/elsewhere'), []);
+  vm.detach();
+  host.set({ endsIn: 'paused' });
+  process.kill(pid, 'SIGUSR1');
+  for (const other of [
+    { ...vm.identity, bootId: 'another boot' },
+    { ...vm.identity, startTicks: vm.identity.startTicks + 1 },
+    { ...vm.identity, pid: process.pid },
+    { ...vm.identity, paths: { ...paths, socketDir: `${paths.socketDir}-else` } },
+  ])
+    t.equal(adoptVmm(QEMU, other, { log: host.log }), null);
+  const isResumed = Promise.withResolvers<void>();
+  const adopted = adoptVmm(QEMU, vm.identity, { log: host.log, onResumed: () => isResumed.resolve() })!;
+  await isResumed.promise;
+  t.equal(host.commands(paths).at(-1), 'cont');
+  t.ok(await adopted.responds(20_000));
+  await adopted.stop();
+  t.match(adopted.exit, { reason: 'stopped' });
+  t.same(readdirSync(paths.socketDir), []);
 });
 
 t.test('a guest whose writes the host’s disk does not take is told to who waits for it', async (t) => {

@@ -10,9 +10,11 @@ import { ApiError, isNoVm, parseReasons } from '../../host-agent/src/engines/clo
 import { hasReset, parseEvents } from '../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { apiSocketOf, vmmArguments, vmmFiles } from '../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/landlock.ts';
+import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/patch-config.ts';
 import { judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
 import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import { tryConnect } from '../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
+import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { findProgram } from '../../host-agent/src/engines/program.ts';
 import type { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
 import { makeFakeHost } from '../support/fake-vmm/host.ts';
@@ -168,7 +170,7 @@ t.test('the stand-in knows states, and every key', async (t) => {
 
   const config = buildVmConfig({ spec: host.spec(paths), files: vmmFiles(paths), hasLandlock: true });
   vmConfig(config, '$');
-  t.match(config.payload.cmdline, / sandbox\.disk-errors$/, 'its layer is mounted for errors');
+  t.match(config.payload.cmdline, / reboot=k .* sandbox\.disk-errors$/, 'its layer is mounted for errors');
   const misspelt = { ...config, cpu: config.cpus };
   t.throws(() => vmConfig(misspelt, '$'), { message: /unknown field `cpu`/ });
   const shouted = { ...config, disks: [{ ...config.disks[0], image_type: 'raw' }] };
@@ -177,6 +179,45 @@ t.test('the stand-in knows states, and every key', async (t) => {
     { path: paths.dir, access: 'rw' },
     { path: paths.socketDir, access: 'rw' },
   ]);
+});
+
+t.test('network devices are in a VM’s configuration, and a copy’s have its own taps', async (t) => {
+  const host = makeFakeHost(t);
+  const paths = host.makePaths('one');
+  const [files, plain] = [vmmFiles(paths), host.spec(paths)];
+  const nets = ['a', 'b'].map((name, index) => ({ mac: `02:00:00:00:00:0${index}`, tap: `tap-${name}` }));
+  const configOf = (spec: VmSpec) => {
+    const config = buildVmConfig({ spec, files, hasLandlock: false });
+    vmConfig(config, '$');
+    return JSON.parse(JSON.stringify(config)) as Record<string, unknown>;
+  };
+  t.notOk('net' in configOf(plain));
+  t.same(configOf({ ...plain, nets: [] }), configOf(plain));
+  const spec = { ...plain, nets };
+  const config = configOf(spec);
+  const usual = { num_queues: 2, queue_size: 256 };
+  t.same(config.net, [
+    { id: 'net0', tap: 'tap-a', mac: '02:00:00:00:00:00', ...usual },
+    { id: 'net1', tap: 'tap-b', mac: '02:00:00:00:00:01', ...usual },
+  ]);
+  t.same({ ...config, net: undefined }, { ...configOf(plain), net: undefined }, 'nothing else is another');
+  const copy = (to: VmSpec, saved: unknown) => {
+    const patched = { ...structuredClone(config), net: structuredClone(saved) };
+    patchConfig(patched, { spec: to, files, hasLandlock: false });
+    return patched.net;
+  };
+  // As the VMM writes it, in whichever order.
+  const [first, second] = config.net as [object, object];
+  const saved = [{ ...second, host_mac: '0a:00:00:00:00:01' }, first];
+  const others = nets.map(({ tap }) => ({ mac: '02:ff:ff:ff:ff:ff', tap: `${tap}2` }));
+  t.same(copy({ ...spec, nets: others }, saved), [
+    { ...second, tap: 'tap-b2' },
+    { ...first, tap: 'tap-a2' },
+  ]);
+  t.throws(() => copy(plain, saved), { message: /it has 2 network devices, not 0/ });
+  t.throws(() => copy(spec, null), { message: /it has 0 network devices, not 2/ });
+  t.throws(() => copy(spec, [first, first]), { message: /it has no net1/ });
+  t.equal(copy(plain, null), null);
 });
 
 t.test('the command line names the socket, whatever is in its path', async (t) => {
@@ -194,7 +235,7 @@ t.test('the command line names the socket, whatever is in its path', async (t) =
       fc.string().filter((name) => !name.includes('\0')),
       (name) => {
         const files = vmmFiles({ dir: '/s', socketDir: `/r/${name.replaceAll('/', '')}x` });
-        return apiSocketOf(['cloud-hypervisor', ...vmmArguments(files)]) === files.apiSocketPath;
+        return apiSocketOf(['cloud-hypervisor', ...vmmArguments(files)]) === files.controlSocketPath;
       },
     ),
   );

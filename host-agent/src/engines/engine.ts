@@ -8,6 +8,14 @@ export type Disk = {
   readonly isReadOnly: boolean;
 };
 
+/** A network device, joined to a tap that is up in the network namespace of the VMM and that the VMM may open. */
+export type Net = {
+  /** Of the guest's side; six lower-case hexadecimal octets with colons. */
+  readonly mac: string;
+  /** Name of the tap. */
+  readonly tap: string;
+};
+
 /** Everything that decides what the guest sees. Two VMs of equal spec have the same device layout. */
 export type VmSpec = {
   readonly vcpus: number;
@@ -19,6 +27,8 @@ export type VmSpec = {
   readonly bootArgs: string;
   /** Root filesystem first, writable layer second. */
   readonly disks: readonly Disk[];
+  /** In the guest's order; behind all other devices, whose places do not change with them. Absent: none. */
+  readonly nets?: readonly Net[];
 };
 
 /** Where one incarnation of a VM keeps its files. Both are made and removed by the caller; JSON-safe. */

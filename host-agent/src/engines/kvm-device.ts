@@ -1,6 +1,7 @@
 // The device by which a host offers hardware virtualisation. That it is there says nothing about whether guests run.
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
+import { cpus } from 'node:os';
 
 const KVM_PATH = '/dev/kvm';
 
@@ -19,4 +20,9 @@ export async function kvmObstacle(path = KVM_PATH): Promise<string | undefined> 
 export async function readKvmFacts(path = KVM_PATH): Promise<string> {
   const device = await stat(path).catch(() => undefined);
   return JSON.stringify([await kvmObstacle(path), device?.rdev, device?.mode, device?.uid, device?.gid]);
+}
+
+/** Model of the host's CPU. A saved guest that ran on it can go on only on an equal one. */
+export function hostCpu(): string {
+  return cpus()[0]?.model.trim() ?? 'unknown';
 }

@@ -16,9 +16,8 @@ export type ProcessEnd = { readonly exitCode: number | null; readonly signal: st
 export interface VmmProcess {
   readonly pid: number;
   readonly startTicks: number;
+  /** Its exit code and signal are known only of one that we started. */
   readonly ended: Promise<ProcessEnd>;
-  /** Whether we started it: only then its exit code is known. */
-  readonly isChild: boolean;
   /** False when it is gone already. */
   signal(name: NodeJS.Signals): boolean;
   /** It may have ended just now. */
@@ -30,12 +29,12 @@ export interface VmmProcess {
 /** When the host has no memory left, a guest goes before the daemon and before others' programs. */
 const OOM_SCORE = 300;
 
-/** Number under which the process finds the descriptor that it inherits. */
-export const INHERITED_FD = 3;
+/** Number under which the process finds the first descriptor that it inherits; the others follow. */
+export const FIRST_INHERITED_FD = 3;
 
 export type SpawnOptions = {
-  /** Becomes descriptor INHERITED_FD. */
-  readonly inheritedFd?: number | undefined;
+  /** Become descriptors FIRST_INHERITED_FD and up, in this order. */
+  readonly inheritedFds?: readonly number[];
   /** What the process finds as its own name, instead of the program's path. */
   readonly argv0?: string;
 };
@@ -47,11 +46,11 @@ export type SpawnOptions = {
 let strays: readonly number[] | undefined;
 
 /** What the program finds under each number; a stray's is the log's once more. */
-function descriptors(log: number, inherited: number | undefined): (number | 'ignore')[] {
+function descriptors(log: number, inherited: readonly number[]): (number | 'ignore')[] {
   strays ??= listInheritable();
   const stdio: (number | 'ignore')[] = ['ignore', log, log];
   for (const fd of strays) stdio[fd] = log;
-  if (inherited !== undefined) stdio[INHERITED_FD] = inherited;
+  for (const [index, fd] of inherited.entries()) stdio[FIRST_INHERITED_FD + index] = fd;
   return Array.from(stdio, (fd) => fd ?? 'ignore');
 }
 
@@ -62,11 +61,11 @@ export async function spawnVmm(
   logPath: string,
   options: SpawnOptions = {},
 ): Promise<VmmProcess> {
-  const { inheritedFd, argv0 } = options;
+  const { inheritedFds = [], argv0 } = options;
   await using log = await open(logPath, 'a', 0o600);
   const child = spawn(program, args, {
     detached: true,
-    stdio: descriptors(log.fd, inheritedFd),
+    stdio: descriptors(log.fd, inheritedFds),
     cwd: '/',
     ...(argv0 !== undefined && { argv0 }),
   });
@@ -93,7 +92,6 @@ export async function spawnVmm(
     pid,
     startTicks,
     ended,
-    isChild: true,
     signal: (name) => signalProcess({ pid, startTicks }, name),
     look: () => undefined,
     detach: () => child.removeAllListeners('exit'),
@@ -127,7 +125,6 @@ export function watchVmm(pid: number, startTicks: number): VmmProcess | null {
     pid,
     startTicks,
     ended,
-    isChild: false,
     signal: (name) => {
       // Its end is waited for now.
       everyMs = ENDING_POLL_MS;

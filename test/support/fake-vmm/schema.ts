@@ -78,6 +78,27 @@ const disk = object(
   },
 );
 
+const net = object(
+  { id: text, tap: text, mac: text },
+  {
+    ...pci,
+    ip: orNull(text),
+    mask: orNull(text),
+    host_mac: orNull(text),
+    mtu: orNull(count),
+    num_queues: count,
+    queue_size: count,
+    vhost_user: flag,
+    vhost_socket: orNull(text),
+    vhost_mode: text,
+    fds: orNull(list(count)),
+    rate_limiter_config: orNull(anything),
+    offload_tso: flag,
+    offload_ufo: flag,
+    offload_csum: flag,
+  },
+);
+
 const zone = object(
   { id: text, size: count },
   { file: orNull(text), shared: flag, hugepages: flag, prefault: flag, reserve: flag, mergeable: flag },
@@ -118,7 +139,7 @@ export const vmConfig = object(
     payload: object({}, { firmware: orNull(text), kernel: text, cmdline: text, initramfs: text }),
     rate_limit_groups: nothing,
     disks: list(disk),
-    net: list(anything),
+    net: orNull(list(net)),
     rng: object({ src: text }, pci),
     balloon: nothing,
     fs: nothing,

@@ -1,7 +1,8 @@
 // What a refusal of the VMM says, in each of the forms that it has.
+import { VmmRefusal } from '../control.ts';
 
 /** The VMM answered a request with an error. */
-export class ApiError extends Error {
+export class ApiError extends VmmRefusal {
   override readonly name = 'ApiError';
   readonly status: number;
   /** From the outermost to the root cause; empty when the answer said nothing. */

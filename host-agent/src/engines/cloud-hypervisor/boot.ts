@@ -1,20 +1,19 @@
 // Starting a VM from its kernel.
 import { rm, symlink } from 'node:fs/promises';
-import type { BootOptions } from '../engine.ts';
+import type { BootOptions, Vm } from '../engine.ts';
 import { keepConsole, startVmm, type VmmSetup } from './start.ts';
-import type { CloudHypervisorVm } from './vm.ts';
 import { buildVmConfig } from './vm-config.ts';
 
 /** Opening disks and loading the kernel; longer only on a host in trouble. */
 const CALL_TIMEOUT_MS = 60_000;
 
-export function bootVm(options: BootOptions, setup: VmmSetup): Promise<CloudHypervisorVm> {
+export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
   const { spec, signal } = options;
   return startVmm(
     options,
     setup,
     (files) => symlink(spec.kernelPath, files.startKernelPath),
-    async (_vm, api, files) => {
+    async (api, files) => {
       const call = { timeoutMs: CALL_TIMEOUT_MS, signal };
       // Nothing is checked here but the form: whatever is wrong with the disks shows in the next call.
       await api.put('vm.create', buildVmConfig({ spec, files, hasLandlock: setup.hasLandlock }), call);

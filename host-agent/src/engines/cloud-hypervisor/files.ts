@@ -1,5 +1,6 @@
 // Names of the files that one incarnation of a VMM has in its directories, and its command line.
 import { basename, join } from 'node:path';
+import type { VmmFiles } from '../control.ts';
 import type { VmPaths } from '../engine.ts';
 
 /** What the process is called, whichever file the program is: by this a later daemon knows it. */
@@ -7,14 +8,11 @@ export const VMM_NAME = 'cloud-hypervisor';
 
 const API_SOCKET = 'api.sock';
 
-export type VmmFiles = {
+export type CloudHypervisorFiles = VmmFiles & {
   readonly dir: string;
   readonly socketDir: string;
-  readonly apiSocketPath: string;
   readonly vsockPath: string;
   readonly eventsPath: string;
-  readonly consolePath: string;
-  readonly logPath: string;
   /**
    * What the VMM needs only while it starts. Without it nothing can start again in the same process: the VMM obeys a
    * guest's reset by booting it anew, which must be the VM's end instead.
@@ -23,38 +21,39 @@ export type VmmFiles = {
   /** The program under the name by which it is known. */
   readonly startProgramPath: string;
   readonly startKernelPath: string;
-  readonly startConsolePath: string;
+  /** Where the VMM opens the console. */
+  readonly earlyConsolePath: string;
 };
 
-export function vmmFiles({ dir, socketDir }: VmPaths): VmmFiles {
+export function vmmFiles({ dir, socketDir }: VmPaths): CloudHypervisorFiles {
   const startDir = join(dir, 'start');
+  const controlSocketPath = join(socketDir, API_SOCKET);
+  const vsockPath = join(socketDir, 'vsock.sock');
+  const eventsPath = join(dir, 'events.json');
   return {
     dir,
     socketDir,
-    apiSocketPath: join(socketDir, API_SOCKET),
-    vsockPath: join(socketDir, 'vsock.sock'),
-    eventsPath: join(dir, 'events.json'),
+    controlSocketPath,
+    vsockPath,
+    eventsPath,
     consolePath: join(dir, 'console.log'),
     logPath: join(dir, 'vmm.log'),
     startDir,
     startProgramPath: join(startDir, VMM_NAME),
     startKernelPath: join(startDir, 'kernel'),
-    startConsolePath: join(startDir, 'console'),
+    earlyConsolePath: join(startDir, 'console'),
+    growingPaths: [eventsPath],
+    socketPaths: [controlSocketPath, `${controlSocketPath}.lock`, vsockPath],
   };
-}
-
-/** Files that outlive a VMM that was killed. */
-export function leftSockets({ apiSocketPath, vsockPath }: VmmFiles): string[] {
-  return [apiSocketPath, `${apiSocketPath}.lock`, vsockPath];
 }
 
 const API_OPTION = '--api-socket';
 
 /** The VM comes over the API: options for it here could not be joined with that. */
-export function vmmArguments({ apiSocketPath, eventsPath }: VmmFiles): string[] {
+export function vmmArguments({ controlSocketPath, eventsPath }: CloudHypervisorFiles): string[] {
   return [
     API_OPTION,
-    `path=${quote(apiSocketPath)}`,
+    `path=${quote(controlSocketPath)}`,
     '--event-monitor',
     `path=${quote(eventsPath)}`,
     '--seccomp',

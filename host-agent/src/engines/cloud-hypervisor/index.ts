@@ -1,6 +1,6 @@
 // The engine for hosts with KVM.
-import { cpus } from 'node:os';
 import { AppError } from '../../lib/errors.ts';
+import { adoptVmm, explainLostEnd, findVmms } from '../adoption.ts';
 import type {
   AdoptOptions,
   ColdBootOptions,
@@ -13,14 +13,15 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
-import { readLastWords } from '../last-words.ts';
-import { adoptVm, findVmmProcesses } from './adopt.ts';
+import { hostCpu } from '../kvm-device.ts';
 import { bootVm } from './boot.ts';
+import { CLOUD_HYPERVISOR } from './control.ts';
 import { hasReset, readEvents } from './events.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { MemoryModes } from './memory-modes.ts';
 import { type Probed, probeHost, readFingerprint, recallHost } from './probe.ts';
 import { restoreVm } from './restore.ts';
+import { removeStaging } from './save.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
 const LAYOUT_VERSION = 1;
@@ -63,25 +64,23 @@ export class CloudHypervisorEngine implements Engine {
   /** Saved guests are not supported across versions of the VMM, nor across CPUs. */
   compatibility(): Readonly<Record<string, string>> {
     const { version } = this.#assertProbed();
-    const cpu = cpus()[0]?.model.trim() ?? 'unknown';
-    return { engine: this.name, version, cpu, layout: String(LAYOUT_VERSION) };
+    return { engine: this.name, version, cpu: hostCpu(), layout: String(LAYOUT_VERSION) };
   }
 
   adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null {
-    return adoptVm(identity, options);
+    const onAnswer = () => removeStaging(identity.paths.dir);
+    return adoptVmm(CLOUD_HYPERVISOR, identity, { ...options, onAnswer });
   }
 
   async explainEnd({ paths }: VmmIdentity): Promise<string> {
-    const { consolePath, eventsPath } = vmmFiles(paths);
-    const told = await readLastWords(consolePath);
-    if (told !== undefined) return told;
-    return hasReset(await readEvents(eventsPath))
-      ? 'the guest reset itself'
-      : 'the VMM ended while no daemon ran';
+    const files = vmmFiles(paths);
+    return explainLostEnd(files, async () =>
+      hasReset(await readEvents(files.eventsPath)) ? 'the guest reset itself' : undefined,
+    );
   }
 
   findVmms(runDir: string): FoundVmm[] {
-    return findVmmProcesses(runDir);
+    return findVmms(CLOUD_HYPERVISOR, runDir);
   }
 
   #assertProbed(): Probed {

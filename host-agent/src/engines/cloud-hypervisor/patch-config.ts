@@ -1,14 +1,14 @@
 // Makes the configuration that was saved with a VM that of its copy: other files, the same guest.
 import { AppError } from '../../lib/errors.ts';
 import type { VmSpec } from '../engine.ts';
-import type { VmmFiles } from './files.ts';
-import { diskId, landlockRules } from './vm-config.ts';
+import type { CloudHypervisorFiles } from './files.ts';
+import { diskId, landlockRules, netId } from './vm-config.ts';
 
 type Json = Record<string, unknown>;
 
 export type PatchOptions = {
   readonly spec: VmSpec;
-  readonly files: VmmFiles;
+  readonly files: CloudHypervisorFiles;
   readonly hasLandlock: boolean;
 };
 
@@ -25,13 +25,22 @@ export function patchConfig(config: Json, { spec, files, hasLandlock }: PatchOpt
     disk.path = path;
   }
   asObject(config.vsock, 'vsock').socket = files.vsockPath;
-  asObject(config.serial, 'serial').file = files.startConsolePath;
+  asObject(config.serial, 'serial').file = files.earlyConsolePath;
   const payload = asObject(config.payload, 'payload');
   // Opened again though it is not used; the kernel is not, and must not be found when the guest resets itself.
   payload.initramfs = spec.initramfsPath;
   payload.kernel = files.startKernelPath;
-  // The tap of the copy has an address of its own, which only a privileged VMM could change.
-  for (const net of asList(config.net)) delete net.host_mac;
+  const { nets = [] } = spec;
+  const saved = asList(config.net);
+  if (saved.length !== nets.length) throw misfit(`${saved.length} network devices, not ${nets.length}`);
+  // The guest keeps the address that it was saved with: it is in its driver's memory.
+  for (const [index, { tap }] of nets.entries()) {
+    const net = saved.find(({ id }) => id === netId(index));
+    if (net === undefined) throw misfit(`no ${netId(index)}`);
+    net.tap = tap;
+    // The tap of the copy has an address of its own, which only a privileged VMM could change.
+    delete net.host_mac;
+  }
   config.landlock_enable = hasLandlock;
   if (hasLandlock) config.landlock_rules = landlockRules(files);
   else delete config.landlock_rules;

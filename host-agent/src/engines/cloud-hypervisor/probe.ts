@@ -99,8 +99,8 @@ async function learnModes(
   modes: MemoryModes,
   signal: AbortSignal,
 ): Promise<void> {
-  const { apiSocketPath, startDir } = vmmFiles(paths);
-  const api = new VmmApi(apiSocketPath);
+  const { controlSocketPath, startDir } = vmmFiles(paths);
+  const api = new VmmApi(controlSocketPath);
   await modes.learn(version, (mode) =>
     api.put(
       'vm.restore',

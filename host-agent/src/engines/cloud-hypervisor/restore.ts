@@ -1,30 +1,25 @@
 // Starting a VM as a copy of a saved one.
 import { rm } from 'node:fs/promises';
-import type { RestoreOptions, SavedVm } from '../engine.ts';
+import type { RestoreOptions, SavedVm, Vm } from '../engine.ts';
 import { setMappedMemory, setPlainMemory, withoutMemoryRanges } from './mapped-memory.ts';
 import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
 import { type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
 import { keepConsole, startVmm, type VmmSetup } from './start.ts';
-import type { CloudHypervisorVm } from './vm.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
 /** Copying memory at the speed of a slow disk. */
 const RESTORE_BASE_MS = 60_000;
 const SLOWEST_MIB_PER_S = 50;
 
-export function restoreVm(
-  options: RestoreOptions,
-  setup: VmmSetup,
-  modes: MemoryModes,
-): Promise<CloudHypervisorVm> {
+export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: MemoryModes): Promise<Vm> {
   const { spec, saved, signal, log } = options;
   const timeoutMs = RESTORE_BASE_MS + (spec.memoryMib / SLOWEST_MIB_PER_S) * 1000;
   return startVmm(
     options,
     setup,
     (files) => linkMemory(saved, files.startDir),
-    async (_vm, api, files) => {
+    async (api, files) => {
       await modes.use(async ({ name }) => {
         await layOutCopy(saved, { spec, files, hasLandlock: setup.hasLandlock }, name);
         // A try that failed may have made it.

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Logger } from 'pino';
-import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
+import { toError } from '../../lib/errors.ts';
 import type { SavedVm, SaveOptions } from '../engine.ts';
 import type { VmmApi } from './api.ts';
-import { ApiError, isStillRestoring } from './api-error.ts';
+import { isStillRestoring } from './api-error.ts';
 import { collectSaved } from './saved-files.ts';
 
 /** The VMM lets its disks finish for up to 30 s. */
@@ -24,8 +24,6 @@ const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 2000;
 const RETRY_FOR_MS = 120_000;
 const STAGING = 'save-';
-/** ENOSPC as the VMM writes it. */
-const NO_SPACE = /No space left on device \(os error 28\)/;
 
 export type SaveContext = {
   readonly api: VmmApi;
@@ -49,14 +47,9 @@ export async function saveVm(
       const saved = await collectSaved(staging, options.dir, memoryBytes);
       await digHoles(saved.memoryPath, context.log);
       return { ...saved, pausedMs };
-    } catch (cause) {
-      if (isStillRestoring(cause) && performance.now() < giveUpAt) {
-        await sleep(retryMs);
-        continue;
-      }
-      const isFull = cause instanceof ApiError && cause.says(NO_SPACE);
-      const code = isFull ? 'exhausted' : isAppError(cause) ? cause.code : 'internal';
-      throw new AppError(code, `cannot save the VM: ${firstLine(cause)}`, { stage: 'save', cause });
+    } catch (error) {
+      if (!isStillRestoring(error) || performance.now() >= giveUpAt) throw error;
+      await sleep(retryMs);
     } finally {
       await rm(staging, { recursive: true, force: true });
     }

@@ -1,6 +1,7 @@
 // The VM as the VMM is told of it. The VMM ignores keys that it does not know, so this type has every key that we use.
 import type { VmSpec } from '../engine.ts';
-import type { VmmFiles } from './files.ts';
+import { kernelCommandLine } from '../kernel-command-line.ts';
+import type { CloudHypervisorFiles } from './files.ts';
 
 const MIB = 1024 * 1024;
 
@@ -16,6 +17,16 @@ export type DiskConfig = {
   readonly queue_size: number;
 };
 
+/** Without addresses and MTU, which only a privileged VMM could give to the tap. */
+export type NetConfig = {
+  readonly id: string;
+  readonly tap: string;
+  readonly mac: string;
+  /** One for each direction. */
+  readonly num_queues: number;
+  readonly queue_size: number;
+};
+
 export type LandlockRule = { readonly path: string; readonly access: 'r' | 'w' | 'rw' };
 
 export type VmConfig = {
@@ -23,6 +34,7 @@ export type VmConfig = {
   readonly memory: { readonly size: number; readonly shared: boolean };
   readonly payload: { readonly kernel: string; readonly initramfs: string; readonly cmdline: string };
   readonly disks: readonly DiskConfig[];
+  readonly net?: readonly NetConfig[];
   readonly vsock: { readonly id: string; readonly cid: number; readonly socket: string };
   readonly serial: { readonly mode: 'File'; readonly file: string };
   readonly console: { readonly mode: 'Off' };
@@ -38,39 +50,29 @@ export function diskId(index: number): string {
   return `disk${index}`;
 }
 
-/** A panic ends the VM at once, and nothing is probed that is not there. */
-export function kernelCommandLine(spec: VmSpec): string {
-  const base = [
-    'console=ttyS0',
-    'quiet',
-    'loglevel=4',
-    'panic=-1',
-    // The VMM watches the keyboard controller's reset line.
-    'reboot=k',
-    'i8042.noaux',
-    'i8042.nokbd',
-    'i8042.nopnp',
-    '8250.nr_uarts=1',
-    // The only one that the VMM steps when a saved guest goes on.
-    'clocksource=kvm-clock',
-    'no_timer_check',
-    'random.trust_cpu=on',
-    'cryptomgr.notests',
-    'rcupdate.rcu_expedited=1',
-    'mitigations=auto',
-    // The VMM does not hold a guest whose writes the host's disk does not take, it hands it the error.
-    'sandbox.disk-errors',
-  ];
-  return spec.bootArgs === '' ? base.join(' ') : `${base.join(' ')} ${spec.bootArgs}`;
+/** The same of a network device. */
+export function netId(index: number): string {
+  return `net${index}`;
 }
+
+/** What this engine adds to the command line of every guest's kernel. */
+const KERNEL_ARGS = [
+  // The VMM watches the keyboard controller's reset line.
+  'reboot=k',
+  // The only one that the VMM steps when a saved guest goes on.
+  'clocksource=kvm-clock',
+  // The VMM does not hold a guest whose writes the host's disk does not take, it hands it the error.
+  'sandbox.disk-errors',
+];
 
 export type VmConfigOptions = {
   readonly spec: VmSpec;
-  readonly files: VmmFiles;
+  readonly files: CloudHypervisorFiles;
   readonly hasLandlock: boolean;
 };
 
 export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): VmConfig {
+  const { nets = [] } = spec;
   return {
     // Guests run no guests: nested virtualisation would only be more to attack.
     cpus: { boot_vcpus: spec.vcpus, max_vcpus: spec.vcpus, nested: false },
@@ -79,7 +81,7 @@ export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): Vm
     payload: {
       kernel: files.startKernelPath,
       initramfs: spec.initramfsPath,
-      cmdline: kernelCommandLine(spec),
+      cmdline: kernelCommandLine(spec, KERNEL_ARGS),
     },
     disks: spec.disks.map(({ path, isReadOnly }, index) => ({
       id: diskId(index),
@@ -90,8 +92,17 @@ export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): Vm
       num_queues: 1,
       queue_size: 128,
     })),
+    ...(nets.length > 0 && {
+      net: nets.map(({ mac, tap }, index) => ({
+        id: netId(index),
+        tap,
+        mac,
+        num_queues: 2,
+        queue_size: 256,
+      })),
+    }),
     vsock: { id: 'vsock0', cid: GUEST_CID, socket: files.vsockPath },
-    serial: { mode: 'File', file: files.startConsolePath },
+    serial: { mode: 'File', file: files.earlyConsolePath },
     console: { mode: 'Off' },
     landlock_enable: hasLandlock,
     ...(hasLandlock && { landlock_rules: landlockRules(files) }),
@@ -99,6 +110,6 @@ export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): Vm
 }
 
 /** Rules can never be widened later: a guest is saved into its own directory, and what was written moved from there. */
-export function landlockRules({ dir, socketDir }: VmmFiles): LandlockRule[] {
+export function landlockRules({ dir, socketDir }: CloudHypervisorFiles): LandlockRule[] {
   return [dir, socketDir].map((path) => ({ path, access: 'rw' }));
 }

@@ -1,6 +1,8 @@
 // QEMU's command line as a pure function. The device order is the guest's PCI order and so the names of its disks.
 import { AGENT_PORT_NAME } from '@sandboxd/proto';
-import type { Disk, GuestMemory, VmSpec } from '../engine.ts';
+import type { Disk, GuestMemory, Net, VmSpec } from '../engine.ts';
+import { kernelCommandLine } from '../kernel-command-line.ts';
+import { controlArgument, escapeComma } from './files.ts';
 
 /** Best first. */
 export const ACCELERATORS = ['kvm', 'tcg'] as const;
@@ -22,7 +24,7 @@ export type QemuArgsOptions = {
   readonly memory: GuestMemory;
   /** Descriptor, inherited by the process, of the device state to start from. */
   readonly incomingFd?: number;
-  readonly qmpSocketPath: string;
+  readonly controlSocketPath: string;
   readonly agentSocketPath: string;
   readonly consolePath: string;
 };
@@ -34,38 +36,12 @@ export type QemuArgsOptions = {
  */
 const EMULATION_ARGS = ['sandbox.emulated', 'norandmaps'];
 
-/** Kernel command line: console for diagnosis, a panic ends the VM at once, nothing probed that is not there. */
-export function kernelCommandLine(spec: VmSpec, accelerator: Accelerator): string {
-  const base = [
-    'console=ttyS0',
-    'quiet',
-    'loglevel=4',
-    'panic=-1',
-    'reboot=t',
-    // No PS/2, no floppy, no legacy UARTs beyond the console: each costs probing time under emulation.
-    'i8042.noaux',
-    'i8042.nokbd',
-    'i8042.nopnp',
-    '8250.nr_uarts=1',
-    'tsc=reliable',
-    'no_timer_check',
-    'random.trust_cpu=on',
-    'cryptomgr.notests',
-    'rcupdate.rcu_expedited=1',
-    'mitigations=auto',
-    ...(accelerator === 'tcg' ? EMULATION_ARGS : []),
-  ];
-  return spec.bootArgs === '' ? base.join(' ') : `${base.join(' ')} ${spec.bootArgs}`;
-}
+/** What this engine adds to the command line of every guest's kernel. */
+const KERNEL_ARGS = ['reboot=t', 'tsc=reliable'];
 
 /** Name of a disk's block node, by its index in the spec. */
 export function diskNode(index: number): string {
   return `disk${index}`;
-}
-
-/** What follows `-qmp`; also how a VMM of an earlier daemon is known. */
-export function qmpArgument(socketPath: string): string {
-  return `unix:${escapeComma(socketPath)},server=on,wait=off`;
 }
 
 function kernelArgs(spec: VmSpec, accelerator: Accelerator): string[] {
@@ -75,7 +51,7 @@ function kernelArgs(spec: VmSpec, accelerator: Accelerator): string[] {
     '-initrd',
     spec.initramfsPath,
     '-append',
-    kernelCommandLine(spec, accelerator),
+    kernelCommandLine(spec, [...KERNEL_ARGS, ...(accelerator === 'tcg' ? EMULATION_ARGS : [])]),
   ];
 }
 
@@ -93,6 +69,17 @@ function diskArgs(disk: Disk, index: number): string[] {
     file: { driver: 'file', filename: disk.path, locking: 'auto', aio: 'threads' },
   });
   return ['-blockdev', file, '-device', `virtio-blk-pci,drive=${node},id=vblk${index}`];
+}
+
+/** The tap is there and up, so no script of the distribution's has to run; and no firmware boots from it. */
+function netArgs({ mac, tap }: Net, index: number): string[] {
+  const id = `net${index}`;
+  return [
+    '-netdev',
+    `tap,id=${id},ifname=${escapeComma(tap)},script=no,downscript=no`,
+    '-device',
+    `virtio-net-pci,netdev=${id},mac=${mac},romfile=,id=v${id}`,
+  ];
 }
 
 export function buildQemuArgs(options: QemuArgsOptions): string[] {
@@ -133,8 +120,10 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     ...spec.disks.flatMap(diskArgs),
     '-device',
     'virtio-rng-pci',
+    // Behind all others: a guest without has the layout that it always had.
+    ...(spec.nets ?? []).flatMap(netArgs),
     '-qmp',
-    qmpArgument(options.qmpSocketPath),
+    controlArgument(options.controlSocketPath),
     // A reset is the guest's end (a panic resets); the VMM then exits.
     '-no-reboot',
     // Saved device state has no configuration section: the manifest beside it pins what that would check.
@@ -149,9 +138,4 @@ function memoryObject(memory: GuestMemory, sizeMib: number): string {
   if (memory.kind === 'anonymous') return `memory-backend-memfd,id=ram,size=${sizeMib}M,share=on`;
   const share = memory.kind === 'file' ? 'on' : 'off';
   return `memory-backend-file,id=ram,size=${sizeMib}M,mem-path=${escapeComma(memory.path)},share=${share}`;
-}
-
-/** Commas separate QEMU's options and are doubled in values. */
-function escapeComma(value: string): string {
-  return value.replaceAll(',', ',,');
 }

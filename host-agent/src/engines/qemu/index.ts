@@ -1,6 +1,6 @@
 // The engine for hosts of every kind: KVM where guests run on it, software emulation elsewhere.
-import { cpus } from 'node:os';
 import { AppError } from '../../lib/errors.ts';
+import { adoptVmm, explainLostEnd, findVmms } from '../adoption.ts';
 import type {
   AdoptOptions,
   ColdBootOptions,
@@ -13,18 +13,18 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
-import { readLastWords } from '../last-words.ts';
-import { adoptQemu, findQemus } from './adopt.ts';
+import { hostCpu } from '../kvm-device.ts';
 import { type Accelerator, TCG_CPU } from './args.ts';
-import { bootQemu, QEMU_PROGRAM, type QemuSetup, restoreQemu } from './boot.ts';
-import { qemuFiles } from './files.ts';
+import { bootQemu, type QemuSetup, restoreQemu } from './boot.ts';
+import { QEMU } from './control.ts';
+import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 import { probeQemu, readFingerprint } from './probe.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
 const LAYOUT_VERSION = 1;
 
 export class QemuEngine implements Engine {
-  readonly name = 'qemu';
+  readonly name = QEMU.name;
   readonly accelerator: Accelerator;
   readonly #context: EngineContext;
   #version: string | undefined;
@@ -84,19 +84,14 @@ export class QemuEngine implements Engine {
   }
 
   adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null {
-    return adoptQemu(identity, options);
+    return adoptVmm(QEMU, identity, options);
   }
 
   async explainEnd({ paths }: VmmIdentity): Promise<string> {
-    return (await readLastWords(qemuFiles(paths).consolePath)) ?? 'the VMM ended while no daemon ran';
+    return explainLostEnd(qemuFiles(paths));
   }
 
   findVmms(runDir: string): FoundVmm[] {
-    return findQemus(runDir);
+    return findVmms(QEMU, runDir);
   }
-}
-
-/** A guest that runs on the host's own CPU model can go on only on an equal one. */
-function hostCpu(): string {
-  return cpus()[0]?.model.trim() ?? 'unknown';
 }

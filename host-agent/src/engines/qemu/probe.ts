@@ -5,8 +5,8 @@ import type { EngineContext, EngineProbe } from '../engine.ts';
 import { kvmObstacle, readKvmFacts } from '../kvm-device.ts';
 import { readProgramFacts } from '../program.ts';
 import { tryGuest } from '../trial.ts';
-import { bootQemu, QEMU_PROGRAM, type QemuSetup, restoreQemu } from './boot.ts';
-import { qemuFiles } from './files.ts';
+import { bootQemu, type QemuSetup, restoreQemu } from './boot.ts';
+import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 
 const VERSION_TIMEOUT_MS = 10_000;
 

@@ -4,13 +4,18 @@ import type { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { AppError } from '../../lib/errors.ts';
 import { patientDeadline } from '../../lib/patience.ts';
+import { VmmRefusal } from '../control.ts';
 
 export type QmpEvent = { readonly event: string; readonly data: Readonly<Record<string, unknown>> };
 
-type Pending = { readonly resolve: (value: unknown) => void; readonly reject: (cause: Error) => void };
+type Pending = {
+  readonly command: string;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (cause: Error) => void;
+};
 
 /** The VMM refused a command. */
-export class QmpError extends Error {
+export class QmpError extends VmmRefusal {
   override readonly name = 'QmpError';
   readonly className: string;
   readonly description: string;
@@ -26,23 +31,14 @@ export class QmpClient {
   readonly #socket: Socket;
   readonly #pending = new Map<number, Pending>();
   readonly #onEvent: (event: QmpEvent) => void;
-  readonly #greeting: Promise<void>;
-  /** Resolves when the connection is over. */
-  readonly closed: Promise<void>;
-  #onClosed: () => void = () => undefined;
+  readonly #greeting = Promise.withResolvers<void>();
+  readonly #end = Promise.withResolvers<void>();
   #lastId = 0;
   #closed: Error | undefined;
-  #greeted: () => void = () => undefined;
 
   private constructor(socket: Socket, onEvent: (event: QmpEvent) => void) {
     this.#socket = socket;
     this.#onEvent = onEvent;
-    this.#greeting = new Promise((resolve) => {
-      this.#greeted = resolve;
-    });
-    this.closed = new Promise((resolve) => {
-      this.#onClosed = resolve;
-    });
     const lines = createInterface({ input: socket, crlfDelay: Number.POSITIVE_INFINITY });
     lines.on('line', (line) => this.#receive(line));
     lines.on('error', () => undefined);
@@ -60,9 +56,13 @@ export class QmpClient {
     const onAbort = (): void => client.#close(signal.reason as Error);
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      await client.#greeting;
+      await client.#greeting.promise;
       if (client.#closed !== undefined) throw client.#closed;
       await client.execute('qmp_capabilities');
+    } catch (error) {
+      // The VMM serves one connection at a time: the next try would wait for this one's end.
+      client.close();
+      throw error;
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
@@ -80,34 +80,24 @@ export class QmpClient {
   ): Promise<unknown> {
     if (this.#closed !== undefined) return Promise.reject(this.#closed);
     const id = ++this.#lastId;
-    return new Promise((resolve, reject) => {
-      const limit = patientDeadline({
-        timeoutMs,
-        reason: (waitedMs) =>
-          new AppError('internal', `the VMM did not answer ${command} within ${waitedMs} ms`),
-      });
-      limit.signal.addEventListener('abort', () => {
-        this.#pending.delete(id);
-        reject(limit.signal.reason);
-      });
-      const settle = (): void => {
-        limit[Symbol.dispose]();
-        this.#pending.delete(id);
-      };
-      this.#pending.set(id, {
-        resolve: (value) => {
-          settle();
-          resolve(value);
-        },
-        reject: (cause) => {
-          settle();
-          reject(
-            cause instanceof QmpError ? new QmpError(command, cause.className, cause.description) : cause,
-          );
-        },
-      });
-      this.#socket.write(`${JSON.stringify({ execute: command, arguments: args, id })}\n`);
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const limit = patientDeadline({
+      timeoutMs,
+      reason: (waitedMs) =>
+        new AppError('internal', `the VMM did not answer ${command} within ${waitedMs} ms`),
     });
+    limit.signal.addEventListener('abort', () => reject(limit.signal.reason));
+    this.#pending.set(id, { command, resolve, reject });
+    this.#socket.write(`${JSON.stringify({ execute: command, arguments: args, id })}\n`);
+    return promise.finally(() => {
+      limit[Symbol.dispose]();
+      this.#pending.delete(id);
+    });
+  }
+
+  /** Resolves when the connection is over. */
+  get closed(): Promise<void> {
+    return this.#end.promise;
   }
 
   get isOpen(): boolean {
@@ -126,14 +116,17 @@ export class QmpClient {
       return;
     }
     if ('QMP' in message) {
-      this.#greeted();
+      this.#greeting.resolve();
     } else if (typeof message.event === 'string') {
       this.#onEvent({ event: message.event, data: (message.data ?? {}) as Record<string, unknown> });
     } else if (typeof message.id === 'number') {
       const pending = this.#pending.get(message.id);
       const error = message.error as { class?: string; desc?: string } | undefined;
       if (error === undefined) pending?.resolve(message.return);
-      else pending?.reject(new QmpError('', error.class ?? 'GenericError', error.desc ?? 'no description'));
+      else
+        pending?.reject(
+          new QmpError(pending.command, error.class ?? 'GenericError', error.desc ?? 'no description'),
+        );
     }
   }
 
@@ -141,8 +134,8 @@ export class QmpClient {
     if (this.#closed !== undefined) return;
     this.#closed = cause;
     this.#socket.destroy();
-    this.#greeted();
-    this.#onClosed();
-    for (const pending of [...this.#pending.values()]) pending.reject(cause);
+    this.#greeting.resolve();
+    this.#end.resolve();
+    for (const pending of this.#pending.values()) pending.reject(cause);
   }
 }

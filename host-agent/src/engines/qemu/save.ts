@@ -1,9 +1,8 @@
 // Saving a guest: memory and device state of one moment.
 import { join } from 'node:path';
-import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { beginMemoryCopy } from './memory-copy.ts';
-import { type QmpClient, QmpError } from './qmp.ts';
+import type { QmpClient } from './qmp.ts';
 
 /** Writing some 200 KiB; longer only on a disk in trouble. */
 const STATE_TIMEOUT_MS = 30_000;
@@ -15,44 +14,36 @@ export type SaveContext = {
   readonly resume: () => Promise<void>;
 };
 
-/** AppError with the stage, `exhausted` when the host's disk is full. */
 export async function saveQemu(
-  context: SaveContext,
+  { identity, control, resume }: SaveContext,
   options: SaveOptions,
 ): Promise<SavedVm & { readonly pausedMs: number }> {
-  const { identity, control, resume } = context;
   const memoryPath = join(options.dir, 'memory');
   const statePath = join(options.dir, 'state');
+  const finishMemory = await beginMemoryCopy(identity.pid, identity.memory, memoryPath);
+  let pausedAt = 0;
   try {
-    const finishMemory = await beginMemoryCopy(identity.pid, identity.memory, memoryPath);
-    let pausedAt = 0;
+    await options.beforePause?.();
+    pausedAt = performance.now();
+    // A stop that was not answered in time may still come: the guest is let go on then, too.
     try {
-      await options.beforePause?.();
-      pausedAt = performance.now();
-      // A stop that was not answered in time may still come: the guest is let go on then, too.
-      try {
-        await control.execute('stop');
-        await everyOne([
-          // Despite its name it has nothing to do with Xen: all device state, no memory, no disks. Not `live`: the guest
-          // goes on, so its disks must stay active.
-          control.execute('xen-save-devices-state', { filename: statePath, live: false }, STATE_TIMEOUT_MS),
-          finishMemory(),
-          options.whilePaused(),
-        ]);
-      } catch (error) {
-        await resume().catch(() => undefined);
-        throw error;
-      }
-      if (!options.staysPaused) await resume();
-    } finally {
-      options.afterPause?.();
+      await control.execute('stop');
+      await everyOne([
+        // Despite its name it has nothing to do with Xen: all device state, no memory, no disks. Not `live`: the guest
+        // goes on, so its disks must stay active.
+        control.execute('xen-save-devices-state', { filename: statePath, live: false }, STATE_TIMEOUT_MS),
+        finishMemory(),
+        options.whilePaused(),
+      ]);
+    } catch (error) {
+      await resume().catch(() => undefined);
+      throw error;
     }
-    return { memoryPath, statePath, pausedMs: performance.now() - pausedAt };
-  } catch (cause) {
-    const isFull = cause instanceof QmpError && /No space left on device/.test(cause.description);
-    const code = isFull ? 'exhausted' : isAppError(cause) ? cause.code : 'internal';
-    throw new AppError(code, `cannot save the VM: ${firstLine(cause)}`, { stage: 'save', cause });
+    if (!options.staysPaused) await resume();
+  } finally {
+    options.afterPause?.();
   }
+  return { memoryPath, statePath, pausedMs: performance.now() - pausedAt };
 }
 
 /** Rejects with the first failure, but not before all of it is over: nothing writes on into what is then removed. */

@@ -8,7 +8,9 @@ import fc from 'fast-check';
 import { pino } from 'pino';
 import t from 'tap';
 import type { VmSpec } from '../../../../host-agent/src/engines/engine.ts';
-import { buildQemuArgs, kernelCommandLine } from '../../../../host-agent/src/engines/qemu/args.ts';
+import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
+import { buildQemuArgs } from '../../../../host-agent/src/engines/qemu/args.ts';
+import { controlArgument, controlSocketOf } from '../../../../host-agent/src/engines/qemu/files.ts';
 import { changedRanges, findMapping, PAGE_BYTES } from '../../../../host-agent/src/engines/qemu/mapping.ts';
 import { QmpClient, QmpError, type QmpEvent } from '../../../../host-agent/src/engines/qemu/qmp.ts';
 import { Standstill } from '../../../../host-agent/src/engines/qemu/standstill.ts';
@@ -25,7 +27,7 @@ const spec: VmSpec = {
   ],
 };
 const paths = {
-  qmpSocketPath: '/r/q,mp.sock',
+  controlSocketPath: '/r/q,mp.sock',
   agentSocketPath: '/r/agent.sock',
   consolePath: '/s/console.log',
 };
@@ -53,7 +55,10 @@ t.test('the arguments of a cold boot', async (t) => {
     { 'read-only': true, cache: { 'no-flush': false }, file: { filename: '/p/root.ext4' } },
     { 'read-only': false, cache: { 'no-flush': true }, file: { filename: '/s/la,yer.ext4' } },
   ]);
-  t.equal(kernelCommandLine({ ...spec, bootArgs: '' }, 'kvm').endsWith(' '), false);
+  t.equal(kernelCommandLine({ ...spec, bootArgs: '' }, ['x']).endsWith(' x'), true);
+  t.match(optionValue(args, '-append'), / reboot=t .* norandmaps /, 'what is for emulation');
+  const kvm = optionValue(buildQemuArgs({ spec, accelerator: 'kvm', memory, ...paths }), '-append');
+  t.match(kvm, /^console=ttyS0 .* reboot=t tsc=reliable mine=1$/, 'and no more with KVM');
 });
 
 t.test('a restore has the same devices, the saved memory privately, and no kernel', async (t) => {
@@ -72,6 +77,58 @@ t.test('a restore has the same devices, the saved memory privately, and no kerne
   t.equal(optionValue(restore, '-incoming'), 'fd:3');
   t.notOk(restore.includes('-kernel'));
   t.match(optionValue(buildQemuArgs({ spec, accelerator: 'kvm', memory, ...paths }), '-cpu'), 'host');
+});
+
+t.test('network devices come behind all others, which stay where they are', async (t) => {
+  const devices = (args: readonly string[]) =>
+    args.filter((_, at) => ['-netdev', '-device'].includes(args[at - 1] ?? ''));
+  const without = devices(buildQemuArgs({ spec, accelerator: 'tcg', memory, ...paths }));
+  t.same(without, [
+    'virtio-serial-pci,id=vserial,max_ports=2',
+    'virtserialport,bus=vserial.0,nr=1,chardev=agent,name=sandbox.agent',
+    'virtio-blk-pci,drive=disk0,id=vblk0',
+    'virtio-blk-pci,drive=disk1,id=vblk1',
+    'virtio-rng-pci',
+  ]);
+  t.same(
+    devices(buildQemuArgs({ spec: { ...spec, nets: [] }, accelerator: 'tcg', memory, ...paths })),
+    without,
+  );
+  const nets = [
+    { mac: '02:00:00:00:00:02', tap: 'tap0' },
+    { mac: '02:00:00:00:00:03', tap: 'a,b' },
+  ];
+  for (const extra of [{}, { incomingFd: 3 }]) {
+    const args = buildQemuArgs({ spec: { ...spec, nets }, accelerator: 'tcg', memory, ...paths, ...extra });
+    t.same(devices(args), [
+      ...without,
+      'tap,id=net0,ifname=tap0,script=no,downscript=no',
+      'virtio-net-pci,netdev=net0,mac=02:00:00:00:00:02,romfile=,id=vnet0',
+      'tap,id=net1,ifname=a,,b,script=no,downscript=no',
+      'virtio-net-pci,netdev=net1,mac=02:00:00:00:00:03,romfile=,id=vnet1',
+    ]);
+  }
+});
+
+t.test('a VMM is known by its control socket, whatever is in its path', async (t) => {
+  const argsOf = (path: string) => ['/x/qemu-system-x86_64', '-m', '1', '-qmp', controlArgument(path)];
+  fc.assert(
+    fc.property(
+      fc.string().filter((name) => !name.includes('\0')),
+      (name) => {
+        const path = `/r/${name}/qmp.sock`;
+        return controlSocketOf(argsOf(path)) === path;
+      },
+    ),
+  );
+  t.equal(controlSocketOf(['bash', ...argsOf('/r/qmp.sock').slice(1)]), undefined);
+  t.equal(controlSocketOf(argsOf('/r/other.sock')), undefined, 'somebody else’s');
+  t.equal(
+    controlSocketOf(['qemu-system-x86_64', '-qmp', 'unix:/r/a,b/qmp.sock,server=on,wait=off']),
+    undefined,
+  );
+  t.equal(controlSocketOf(['qemu-system-x86_64']), undefined);
+  t.equal(controlSocketOf([]), undefined);
 });
 
 t.test('a mapping is found by its file, deleted or not', async (t) => {

@@ -2,7 +2,7 @@
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { INHERITED_FD, spawnVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
+import { FIRST_INHERITED_FD, spawnVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
 import { listInheritable } from '../../../../host-agent/src/lib/proc.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 
@@ -12,10 +12,11 @@ t.test('a VMM has no descriptor of the store', async (t) => {
   const store = await Store.open(join(dir, 'state.lmdb'));
   t.teardown(() => store.close());
   t.ok(listInheritable().length > 0, 'or this test could not fail');
-  await using given = await open('/dev/zero', 'r');
-  for (const inheritedFd of [undefined, given.fd]) {
-    const logPath = join(dir, `log-${inheritedFd}`);
-    const { ended } = await spawnVmm('/bin/ls', ['-l', '/proc/self/fd'], logPath, { inheritedFd });
+  await using zero = await open('/dev/zero', 'r');
+  await using full = await open('/dev/full', 'r');
+  for (const inheritedFds of [[], [zero.fd], [full.fd, zero.fd]]) {
+    const logPath = join(dir, `log-${inheritedFds.length}`);
+    const { ended } = await spawnVmm('/bin/ls', ['-l', '/proc/self/fd'], logPath, { inheritedFds });
     // The child by itself keeps nobody waiting.
     const waiting = setTimeout(() => undefined, 10_000);
     t.match(await ended, { exitCode: 0 });
@@ -23,7 +24,11 @@ t.test('a VMM has no descriptor of the store', async (t) => {
     const log = await readFile(logPath, 'utf8');
     t.notMatch(log, /state\.lmdb/);
     t.match(log, / 0 -> \/dev\/null/);
-    t.equal(/ 3 -> \/dev\/zero/.test(log), inheritedFd !== undefined);
+    const given = [...log.matchAll(/ (\d+) -> (\/dev\/(?:zero|full))/g)].map(
+      ([, fd, path]) => `${fd} ${path}`,
+    );
+    const wanted = [[], ['3 /dev/zero'], ['3 /dev/full', '4 /dev/zero']];
+    t.same(given, wanted[inheritedFds.length], 'in the order of the list');
   }
-  t.equal(INHERITED_FD, 3);
+  t.equal(FIRST_INHERITED_FD, 3);
 });

@@ -1,4 +1,4 @@
-// Keeps a guest's console log small: a guest may print without end, the host's disk must not fill.
+// Keeps a log that a guest can fill small: it may print without end, the host's disk must not fill.
 import { stat, truncate, writeFile } from 'node:fs/promises';
 import { tailFile } from '../lib/tail.ts';
 
@@ -9,7 +9,7 @@ const BLOCK_BYTES = 512;
 const KEEP_BYTES = 64 * 1024;
 
 /** Cuts the log whenever it is over 1 MiB, keeping its last 64 KiB beside it as `<path>.1`. */
-export function limitConsoleLog(path: string): Disposable {
+export function limitLog(path: string): Disposable {
   const check = async (): Promise<void> => {
     // Of a VMM that writes on at its old position only the size grows: what is before it became a hole.
     const { blocks } = await stat(path);

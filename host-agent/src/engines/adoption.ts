@@ -1,0 +1,78 @@
+// Finding the VMMs of earlier daemons, and taking one over.
+import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError, toError } from '../lib/errors.ts';
+import { patientDeadline } from '../lib/patience.ts';
+import { listPids, readArguments, readBootId, readStartTicks } from '../lib/proc.ts';
+import { raceSignal } from '../lib/wait.ts';
+import type { VmmFiles, VmmKind } from './control.ts';
+import type { AdoptOptions, FoundVmm, Vm, VmmIdentity } from './engine.ts';
+import { readLastWords } from './last-words.ts';
+import { Vmm } from './vmm.ts';
+import { watchVmm } from './vmm-process.ts';
+
+const RETRY_MS = 5000;
+
+export type Adoption = AdoptOptions & {
+  /** Runs once the VMM has answered. */
+  readonly onAnswer?: () => Promise<void>;
+};
+
+/** Only a process that has the control socket's path as its own argument is that VMM; null when it is gone. */
+export function adoptVmm(kind: VmmKind, identity: VmmIdentity, options: Adoption): Vm | null {
+  if (identity.bootId !== readBootId()) return null;
+  const { controlSocketPath } = kind.filesOf(identity.paths);
+  if (kind.controlSocketOf(readArguments(identity.pid)) !== controlSocketPath) return null;
+  const process = watchVmm(identity.pid, identity.startTicks);
+  if (process === null) return null;
+  const vm = new Vmm(kind, identity, process, { ...options, isAdopted: true });
+  void takeControl(vm, kind.answerTimeoutMs, options);
+  return vm;
+}
+
+/** Tries until the VMM has answered or is gone; the guest's agent can be used meanwhile. */
+async function takeControl(vm: Vmm, answerTimeoutMs: number, options: Adoption): Promise<void> {
+  const { log, onResumed, onAnswer } = options;
+  void vm.control.watch();
+  for (let hasWarned = false; !vm.isOver; hasWarned = true) {
+    try {
+      using limit = patientDeadline({
+        timeoutMs: answerTimeoutMs,
+        reason: (waitedMs) => new AppError('internal', `the VMM did not answer within ${waitedMs} ms`),
+        outer: vm.ended,
+      });
+      if (!(await vm.control.connect(limit.signal))) throw new Error('nobody listens on its control socket');
+      const { kind } = await raceSignal(vm.checkState(), limit.signal);
+      if (vm.isOver) return;
+      if (kind === 'paused') {
+        await vm.control.resume();
+        log.info('resumed a guest that was left paused');
+        onResumed?.();
+      }
+      await onAnswer?.();
+      return;
+    } catch (error) {
+      if (vm.isOver) return;
+      if (!hasWarned) log.warn({ err: toError(error) }, 'the VMM does not answer on its control socket yet');
+      await sleep(RETRY_MS, undefined, { ref: false });
+    }
+  }
+}
+
+/** Running VMMs of this kind whose socket directory is in `runDir`. */
+export function findVmms({ controlSocketOf }: VmmKind, runDir: string): FoundVmm[] {
+  return listPids().flatMap((pid) => {
+    const socketPath = controlSocketOf(readArguments(pid));
+    if (socketPath === undefined || !socketPath.startsWith(`${runDir}/`)) return [];
+    const startTicks = readStartTicks(pid);
+    return startTicks === undefined ? [] : [{ pid, startTicks, socketDir: dirname(socketPath) }];
+  });
+}
+
+/** Why a VMM that is gone may have ended: by its console, else by what `readEvents` finds. */
+export async function explainLostEnd(
+  { consolePath }: VmmFiles,
+  readEvents: () => Promise<string | undefined> = async () => undefined,
+): Promise<string> {
+  return (await readLastWords(consolePath)) ?? (await readEvents()) ?? 'the VMM ended while no daemon ran';
+}

@@ -1,0 +1,142 @@
+// The control protocol of one VMM: a REST interface that is asked, and a file of events that is followed.
+import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
+import { patientDeadline } from '../../lib/patience.ts';
+import type { SocketLink } from '../../lib/socket-link.ts';
+import type { Control, Controlled, ControlOptions, GuestState, VmmKind } from '../control.ts';
+import type { SavedVm, SaveOptions } from '../engine.ts';
+import { VmmApi } from './api.ts';
+import { isNoVm } from './api-error.ts';
+import { EventTail, hasPanicked, hasPowerOff, hasReset, hasShutDown } from './events.ts';
+import { apiSocketOf, type CloudHypervisorFiles, VMM_NAME, vmmFiles } from './files.ts';
+import { saveVm } from './save.ts';
+import { diskId } from './vm-config.ts';
+import { connectGuest } from './vsock.ts';
+
+/** A VMM that still writes what an earlier daemon asked for answers when that is done. */
+const ANSWER_TIMEOUT_MS = 600_000;
+const RESUME_TIMEOUT_MS = 60_000;
+const RESIZE_TIMEOUT_MS = 30_000;
+/** A VMM whose guest powered off ends by itself, if not in this time then not at all. */
+const OWN_END_MS = 500;
+
+export const CLOUD_HYPERVISOR: VmmKind = {
+  name: VMM_NAME,
+  filesOf: vmmFiles,
+  controlSocketOf: apiSocketOf,
+  control: (vm, options) => new CloudHypervisorControl(vm, options),
+  // When it answers there is no VM yet: the threads of its CPUs are started by these, and as these are.
+  unbatched: 'all-threads',
+  answerTimeoutMs: ANSWER_TIMEOUT_MS,
+};
+
+class CloudHypervisorControl implements Control {
+  /** Never: this VMM hands a write that the host's disk does not take to the guest, as an error of its disk. */
+  readonly standstill = undefined;
+  readonly #vm: Controlled;
+  readonly #options: ControlOptions;
+  readonly #files: CloudHypervisorFiles;
+  readonly #api: VmmApi;
+  readonly #events: EventTail;
+  #ending: Disposable | undefined;
+
+  constructor(vm: Controlled, options: ControlOptions) {
+    this.#vm = vm;
+    this.#options = options;
+    this.#files = vmmFiles(vm.identity.paths);
+    this.#api = new VmmApi(this.#files.controlSocketPath);
+    this.#events = new EventTail(this.#files.eventsPath);
+  }
+
+  /** Each call is a connection of its own: nothing is kept. */
+  async connect(signal: AbortSignal): Promise<boolean> {
+    const ping = await this.#api.ping({ timeoutMs: ANSWER_TIMEOUT_MS, signal }).catch(() => undefined);
+    if (ping === undefined) return false;
+    const { pid } = this.#vm.identity;
+    if (ping.pid !== pid)
+      throw new Error(`process ${ping.pid} answers on the control socket of process ${pid}`);
+    return true;
+  }
+
+  watch(): Promise<void> {
+    if (!this.#vm.isOver) this.#events.watch(() => void this.#checkEvents());
+    return this.#checkEvents();
+  }
+
+  async readState(): Promise<GuestState> {
+    try {
+      const call = { timeoutMs: ANSWER_TIMEOUT_MS, signal: this.#vm.ended };
+      const { state } = await this.#api.info(call);
+      if (state === 'Shutdown' || state === 'Created')
+        return { kind: 'over', reason: 'the guest powered off' };
+      return { kind: state === 'Paused' ? 'paused' : 'runs' };
+    } catch (error) {
+      if (isNoVm(error)) return { kind: 'over', reason: 'the VMM has no VM any more' };
+      throw error;
+    }
+  }
+
+  async resume(): Promise<void> {
+    const call = { timeoutMs: RESUME_TIMEOUT_MS, signal: this.#vm.ended };
+    await this.#api.put('vm.resume', undefined, call);
+  }
+
+  async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
+    const { log } = this.#options;
+    const giveUp = (reason: string) => this.#vm.giveUp(reason);
+    return saveVm({ api: this.#api, dir: this.#files.dir, log, giveUp }, options);
+  }
+
+  async resizeDisk(index: number, sizeBytes: number): Promise<void> {
+    const body = { id: diskId(index), desired_size: sizeBytes };
+    await this.#api.put('vm.resize-disk', body, { timeoutMs: RESIZE_TIMEOUT_MS });
+  }
+
+  async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
+    await this.#checkEvents();
+    const { ended } = this.#vm;
+    const either = signal === undefined ? ended : AbortSignal.any([signal, ended]);
+    const link = await connectGuest(this.#files.vsockPath, AGENT_VSOCK_PORT, either);
+    // A connection of its own: nobody can have written to it before.
+    return { link, needsResync: false };
+  }
+
+  quit(graceMs: number): boolean {
+    // Any answer will do, or none: what counts is that the process ends.
+    this.#api.put('vmm.shutdown', undefined, { timeoutMs: graceMs }).catch(() => undefined);
+    return true;
+  }
+
+  ping(timeoutMs: number): Promise<unknown> {
+    return this.#api.ping({ timeoutMs });
+  }
+
+  async isEnding(): Promise<boolean> {
+    return hasShutDown(await this.#events.read());
+  }
+
+  async explainExit(exitCode: number | null): Promise<string | undefined> {
+    const events = await this.#events.read();
+    if (hasReset(events)) return 'the guest reset itself';
+    return exitCode === 0 || hasPowerOff(events) ? 'the guest powered off' : undefined;
+  }
+
+  close(): void {
+    this.#ending?.[Symbol.dispose]();
+    this.#events[Symbol.dispose]();
+  }
+
+  /** A guest that reset itself was started anew by the VMM, if that could: whatever answers is not the guest that it was. */
+  async #checkEvents(): Promise<void> {
+    const events = await this.#events.read();
+    if (this.#vm.isOver) return;
+    if (hasReset(events)) await this.#vm.giveUp('the guest reset itself');
+    else if (hasPanicked(events)) await this.#vm.giveUp('the guest panicked');
+    else if (hasShutDown(events)) this.#ending ??= this.#expectEnd('the guest powered off');
+  }
+
+  #expectEnd(reason: string): Disposable {
+    const limit = patientDeadline({ timeoutMs: OWN_END_MS, reason: () => new Error(reason) });
+    limit.signal.addEventListener('abort', () => void this.#vm.giveUp(reason));
+    return limit;
+  }
+}

@@ -1,0 +1,26 @@
+// The guest kernel's command line: the part that every engine's guests have.
+import type { VmSpec } from './engine.ts';
+
+const COMMON = [
+  // For diagnosis.
+  'console=ttyS0',
+  'quiet',
+  'loglevel=4',
+  // A panic ends the VM at once.
+  'panic=-1',
+  // No PS/2, no legacy UARTs beyond the console: each costs probing time.
+  'i8042.noaux',
+  'i8042.nokbd',
+  'i8042.nopnp',
+  '8250.nr_uarts=1',
+  'no_timer_check',
+  'random.trust_cpu=on',
+  'cryptomgr.notests',
+  'rcupdate.rcu_expedited=1',
+  'mitigations=auto',
+];
+
+/** With what the engine adds, and at the end the sandbox's own arguments. */
+export function kernelCommandLine({ bootArgs }: VmSpec, engineArgs: readonly string[]): string {
+  return [...COMMON, ...engineArgs, ...(bootArgs === '' ? [] : [bootArgs])].join(' ');
+}

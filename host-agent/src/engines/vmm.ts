@@ -1,0 +1,196 @@
+// One guest and its VMM: the part of its life that is the same on every engine.
+import { rm } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import { AppError, firstLine, isAppError } from '../lib/errors.ts';
+import { tailFile } from '../lib/tail.ts';
+import { raceSignal } from '../lib/wait.ts';
+import {
+  type Control,
+  type Controlled,
+  type ControlOptions,
+  type GuestState,
+  type VmmFiles,
+  type VmmKind,
+  VmmRefusal,
+} from './control.ts';
+import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from './engine.ts';
+import { explainExitCode, readBlockedTask, readLastWords } from './last-words.ts';
+import { limitLog } from './log-limit.ts';
+import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
+
+const DIAGNOSIS_LINES = 40;
+/** A system call that the VMM's filter forbids. */
+const FILTER_SIGNAL = 'SIGSYS';
+
+export class Vmm implements Vm, Controlled {
+  readonly identity: VmmIdentity;
+  readonly control: Control;
+  readonly exited: Promise<VmExit>;
+  readonly #process: VmmProcess;
+  readonly #files: VmmFiles;
+  readonly #log: Logger;
+  readonly #ended = new AbortController();
+  readonly #logLimits: readonly Disposable[];
+  #exit: VmExit | undefined;
+  #isKilledByUs = false;
+  #isDetached = false;
+  /** Why we ended it though nobody asked for that. */
+  #verdict: string | undefined;
+
+  constructor(kind: VmmKind, identity: VmmIdentity, process: VmmProcess, options: ControlOptions) {
+    const files = kind.filesOf(identity.paths);
+    this.identity = identity;
+    this.#process = process;
+    this.#files = files;
+    this.#log = options.log;
+    this.control = kind.control(this, options);
+    this.#logLimits = [files.consolePath, files.logPath, ...(files.growingPaths ?? [])].map(limitLog);
+    this.exited = process.ended.then(async (end) => {
+      this.#letGo();
+      this.#exit = { ...end, reason: await this.#exitReason(end) };
+      this.#ended.abort(new AppError('internal', `the VM ended: ${this.#exit.reason}`));
+      await Promise.all(files.socketPaths.map((path) => rm(path, { force: true }))).catch(() => undefined);
+      return this.#exit;
+    });
+  }
+
+  get exit(): VmExit | undefined {
+    return this.#exit;
+  }
+
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  get isOver(): boolean {
+    return this.#exit !== undefined || this.#isKilledByUs || this.#isDetached;
+  }
+
+  /** It ended, and nobody asked for that. */
+  get endedByItself(): boolean {
+    return this.#exit !== undefined && !this.#isKilledByUs;
+  }
+
+  get standstill(): string | undefined {
+    return this.control.standstill;
+  }
+
+  async checkState(): Promise<GuestState> {
+    const state = await this.control.readState();
+    if (state.kind === 'over') await this.giveUp(state.reason);
+    return state;
+  }
+
+  async giveUp(reason: string): Promise<void> {
+    if (this.isOver) return;
+    if (this.#verdict === undefined) {
+      this.#verdict = reason;
+      // Before its files can go with it.
+      this.#log.warn({ reason, diagnosis: await this.diagnose() }, 'ended a VM');
+    }
+    this.#process.signal('SIGKILL');
+    await this.exited;
+  }
+
+  lookForEnd(): void {
+    this.#process.look();
+  }
+
+  openChannel: Vm['openChannel'] = (signal) => this.control.openChannel(signal);
+
+  async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
+    this.#assertRunning();
+    if (this.standstill !== undefined)
+      throw new AppError('exhausted', `the VM cannot be saved now: ${this.standstill}`, { stage: 'save' });
+    try {
+      return await this.control.save(options);
+    } catch (cause) {
+      const isFull = cause instanceof VmmRefusal && cause.isDiskFull;
+      const code = isFull ? 'exhausted' : isAppError(cause) ? cause.code : 'internal';
+      throw new AppError(code, `cannot save the VM: ${firstLine(cause)}`, { stage: 'save', cause });
+    }
+  }
+
+  async resizeDisk(index: number, sizeBytes: number): Promise<void> {
+    this.#assertRunning();
+    await this.control.resizeDisk(index, sizeBytes);
+  }
+
+  async isEnding(): Promise<boolean> {
+    return this.#exit !== undefined || this.#verdict !== undefined || (await this.control.isEnding());
+  }
+
+  async responds(timeoutMs: number): Promise<boolean> {
+    if (this.#exit !== undefined) return false;
+    return this.control.ping(timeoutMs).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  async stop(graceMs = 2000): Promise<void> {
+    if (this.#exit !== undefined) return;
+    this.#isKilledByUs = true;
+    if (!this.control.quit(graceMs)) this.#process.signal('SIGTERM');
+    const isGone = await raceSignal(this.exited, AbortSignal.timeout(graceMs)).then(
+      () => true,
+      () => false,
+    );
+    if (!isGone) await this.kill();
+  }
+
+  async kill(): Promise<void> {
+    if (this.#process.signal('SIGKILL')) this.#isKilledByUs = true;
+    await this.exited;
+  }
+
+  detach(): void {
+    this.#isDetached = true;
+    this.#letGo();
+    this.#process.detach();
+  }
+
+  readBlockedTask(): Promise<string | undefined> {
+    return readBlockedTask(this.#files.consolePath);
+  }
+
+  async diagnose(): Promise<string> {
+    const { consolePath, earlyConsolePath, logPath } = this.#files;
+    const tail = async (path: string) => tailFile(path, DIAGNOSIS_LINES);
+    const [kept, early, log] = await Promise.all([
+      tail(consolePath),
+      earlyConsolePath === undefined ? '' : tail(earlyConsolePath),
+      tail(logPath),
+    ]);
+    const console = kept === '' ? early : kept;
+    const parts = [
+      console === '' ? 'console: (empty)' : `console:\n${console}`,
+      log === '' ? 'vmm log: (empty)' : `vmm log:\n${log}`,
+    ];
+    return parts.join('\n');
+  }
+
+  #assertRunning(): void {
+    if (this.#exit !== undefined) throw new AppError('internal', `the VM ended: ${this.#exit.reason}`);
+  }
+
+  #letGo(): void {
+    this.control.close();
+    for (const limit of this.#logLimits) limit[Symbol.dispose]();
+  }
+
+  async #exitReason(end: ProcessEnd): Promise<string> {
+    if (this.#isKilledByUs && this.#verdict === undefined) return 'stopped';
+    const told = await readLastWords(this.#files.consolePath);
+    if (this.#verdict !== undefined) return told ?? this.#verdict;
+    if (end.signal !== null) {
+      const why = end.signal === FILTER_SIGNAL ? ', as it made a system call that its filter forbids' : '';
+      return `the VMM was killed by ${end.signal}${why}`;
+    }
+    const known = told ?? (await this.control.explainExit(end.exitCode));
+    if (known !== undefined) return known;
+    if (end.exitCode === null)
+      return 'the VMM was killed or ended by itself; its exit code is unknown, as an earlier daemon started it';
+    return explainExitCode(end.exitCode, this.#files.logPath);
+  }
+}
