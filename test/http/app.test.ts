@@ -96,7 +96,6 @@ t.test('a sandbox is created, listed, shown and deleted', async (t) => {
 t.test('every way of saying nothing means the defaults', async (t) => {
   const { app, sandboxes } = makeApp();
   const empty = {
-    profile: undefined,
     vcpus: undefined,
     memoryMib: undefined,
     diskBytes: undefined,
@@ -119,7 +118,7 @@ t.test('every way of saying nothing means the defaults', async (t) => {
   };
   t.equal((await ask(app, 'POST', '/sandboxes', JSON.stringify(full))).status, 201);
   t.same(sandboxes.created.at(-1), {
-    profile: 'x',
+    rootfs: { kind: 'profile', name: 'x' },
     vcpus: 32,
     memoryMib: 128,
     diskBytes: 2 ** 26,
