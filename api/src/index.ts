@@ -2,6 +2,7 @@
 // key's policy is made from. A route is one entry in routes/ (its schemas are in schemas/); a bound is one line in limits.ts.
 export * from './errors.ts';
 export * from './exec-frames.ts';
+export * from './input/host-sockets.ts';
 export * from './input/problems.ts';
 export * from './json-schema.ts';
 export * from './limits.ts';

@@ -14,5 +14,11 @@ export { findRecipe, type RecipeBook, recipeDigest, resolveRecipe } from './reci
 export { type BakeOptions, type BakeResult, bakeProfile, requireBakingHost } from './rootfs/bake.ts';
 export { makeRootImage } from './rootfs/ext4.ts';
 export type { ProfileManifest } from './rootfs/manifest.ts';
-export { listProfiles, type ResolvedProfile, resolveProfile, verifyProfile } from './rootfs/profiles.ts';
+export {
+  listProfileNames,
+  listProfiles,
+  type ResolvedProfile,
+  resolveProfile,
+  verifyProfile,
+} from './rootfs/profiles.ts';
 export { KEPT_BAKES, type PruneResult, pruneBakes } from './rootfs/prune.ts';

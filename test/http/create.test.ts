@@ -35,6 +35,21 @@ t.test("more vCPUs than the host has are refused with the host's number", async 
   });
 });
 
+t.test('a body full of ports is checked like one of a few', async (t) => {
+  const { app } = makeApp();
+  const publish = Array.from({ length: 15_000 }, (_, at) => ({
+    host_ip: `127.${at >> 16}.${(at >> 8) & 255}.${at & 255}`,
+    host_port: 1,
+    guest_port: 1,
+  }));
+  t.equal((await ask(app, 'POST', '/sandboxes', JSON.stringify({ publish }))).status, 501);
+  const twice = [...publish, publish[0]];
+  t.match(await ask(app, 'POST', '/sandboxes', JSON.stringify({ publish: twice })), {
+    status: 400,
+    error: /^publish\[15000\] must not repeat host port 1 of another entry/,
+  });
+});
+
 t.test('a network is checked before it is 501', async (t) => {
   const { app, sandboxes } = makeApp();
   const create = (network: unknown) => ask(app, 'POST', '/sandboxes', JSON.stringify({ network }));

@@ -51,6 +51,33 @@ t.test('everything in one packet', async (t) => {
   t.same(sandboxes.execs[0]!.calls, ['closeStdin']);
 });
 
+t.test('what wants the connection and what answers it read the query alike', async (t) => {
+  const { port, id, sandboxes } = await serve(t).then((served) => ({
+    ...served,
+    id: served.sandboxes.add().id,
+  }));
+  sandboxes.script = (exec) => {
+    exec.output('stdout', Buffer.from([0xff, 0xfe, 0x80]));
+    exec.exit({ exitCode: 0 });
+  };
+  const queries = {
+    'stdin=1': true,
+    'stdin=1#x': true,
+    'a=?&stdin=1': true,
+    'stdin=1?x': false,
+    'stdin=0': false,
+  };
+  for (const [query, isInteractive] of Object.entries(queries)) {
+    const client = new RawClient(t, port);
+    const first = `POST /sandboxes/${id}/exec?${query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n`;
+    client.write(`${first}Content-Length: ${BODY.length}\r\n\r\n${BODY}`);
+    await client.ended();
+    t.equal(client.text.startsWith(REPLY), isInteractive, query);
+    t.equal(sandboxes.execs.at(-1)?.request.hasStdin, isInteractive, query);
+    t.ok(client.text.includes('\xff\xfe\x80'), `${query}: output arrives as it was made`);
+  }
+});
+
 t.test('byte by byte, and cut at every place', async (t) => {
   const { port, id } = await serveCat(t);
   const bytes = Buffer.concat([Buffer.from(head(id) + BODY), stdin('abc'), stdinClose]);

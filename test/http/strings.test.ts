@@ -41,6 +41,27 @@ t.test('a lone surrogate is 400 at once, by the name of its field', async (t) =>
   t.same(sandboxes.created, []);
 });
 
+t.test(
+  'a large body that is wrong everywhere gets one short answer, which says each thing once',
+  async (t) => {
+    const { app, sandboxes } = makeApp();
+    const { id } = sandboxes.add();
+    const env = Object.fromEntries(Array.from({ length: 60_000 }, (_, at) => [`a=${at}`, 1]));
+    for (const [method, path] of [
+      ['POST', 'exec'],
+      ['PUT', 'service'],
+    ] as const) {
+      const body = JSON.stringify({ cmd: ['x'], env });
+      const { status, error } = await ask(app, method, `/sandboxes/${id}/${path}`, body);
+      t.equal(status, 400);
+      t.ok(error.startsWith('env must have names that are not empty'), error);
+      t.ok(error.length < 1000, error);
+    }
+    const { error } = await ask(app, 'POST', '/sandboxes', '{"vcpus": 9223372036854775807}');
+    t.equal(error.split('vcpus must be').length, 2, error);
+  },
+);
+
 t.test('pairs of surrogates and everything else of Unicode arrive', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();

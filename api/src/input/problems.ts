@@ -25,10 +25,15 @@ export function checkParameters<S extends z.ZodType>(
 function check<S extends z.ZodType>(schema: S, value: unknown, whole: string): Checked<z.output<S>> {
   const result = schema.safeParse(value);
   if (result.success) return { isValid: true, value: result.data };
-  const sentences = new Set(result.error.issues.map((issue) => toSentence(value, issue, whole)));
-  const shown = [...sentences].slice(0, MAX_PROBLEMS).join('; ');
-  const rest = sentences.size > MAX_PROBLEMS ? `; and ${sentences.size - MAX_PROBLEMS} more` : '';
-  return { isValid: false, problem: shown + rest };
+  const issues = withoutRepeats(result.error.issues);
+  const shown = issues.slice(0, MAX_PROBLEMS).map((issue) => toSentence(value, issue, whole));
+  const rest = issues.length > MAX_PROBLEMS ? `; and ${issues.length - MAX_PROBLEMS} more` : '';
+  return { isValid: false, problem: shown.join('; ') + rest };
+}
+
+/** Told apart before their sentences are made: each shows a value, which may be most of a large body. */
+function withoutRepeats(issues: readonly z.core.$ZodIssue[]): readonly z.core.$ZodIssue[] {
+  return [...new Map(issues.map((issue) => [JSON.stringify([issue.path, issue.message]), issue])).values()];
 }
 
 /** A schema's message says what follows the field's name, or places both itself as `{name}` and `{value}`. */

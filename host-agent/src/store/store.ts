@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
-import { AppError, toError } from '../lib/errors.ts';
+import { AppError, errnoOf, toError } from '../lib/errors.ts';
 import { checkRegistryFile } from './file-check.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './migrations.ts';
 
@@ -78,7 +78,7 @@ export class Store {
       if (error instanceof AppError) throw error;
       throw new AppError(
         'internal',
-        `the registry ${path} cannot be used: ${toError(error).message}; restore it from a backup, or move it away to start with an empty one (sandboxes that still run are ended then, snapshots removed)`,
+        `the registry ${path} cannot be used: ${toError(error).message}; ${toAdvice(errnoOf(error))}`,
         { cause: error },
       );
     }
@@ -131,6 +131,13 @@ async function migrate(root: RootDatabase, path: string): Promise<void> {
     }
     void meta.put(VERSION_KEY, SCHEMA_VERSION);
   });
+}
+
+/** What is well but out of reach must not be moved away: its sandboxes would be ended. */
+function toAdvice(errno: string | undefined): string {
+  if (errno === 'EACCES' || errno === 'EPERM' || errno === 'EROFS')
+    return 'run the daemon as root, on a data directory that can be written';
+  return 'restore it from a backup, or move it away to start with an empty one (sandboxes that still run are ended then, snapshots removed)';
 }
 
 function isEmpty(root: RootDatabase): boolean {

@@ -13,12 +13,19 @@ export const ROOTFS_FILE = 'rootfs.ext4';
 
 /** Sorted by name; profiles whose files are damaged are left out (see `resolveProfile` for the reason). */
 export async function listProfiles(dataDir: string): Promise<ResolvedProfile[]> {
-  const entries = await readdir(profilesDirectory(dataDir), { withFileTypes: true }).catch(() => []);
-  const names = entries
-    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
-    .map(({ name }) => name);
-  const found = await Promise.allSettled(names.sort().map((name) => resolveProfile(dataDir, name)));
+  const names = await listProfileNames(dataDir);
+  const found = await Promise.allSettled(names.map((name) => resolveProfile(dataDir, name)));
   return found.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+}
+
+/** Sorted; of all that were ever baked to the end, damaged or not. */
+export async function listProfileNames(dataDir: string): Promise<string[]> {
+  const entries = await readdir(profilesDirectory(dataDir), { withFileTypes: true }).catch(() => []);
+  const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  const pointers = await Promise.all(
+    names.map((name) => readOptional(join(profileDirectory(dataDir, name), CURRENT_FILE))),
+  );
+  return names.filter((name, at) => !name.startsWith('.') && pointers[at] !== undefined).sort();
 }
 
 /**

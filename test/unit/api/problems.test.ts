@@ -37,6 +37,22 @@ t.test('it is short whatever comes', (t) => {
   t.end();
 });
 
+t.test('a value is shown at most once for each problem that is listed', (t) => {
+  const env = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`a=${at}`, at]));
+  let shown = 0;
+  const toJSON = (): string => {
+    shown += 1;
+    return `shown ${shown} times`;
+  };
+  Object.defineProperty(env, 'toJSON', { enumerable: false, value: toJSON });
+  t.match(
+    refuse(ROUTES.exec.body.schema, { cmd: ['x'], env }),
+    /^env must have names .*got "shown 1 times"; env.* must be a string, got 0; .*; and 996 more$/,
+  );
+  t.equal(shown, 1);
+  t.end();
+});
+
 t.test('names and values of a client are no part of the message’s form', (t) => {
   const body = { cmd: ['x'], env: { '{value}': 1, 'a b': 1, a: 'x\0' } };
   t.equal(

@@ -1,5 +1,5 @@
 // `sandboxd profiles list`.
-import { listProfiles } from '@sandboxd/rootfs-builder';
+import { listProfileNames, listProfiles, resolveProfile } from '@sandboxd/rootfs-builder';
 import type { Command } from '../command.ts';
 import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
 import { formatMib } from './format.ts';
@@ -19,7 +19,10 @@ export const list: Command = {
       process.stdout.write(`${JSON.stringify(manifests, null, 2)}\n`);
       return;
     }
-    if (manifests.length === 0) {
+    const names = await listProfileNames(dataDir);
+    for (const name of names.filter((each) => manifests.every((manifest) => manifest.name !== each)))
+      await resolveProfile(dataDir, name).catch((error) => process.stderr.write(`${error.message}\n`));
+    if (names.length === 0) {
       process.stderr.write(`no profile is baked in ${dataDir}; \`sandboxd profiles bake\` makes one\n`);
     }
     for (const { name, digest, sizeBytes, createdAt, description } of manifests) {

@@ -1,9 +1,8 @@
 // `sandboxd profiles verify`.
-import { verifyProfile } from '@sandboxd/rootfs-builder';
+import { listProfileNames, verifyProfile } from '@sandboxd/rootfs-builder';
 import type { Command } from '../command.ts';
 import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
 import { formatSeconds } from './format.ts';
-import { bakedNames } from './prune.ts';
 
 export const verify: Command = {
   name: 'verify',
@@ -12,7 +11,11 @@ export const verify: Command = {
   flags: SHARED_FLAGS,
   run: async (input, signal) => {
     const { dataDir } = loadSharedConfig(input);
-    for (const name of input.names.length > 0 ? input.names : await bakedNames(dataDir)) {
+    // Damaged ones included, which are what it is for.
+    const names = input.names.length > 0 ? input.names : await listProfileNames(dataDir);
+    if (names.length === 0)
+      throw new Error(`no profile is baked in ${dataDir}; \`sandboxd profiles bake\` makes one`);
+    for (const name of names) {
       const startedAt = performance.now();
       const { manifest } = await verifyProfile(dataDir, name, signal);
       process.stdout.write(

@@ -1,5 +1,6 @@
 // What a request says of its network: the names that a guest may reach, and ports of the host that lead to it.
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
+import { findRepeats } from '@sandboxd/api';
 import { z } from 'zod';
 import { integer, optional } from './read-fields.ts';
 
@@ -53,14 +54,11 @@ const portSchema = z.object(
   portError,
 );
 
-type PortMapping = z.infer<typeof portSchema>;
-
 export const publishSchema = z
   .array(portSchema, { error: 'must be an array of port mappings' })
   .superRefine((ports, context) => {
-    for (const [at, port] of ports.entries()) {
-      if (!ports.slice(0, at).some((other) => isSameSocket(other, port))) continue;
-      const message = `must not repeat host port ${port.host_port} of another entry`;
+    for (const at of findRepeats(ports)) {
+      const message = `must not repeat host port ${ports[at]?.host_port} of another entry`;
       context.addIssue({ code: 'custom', path: [at], message });
     }
   });
@@ -75,23 +73,4 @@ function isPattern(pattern: string): boolean {
     // No top-level domain is a number, but every IPv4 address ends in one.
     !/^\d+$/.test(labels.at(-1) ?? '')
   );
-}
-
-/** No address is all of both families. */
-function isSameSocket(one: PortMapping, other: PortMapping): boolean {
-  if (one.host_port !== other.host_port) return false;
-  if (one.host_ip === undefined || other.host_ip === undefined) return true;
-  const family = isIP(one.host_ip);
-  if (family !== isIP(other.host_ip)) return false;
-  return covers(one.host_ip, other.host_ip, family) || covers(other.host_ip, one.host_ip, family);
-}
-
-/** Whether `wide` is `address`, however they are spelled, or all addresses of its family. */
-function covers(wide: string, address: string, family: number): boolean {
-  const name = family === 4 ? 'ipv4' : 'ipv6';
-  const exact = new BlockList();
-  exact.addAddress(wide, name);
-  const any = new BlockList();
-  any.addAddress(family === 4 ? '0.0.0.0' : '::', name);
-  return exact.check(address, name) || any.check(wide, name);
 }

@@ -16,9 +16,15 @@ export function checkFields<T>(body: unknown, schema: z.ZodType<T>): T {
   const value = body ?? {};
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const problems = result.error.issues.map(({ path, message }) => toSentence(value, path, message));
-  const rest = problems.length > MAX_PROBLEMS ? `; and ${problems.length - MAX_PROBLEMS} more` : '';
-  throw new AppError('invalid_argument', problems.slice(0, MAX_PROBLEMS).join('; ') + rest);
+  const issues = withoutRepeats(result.error.issues);
+  const problems = issues.slice(0, MAX_PROBLEMS).map(({ path, message }) => toSentence(value, path, message));
+  const rest = issues.length > MAX_PROBLEMS ? `; and ${issues.length - MAX_PROBLEMS} more` : '';
+  throw new AppError('invalid_argument', problems.join('; ') + rest);
+}
+
+/** Told apart before their sentences are made: each shows a value, which may be most of a large body. */
+function withoutRepeats(issues: readonly z.core.$ZodIssue[]): readonly z.core.$ZodIssue[] {
+  return [...new Map(issues.map((issue) => [JSON.stringify([issue.path, issue.message]), issue])).values()];
 }
 
 /** Absent, null and what stands for absent (`""` from clients that always send every field) are undefined. */

@@ -142,7 +142,7 @@ function toRequest(incoming: IncomingMessage, body: Buffer | null, signal: Abort
 
 function isInteractiveExec(request: IncomingMessage): boolean {
   if (request.method !== 'POST' || !isExecPath(request)) return false;
-  const query = request.url?.split('?', 2)[1];
+  const query = request.url?.match(/\?([^#]*)/)?.[1];
   return query !== undefined && new URLSearchParams(query).get('stdin') === '1';
 }
 

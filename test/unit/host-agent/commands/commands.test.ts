@@ -106,6 +106,21 @@ t.test('the data directory is found as the daemon finds it', async (t) => {
   t.match(run(['profiles', 'verify', '--data-dir', dataDir]), { status: 1, stderr: /SHA-256/ });
 });
 
+t.test('a damaged profile is never passed over in silence', async (t) => {
+  const dataDir = join(dir, 'damaged');
+  const parent = makeProfile(dataDir, []);
+  const verify = () => run(['profiles', 'verify', '--data-dir', dataDir]);
+  const list = () => run(['profiles', 'list', '--data-dir', dataDir]);
+  writeFileSync(join(parent, 'f'.repeat(16), 'rootfs.ext4'), 'of another size');
+  t.match(verify(), { status: 1, stderr: /profile "base" is damaged: .* has 15 bytes/ });
+  t.match(list(), { status: 0, stdout: '', stderr: /^profile "base" is damaged: .* has 15 bytes.*$/ });
+  writeFileSync(join(parent, 'current'), 'garbage');
+  t.match(verify(), { status: 1, stderr: /profile "base" is not baked/ });
+  rmSync(join(parent, 'current'));
+  t.match(verify(), { status: 1, stderr: /no profile is baked in .*damaged; `sandboxd profiles bake`/ });
+  t.match(list(), { status: 0, stderr: /no profile is baked in/ });
+});
+
 t.test('prune leaves what is current, what is young and what is used', async (t) => {
   const dataDir = join(dir, 'pruned');
   const parent = makeProfile(dataDir, ['1', '2', '3', '4']);

@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import t from 'tap';
+import { toError } from '../../../../host-agent/src/lib/errors.ts';
 import { SCHEMA_VERSION, Store } from '../../../../host-agent/src/store/store.ts';
 
 type Row = { readonly n: number; readonly text: string };
@@ -156,6 +157,13 @@ t.test('a database of a newer daemon is refused, and left as it is', async (t) =
       ),
     });
   }
+});
+
+t.test('who may not write the registry is not told to move it away', async (t) => {
+  // A file that not even root opens for writing.
+  const { message } = await Store.open('/sys/kernel/notes').then(() => new Error('it opened'), toError);
+  t.match(message, /cannot be used: EACCES.*run the daemon as root/);
+  t.notMatch(message, /move it away/);
 });
 
 t.test('damage is refused with what to do, never with a crash', async (t) => {
