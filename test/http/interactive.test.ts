@@ -47,7 +47,7 @@ t.test('everything in one packet', async (t) => {
   client.write(Buffer.concat([Buffer.from(head(id) + BODY), stdin('hello '), stdin('there'), stdinClose]));
   await client.ended();
   t.match(readReply(t, client), { stdout: 'hello there', stderr: '', result: { exit_code: 4 } });
-  t.equal(sandboxes.execs[0]!.request.hasStdin, true);
+  t.equal(sandboxes.execs[0]!.hasStdin, true);
   t.same(sandboxes.execs[0]!.calls, ['closeStdin']);
 });
 
