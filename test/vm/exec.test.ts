@@ -9,9 +9,10 @@ const { api } = await startDaemon(t);
 const { id } = await api.create();
 
 t.test('output comes on its own stream, and the exit code is the command’s', async (t) => {
-  const { stdout, stderr, result } = await api.exec(id, ['sh', '-c', 'echo out; echo err >&2; exit 7']);
+  const script = 'echo out; echo err >&2; sleep 0.3; exit 7';
+  const { stdout, stderr, result } = await api.exec(id, ['sh', '-c', script]);
   t.same([stdout, stderr, result.exit_code], ['out\n', 'err\n', 7]);
-  t.ok(result.duration_ms >= 0);
+  t.ok(result.duration_ms >= 300, `${result.duration_ms} ms`);
   t.same(
     Object.keys(result.usage ?? {}).sort(),
     [

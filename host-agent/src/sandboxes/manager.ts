@@ -40,6 +40,8 @@ export type SandboxManagerOptions = ResourceContext & {
   /** Boots and restores at the same time; more would only make each slower. */
   readonly maxConcurrentStarts: number;
   readonly admission: Pick<AdmissionOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
+  /** What the host has; absent: read from it. */
+  readonly readRoom?: AdmissionOptions['readRoom'];
   readonly log: Logger;
 };
 
@@ -69,7 +71,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     this.#admission = new Admission({
       ...options.admission,
       maxSandboxes: options.limits.sandboxes,
-      readRoom: () => readHostRoom(options.directories.dataDir),
+      readRoom: options.readRoom ?? (() => readHostRoom(options.directories.dataDir)),
       inUse: () => {
         const running = [...this.#sandboxes.values()].filter(({ vm }) => vm.exit === undefined);
         const memoryMib = running.map(({ record }) => record.options.memoryMib);

@@ -36,7 +36,8 @@ export class Table<T> {
 
   /** All of them or none, whatever happens meanwhile. Resolves as `put` does. */
   async putAll(records: readonly { readonly id: string; readonly record: T }[]): Promise<void> {
-    await this.#db.transaction(() => {
+    // Not `transaction`: what it wrote before it threw would stay.
+    await this.#db.childTransaction(() => {
       for (const { id, record } of records) void this.#db.put(id, record);
     });
   }
@@ -118,7 +119,7 @@ async function migrate(root: RootDatabase, path: string): Promise<void> {
     if (name !== META_TABLE) tables.set(name, root.openDB<Record<string, unknown>, string>({ name }));
   }
   // The version is written in any case: a file that cannot be written must be found now.
-  await root.transaction(() => {
+  await root.childTransaction(() => {
     for (let to = version + 1; to <= SCHEMA_VERSION; to++) {
       MIGRATIONS[to]?.({
         change: (name, change) => {

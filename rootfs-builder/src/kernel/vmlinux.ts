@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { BuilderError } from '../errors.ts';
 import { hasPvhNote, isElf } from './elf.ts';
-import { decodeLz4Legacy, LZ4_LEGACY_MAGIC } from './lz4.ts';
 
 // Offsets of the x86 boot protocol header (Documentation/x86/boot.rst).
 const SETUP_SECTORS_AT = 0x1f1;
@@ -39,40 +38,46 @@ function findPayload(image: Buffer): Buffer {
   return image.subarray(start, end);
 }
 
+const LZ4_LEGACY_MAGIC = 0x184c2102;
+
 function decompressPayload(payload: Buffer): Buffer {
   if (isElf(payload)) return payload;
   const body = payload.subarray(0, payload.length - SIZE_TRAILER_BYTES);
   const magic = payload.readUInt32LE(0);
+  if (magic === LZ4_LEGACY_MAGIC) return checkSize(decompressBy('lz4', ['-dcq'], body), payload);
+  if (payload.toString('latin1', 1, 5) === '7zXZ') return checkSize(decompressXz(body), payload);
   try {
-    if (magic === LZ4_LEGACY_MAGIC) return decodeTwice(body);
     if ((magic & 0xffff) === 0x8b1f) return gunzipSync(payload);
-    if (magic === 0xfd2fb528) return zstdDecompressSync(body);
+    if (magic === 0xfd2fb528) return checkSize(zstdDecompressSync(body), payload);
   } catch (cause) {
+    if (cause instanceof BuilderError) throw cause;
     throw new BuilderError(
       'kernel_format',
       'the kernel image cannot be used: its payload does not decompress',
       { cause },
     );
   }
-  if (payload.toString('latin1', 1, 5) === '7zXZ') return decompressXz(body);
   throw bad(`its payload is compressed in an unknown way (starts with ${payload.toString('hex', 0, 6)})`);
 }
 
-/**
- * The format has no checksum, and a kernel that is wrong in a few bytes resets its machine without a word. One of some twenty
- * results on a busy machine was wrong within an overlapping match, for a reason that was not found.
- */
-function decodeTwice(body: Buffer): Buffer {
-  const content = decodeLz4Legacy(body);
-  if (!content.equals(decodeLz4Legacy(body))) throw bad('its payload gave two different results; try again');
-  return content;
+/** Linux appends the size that the content must have. */
+function checkSize(content: Buffer, payload: Buffer): Buffer {
+  const sizeBytes = payload.readUInt32LE(payload.length - SIZE_TRAILER_BYTES);
+  if (content.length === sizeBytes) return content;
+  throw bad(`its payload gave ${content.length} bytes instead of ${sizeBytes}`);
 }
 
-/** The one format Node cannot read by itself; xz is part of every Debian. */
 export function decompressXz(body: Buffer): Buffer {
-  const result = spawnSync('xz', ['-dc', '--single-stream'], { input: body, maxBuffer: MAX_KERNEL_BYTES });
-  if (result.status !== 0) throw bad('xz cannot decompress its payload');
-  return result.stdout;
+  return decompressBy('xz', ['-dc', '--single-stream'], body);
+}
+
+/** By a program, for the formats that Node cannot read. */
+function decompressBy(program: string, args: readonly string[], body: Buffer): Buffer {
+  const { status, stdout, error } = spawnSync(program, args, { input: body, maxBuffer: MAX_KERNEL_BYTES });
+  if (status === 0) return stdout;
+  if (error !== undefined && 'code' in error && error.code === 'ENOENT')
+    throw new BuilderError('tool_missing', `the program ${program} was not found; install it`);
+  throw bad(`${program} cannot decompress its payload`);
 }
 
 function bad(what: string): BuilderError {

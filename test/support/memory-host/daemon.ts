@@ -11,6 +11,7 @@ import { LogStore } from '../../../host-agent/src/logs/index.ts';
 import { type LifeEvent, LifeEvents } from '../../../host-agent/src/sandboxes/life-events.ts';
 import { SandboxManager, type SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
+import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../one-engine.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
@@ -27,6 +28,8 @@ export type MemoryDaemonOptions = Partial<SandboxManagerOptions> & {
   readonly faults?: Faults;
   /** Methods of the registry's table of sandboxes, replaced. */
   readonly recordFaults?: Partial<Table<SandboxRecord>>;
+  /** Puts something in front of the registry's table of snapshots. */
+  readonly changeSnapshotRecords?: (records: Table<SnapshotRecord>) => Table<SnapshotRecord>;
 };
 
 export type MemoryDaemon = {
@@ -58,6 +61,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
   const store = await Store.open(join(home.dataDir, 'state.lmdb'));
   const records = store.table<SandboxRecord>('sandboxes');
+  const snapshotRecords = store.table<SnapshotRecord>('snapshots');
   const engine = new MemoryEngine(home.host);
   const logs = new LogStore({
     dir: join(home.dataDir, 'logs'),
@@ -76,7 +80,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     kernel: { vmlinuxPath: '/vmlinux', initramfsPath: '/initramfs', digest: 'kernel' },
     directories: { dataDir: home.dataDir, runDir: home.runDir },
     records: Object.assign(records, options.recordFaults),
-    snapshotRecords: store.table('snapshots'),
+    snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     bootTimeoutMs: 20_000,
     profiles: profilesOf(home),
     defaults: { profile: 'base', vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB },

@@ -30,6 +30,8 @@ export type Running = {
   readonly stream: Stream;
   readonly started: Promise<number>;
   readonly done: Promise<{ readonly exec: ExecResult; readonly out: string; readonly err: string }>;
+  /** Takes the output from now on, and what came before. */
+  readonly resume: () => void;
 };
 
 export type LocalAgent = {
@@ -96,13 +98,21 @@ export function run(
   const chunks: Record<number, Buffer[]> = { [FLOW.out]: [], [FLOW.err]: [] };
   const started = Promise.withResolvers<number>();
   const done = Promise.withResolvers<Awaited<Running['done']>>();
+  let isTaken = isReading;
+  let waitingBytes = 0;
+  const resume = (): void => {
+    isTaken = true;
+    stream.consumed(waitingBytes);
+    waitingBytes = 0;
+  };
   const text = (flow: number): string => Buffer.concat(chunks[flow] ?? []).toString();
   const stream = channel.open(
     { exec: { cmd, env: [PATH, 'HOME=/root'], ...exec } },
     {
       data: (flow, chunk) => {
         chunks[flow]?.push(Buffer.from(chunk));
-        if (isReading) stream.consumed(chunk.length);
+        if (isTaken) stream.consumed(chunk.length);
+        else waitingBytes += chunk.length;
       },
       started: started.resolve,
       result: ({ exec, error }) => {
@@ -112,7 +122,7 @@ export function run(
       lost: (loss: StreamLoss) => done.reject(new Error(`lost: ${loss.kind}`)),
     },
   );
-  return { stream, started: started.promise, done: done.promise };
+  return { stream, started: started.promise, done: done.promise, resume };
 }
 
 /** Sends `bytes` as the command's input and then its end. */

@@ -3,6 +3,9 @@ import { readdirSync } from 'node:fs';
 import { open, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
+import { allocatedBytes } from '../../../../host-agent/src/lib/extents.ts';
+import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import type { SnapshotRecord } from '../../../../host-agent/src/sandboxes/snapshots.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 
@@ -83,4 +86,71 @@ t.test('the guest’s clock is set after it stood still for a save', async (t) =
   await manager.get(id).snapshot();
   while (agent.clocks.length === before) await new Promise((resolve) => setTimeout(resolve, 5));
   t.ok(agent.clocks.at(-1)! >= pausedUntil * 1000, 'to a time after the pause');
+});
+
+t.test('forks whose layers do not fit together are refused before any is started', async (t) => {
+  let diskFreeBytes = 2 ** 40;
+  const readRoom = async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes });
+  const { host, manager } = await startMemoryDaemon(t, { readRoom });
+  const source = await manager.create({});
+  const snapshot = await manager.get(source.id).snapshot();
+  const before = host.counts.restores;
+  // Room for the reserve and three layers.
+  diskFreeBytes = 256 * 2 ** 20 + 3 * (await allocatedBytes(snapshot.rootfsPath));
+  await t.rejects(manager.fork(snapshot.id, 4), { code: 'exhausted', message: /no disk space/ });
+  t.equal(host.counts.restores, before);
+  t.equal((await manager.fork(snapshot.id, 3)).length, 3);
+});
+
+t.test('a hang after a snapshot is named', async (t) => {
+  const { host, manager, happened } = await startMemoryDaemon(t, { watchdogTimeoutMs: 90 });
+  const { id } = await manager.create({});
+  await manager.get(id).snapshot();
+  host.of(id).agent.isHanging = true;
+  while (!happened.some(({ kind }) => kind === 'hung'))
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  t.throws(() => manager.get(id).assertAlive(), { code: 'guest_unreachable', message: /has not answered/ });
+  host.of(id).agent.isHanging = false;
+  while (!happened.some(({ kind }) => kind === 'recovered'))
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  manager.get(id).assertAlive();
+});
+
+t.test('a snapshot is answered when it survives a crash of the host', async (t) => {
+  const flushed: string[] = [];
+  const { manager, store } = await startMemoryDaemon(t, {
+    changeSnapshotRecords: (records) => {
+      const [put, flush] = [records.put.bind(records), records.flush.bind(records)];
+      let unflushed: string[] = [];
+      return Object.assign(records, {
+        put: async (id: string, record: SnapshotRecord) => {
+          if (record.isComplete) unflushed.push(id);
+          await put(id, record);
+        },
+        flush: async () => {
+          await flush();
+          flushed.push(...unflushed);
+          unflushed = [];
+        },
+      });
+    },
+  });
+  const { id } = await manager.create({});
+  const snapshot = await manager.get(id).snapshot();
+  t.same(flushed, [snapshot.id]);
+  t.match(store.table<SnapshotRecord>('snapshots').get(snapshot.id), { isComplete: true });
+});
+
+t.test('a guest that has not read everything when it is saved is told apart', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t);
+  const { id } = await manager.create({});
+  const quiet = await manager.get(id).snapshot();
+  // It does not answer in the second that a save gives it.
+  host.of(id).agent.isHanging = true;
+  const busy = await manager.get(id).snapshot();
+  host.of(id).agent.isHanging = false;
+  const needsResync = async (dir: string) => (await SavedGuest.open(dir)).manifest.needsResync;
+  t.same([await needsResync(quiet.dir), await needsResync(busy.dir)], [false, true]);
+  const [fork] = await manager.fork(busy.id, 1);
+  t.equal(await execText(manager, fork!.id, ['note', 'a', 'b']), '');
 });

@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
-import { findJsonError } from '../../../host-agent/src/http/input/json-error.ts';
-import { BodyCollector } from '../../../host-agent/src/http/server/chunked-body.ts';
-import { lockDirectory } from '../../../host-agent/src/lib/instance-lock.ts';
-import { createLogger } from '../../../host-agent/src/lib/logger.ts';
-import { isRunning, readStartTicks } from '../../../host-agent/src/lib/proc.ts';
+import { findJsonError } from '../../../../host-agent/src/http/input/json-error.ts';
+import { BodyCollector } from '../../../../host-agent/src/http/server/chunked-body.ts';
+import { lockDirectory } from '../../../../host-agent/src/lib/instance-lock.ts';
+import { createLogger } from '../../../../host-agent/src/lib/logger.ts';
+import { isRunning, readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 
 t.test('log lines are JSON, or readable when asked for', async (t) => {
   const lines: string[] = [];

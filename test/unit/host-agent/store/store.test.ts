@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import t from 'tap';
-import { SCHEMA_VERSION, Store } from '../../../host-agent/src/store/store.ts';
+import { SCHEMA_VERSION, Store } from '../../../../host-agent/src/store/store.ts';
 
 type Row = { readonly n: number; readonly text: string };
 
@@ -59,12 +59,37 @@ t.test('records stay, all of a group or none', async (t) => {
   await again.close();
 });
 
+t.test('of a group that cannot be stored whole nothing is', async (t) => {
+  const path = newPath();
+  const store = await Store.open(path);
+  const rows = store.table<object>('rows');
+  await rows.put('before', { n: 1 });
+  const broken = Object.defineProperty({}, 'n', {
+    enumerable: true,
+    get: () => {
+      throw new Error('cannot be stored');
+    },
+  });
+  await t.rejects(
+    rows.putAll([
+      { id: 'first', record: { n: 2 } },
+      { id: 'second', record: broken },
+    ]),
+    { message: /cannot be stored/ },
+  );
+  t.equal(rows.get('first'), undefined, 'in this process');
+  await store.close();
+  const again = await Store.open(path);
+  t.same(again.table<object>('rows').all(), [{ id: 'before', record: { n: 1 } }], 'and on disk');
+  await again.close();
+});
+
 t.test('another process reads while this one writes', async (t) => {
   const path = newPath();
   await fill(path);
   const store = await Store.open(path);
   await store.table<Row>('rows').put('new', { n: -1, text: 'written while the other was not there yet' });
-  const script = `import { Store } from ${JSON.stringify(join(import.meta.dirname, '../../../host-agent/src/store/store.ts'))};
+  const script = `import { Store } from ${JSON.stringify(join(import.meta.dirname, '../../../../host-agent/src/store/store.ts'))};
     const store = await Store.open(process.argv[1]); console.log(store.table('rows').all().length); await store.close();`;
   const output = execFileSync(process.execPath, ['--input-type=module', '-e', script, path], {
     encoding: 'utf8',

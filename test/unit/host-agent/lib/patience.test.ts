@@ -1,8 +1,8 @@
 // Limits that follow the host's load: on a crowded host they come later, in the end they come all the same.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { parseCrowding, patientDeadline } from '../../../host-agent/src/lib/patience.ts';
-import { raceSignal } from '../../../host-agent/src/lib/wait.ts';
+import { parseCrowding, patientDeadline } from '../../../../host-agent/src/lib/patience.ts';
+import { raceSignal } from '../../../../host-agent/src/lib/wait.ts';
 
 t.test('how crowded a host is', async (t) => {
   t.equal(parseCrowding('0.10 0.20 0.30 1/160 31891\n', 2), 1);

@@ -1,7 +1,7 @@
 // Bytes come out as they went in, and memory is used again only when nobody looks at it any more.
 import fc from 'fast-check';
 import t from 'tap';
-import { ByteQueue, type Piece } from '../../../host-agent/src/lib/byte-queue.ts';
+import { ByteQueue, type Piece } from '../../../../host-agent/src/lib/byte-queue.ts';
 
 type Held = { readonly piece: Piece; readonly copy: Buffer };
 

@@ -4,26 +4,26 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
-import type { Engine } from '../../../host-agent/src/engines/engine.ts';
-import { AppError, type ErrorCode } from '../../../host-agent/src/lib/errors.ts';
-import { checksumSparse, parseExtents } from '../../../host-agent/src/lib/extents.ts';
-import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
-import { LifeEvents } from '../../../host-agent/src/sandboxes/life-events.ts';
-import { Lifetime } from '../../../host-agent/src/sandboxes/lifetime.ts';
-import { resolveSandboxOptions } from '../../../host-agent/src/sandboxes/resolve-options.ts';
-import { sweepSaved } from '../../../host-agent/src/sandboxes/saved/layout.ts';
+import type { Engine } from '../../../../host-agent/src/engines/engine.ts';
+import { AppError, type ErrorCode } from '../../../../host-agent/src/lib/errors.ts';
+import { checksumSparse, parseExtents } from '../../../../host-agent/src/lib/extents.ts';
+import { NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
+import { LifeEvents } from '../../../../host-agent/src/sandboxes/life-events.ts';
+import { Lifetime } from '../../../../host-agent/src/sandboxes/lifetime.ts';
+import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-options.ts';
+import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/layout.ts';
 import {
   describeFile,
   type SavedManifest,
   writeManifest,
-} from '../../../host-agent/src/sandboxes/saved/manifest.ts';
-import { SavedGuest } from '../../../host-agent/src/sandboxes/saved/saved-guest.ts';
-import { type SnapshotRecord, Snapshots } from '../../../host-agent/src/sandboxes/snapshots.ts';
-import { checkTransition, type SandboxState } from '../../../host-agent/src/sandboxes/states.ts';
-import { templateKey } from '../../../host-agent/src/sandboxes/template-key.ts';
-import { TemplateTrust } from '../../../host-agent/src/sandboxes/template-trust.ts';
-import type { Table } from '../../../host-agent/src/store/store.ts';
-import { oneEngine } from '../../support/one-engine.ts';
+} from '../../../../host-agent/src/sandboxes/saved/manifest.ts';
+import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import { type SnapshotRecord, Snapshots } from '../../../../host-agent/src/sandboxes/snapshots.ts';
+import { checkTransition, type SandboxState } from '../../../../host-agent/src/sandboxes/states.ts';
+import { templateKey } from '../../../../host-agent/src/sandboxes/template-key.ts';
+import { TemplateTrust } from '../../../../host-agent/src/sandboxes/template-trust.ts';
+import type { Table } from '../../../../host-agent/src/store/store.ts';
+import { oneEngine } from '../../../support/one-engine.ts';
 
 const MIB = 2 ** 20;
 const rootfs = {

@@ -7,11 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { pino } from 'pino';
 import t from 'tap';
-import type { VmSpec } from '../../../host-agent/src/engines/engine.ts';
-import { buildQemuArgs, kernelCommandLine } from '../../../host-agent/src/engines/qemu/args.ts';
-import { changedRanges, findMapping, PAGE_BYTES } from '../../../host-agent/src/engines/qemu/mapping.ts';
-import { QmpClient, QmpError, type QmpEvent } from '../../../host-agent/src/engines/qemu/qmp.ts';
-import { Standstill } from '../../../host-agent/src/engines/qemu/standstill.ts';
+import type { VmSpec } from '../../../../host-agent/src/engines/engine.ts';
+import { buildQemuArgs, kernelCommandLine } from '../../../../host-agent/src/engines/qemu/args.ts';
+import { changedRanges, findMapping, PAGE_BYTES } from '../../../../host-agent/src/engines/qemu/mapping.ts';
+import { QmpClient, QmpError, type QmpEvent } from '../../../../host-agent/src/engines/qemu/qmp.ts';
+import { Standstill } from '../../../../host-agent/src/engines/qemu/standstill.ts';
 
 const spec: VmSpec = {
   vcpus: 2,

@@ -2,9 +2,9 @@
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { INHERITED_FD, spawnVmm } from '../../../host-agent/src/engines/vmm-process.ts';
-import { listInheritable } from '../../../host-agent/src/lib/proc.ts';
-import { Store } from '../../../host-agent/src/store/store.ts';
+import { INHERITED_FD, spawnVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
+import { listInheritable } from '../../../../host-agent/src/lib/proc.ts';
+import { Store } from '../../../../host-agent/src/store/store.ts';
 
 t.test('a VMM has no descriptor of the store', async (t) => {
   const dir = await mkdtemp('/tmp/vmm-process-');

@@ -10,8 +10,8 @@ import {
   loadConfig,
   renderConfig,
   renderHelp,
-} from '../../../host-agent/src/config/index.ts';
-import { formatListen, parseBytes, parseListen } from '../../../host-agent/src/config/values.ts';
+} from '../../../../host-agent/src/config/index.ts';
+import { formatListen, parseBytes, parseListen } from '../../../../host-agent/src/config/values.ts';
 
 const ENGINES = ['first', 'second'];
 const dir = mkdtempSync(join(tmpdir(), 'config-test-'));

@@ -14,8 +14,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { ProgressLine } from '../../../host-agent/src/commands/progress.ts';
-import { DAEMON_PROGRAM } from '../../support/leftovers.ts';
+import { ProgressLine } from '../../../../host-agent/src/commands/progress.ts';
+import { DAEMON_PROGRAM } from '../../../support/leftovers.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'commands-test-'));
 t.teardown(() => rmSync(dir, { recursive: true }));

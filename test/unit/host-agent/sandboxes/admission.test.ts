@@ -6,9 +6,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import t from 'tap';
-import { AppError } from '../../../host-agent/src/lib/errors.ts';
-import { Admission, type AdmissionOptions, asNoSpace } from '../../../host-agent/src/sandboxes/admission.ts';
-import { type HostRoom, readHostRoom } from '../../../host-agent/src/sandboxes/host-room.ts';
+import { AppError } from '../../../../host-agent/src/lib/errors.ts';
+import {
+  Admission,
+  type AdmissionOptions,
+  asNoSpace,
+} from '../../../../host-agent/src/sandboxes/admission.ts';
+import { type HostRoom, readHostRoom } from '../../../../host-agent/src/sandboxes/host-room.ts';
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;

@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { LifeEvents, logLifeEvents } from '../../../host-agent/src/sandboxes/life-events.ts';
-import { Watchdog, type Watched } from '../../../host-agent/src/sandboxes/watchdog.ts';
+import { LifeEvents, logLifeEvents } from '../../../../host-agent/src/sandboxes/life-events.ts';
+import { Watchdog, type Watched } from '../../../../host-agent/src/sandboxes/watchdog.ts';
 
 t.setTimeout(60_000);
 const TIMEOUT_MS = 60;

@@ -1,8 +1,8 @@
 // A request's body between a fast client and a slow guest: little waits here, and the client is not stopped for every chunk.
 import { Readable } from 'node:stream';
 import t from 'tap';
-import type { HttpContext } from '../../../host-agent/src/http/context.ts';
-import { readBody } from '../../../host-agent/src/http/input/body-source.ts';
+import type { HttpContext } from '../../../../host-agent/src/http/context.ts';
+import { readBody } from '../../../../host-agent/src/http/input/body-source.ts';
 
 const CHUNK_BYTES = 65_536;
 const CHUNKS = 64;

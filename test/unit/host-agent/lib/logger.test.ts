@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import t from 'tap';
 
-const LOGGER = new URL('../../../host-agent/src/lib/logger.ts', import.meta.url).href;
+const LOGGER = new URL('../../../../host-agent/src/lib/logger.ts', import.meta.url).href;
 const PROGRAM = `
   const { createLogger } = await import(${JSON.stringify(LOGGER)});
   const log = createLogger({ level: 'info', format: process.argv[1] });

@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { MemoryTrim, makeCollector } from '../../../host-agent/src/lib/memory-trim.ts';
+import { MemoryTrim, makeCollector } from '../../../../host-agent/src/lib/memory-trim.ts';
 
 const INTERVAL_MS = 100;
 /** More than is worth a collection. */

@@ -1,7 +1,7 @@
 // Waiting for a turn: who does not want it any more leaves the queue, and who runs is never given up.
 import PQueue from 'p-queue';
 import t from 'tap';
-import { takeTurn } from '../../../host-agent/src/lib/take-turn.ts';
+import { takeTurn } from '../../../../host-agent/src/lib/take-turn.ts';
 
 t.test('at most so many run at once, in order of arrival', async (t) => {
   const queue = new PQueue({ concurrency: 2 });

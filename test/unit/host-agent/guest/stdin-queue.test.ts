@@ -1,7 +1,7 @@
 // The queue of input that waits for credit.
 import fc from 'fast-check';
 import t from 'tap';
-import { StdinQueue } from '../../../host-agent/src/guest/stdin-queue.ts';
+import { StdinQueue } from '../../../../host-agent/src/guest/stdin-queue.ts';
 
 t.test('what goes in comes out, however it is cut', async (t) => {
   const step = fc.oneof(

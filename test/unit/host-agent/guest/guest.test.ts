@@ -2,9 +2,9 @@
 import type { Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t from 'tap';
-import { Guest } from '../../../host-agent/src/guest/guest.ts';
-import { GuestService } from '../../../host-agent/src/guest/service.ts';
-import { openHostile, openSilent } from './support/silent-guest.ts';
+import { Guest } from '../../../../host-agent/src/guest/guest.ts';
+import { GuestService } from '../../../../host-agent/src/guest/service.ts';
+import { openHostile, openSilent } from '../support/silent-guest.ts';
 
 t.test('what breaks the protocol right behind the hello fails the connect, and nothing else', async (t) => {
   const { link, answer } = openHostile(Buffer.alloc(64, 0xff));

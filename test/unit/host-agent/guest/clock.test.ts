@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { RequestInput, Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t from 'tap';
-import { GuestClock } from '../../../host-agent/src/guest/clock.ts';
+import { GuestClock } from '../../../../host-agent/src/guest/clock.ts';
 
 const log = pino({ level: 'silent' });
 
