@@ -2,10 +2,10 @@
 import type { ExecRequest } from '@sandboxd/api';
 import type { Exec, Request } from '@sandboxd/proto';
 import t from 'tap';
-import { startExec } from '../../../host-agent/src/guest/exec.ts';
-import type { ExecOptions } from '../../../host-agent/src/guest/exec-types.ts';
-import { settle } from '../../support/memory-link.ts';
-import { channelPair } from '../proto/support/channel-pair.ts';
+import { startExec } from '../../../../host-agent/src/guest/exec.ts';
+import type { ExecOptions } from '../../../../host-agent/src/guest/exec-types.ts';
+import { settle } from '../../../support/memory-link.ts';
+import { channelPair } from '../../proto/support/channel-pair.ts';
 
 async function sent(request: Partial<ExecRequest>, options?: ExecOptions): Promise<Exec> {
   const requests: Request[] = [];
