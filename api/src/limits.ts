@@ -26,6 +26,8 @@ export const MIN_DISK_BYTES = 64 * MIB;
 export const MAX_DISK_BYTES = 16_384 * GIB;
 /** `disk_bytes` is rounded up to a multiple of this. */
 export const DISK_STEP_BYTES = MIB;
+/** Longest image reference. */
+export const MAX_IMAGE_REF_CHARS = 512;
 /** Longest time in seconds that is counted: 68 years, a signed 32-bit number. */
 export const MAX_SECONDS = 2 ** 31 - 1;
 /** The kernel's own limit on x86 is 2048, of which the engine needs a part. */
@@ -38,7 +40,7 @@ export const DEFAULT_DISK_BYTES = 4 * GIB;
 
 export const MAX_FORKS = 64;
 
-/** The daemon's own upper bounds, at most those of the interface. */
+/** The daemon's own upper bounds, at most those of the interface, and what its host has. */
 export type SandboxLimits = {
   readonly vcpus: number;
   readonly memoryMib: number;
@@ -47,6 +49,8 @@ export type SandboxLimits = {
   readonly sandboxes: number;
   /** Forks of one request. */
   readonly fork: number;
+  /** CPUs of the host, of which no sandbox may have more; absent where that is no concern. */
+  readonly hostCpus?: number;
 };
 
 /** Those that the value of a field alone can pass. */

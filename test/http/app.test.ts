@@ -99,8 +99,8 @@ t.test('every way of saying nothing means the defaults', async (t) => {
     vcpus: undefined,
     memoryMib: undefined,
     diskBytes: undefined,
-    timeoutS: undefined,
-    bootArgs: undefined,
+    timeoutS: 0,
+    bootArgs: '',
   };
   const silent =
     '{"profile":"","vcpus":null,"network":{"enabled":false},"publish":[],"pull":"","service":null}';
@@ -176,6 +176,20 @@ t.test('bad create bodies are refused by field, value and expectation', async (t
     error: /not valid UTF-8/,
   });
   t.same(sandboxes.created, [], 'nothing was created');
+});
+
+t.test('a body that is nested too deeply to be shown is 400', async (t) => {
+  const { app } = makeApp();
+  // A key of this name takes JSON.stringify off its way without recursion.
+  const deep = `${'[{"toJSON":1,"a":'.repeat(50_000)}1${'}]'.repeat(50_000)}`;
+  t.match(await ask(app, 'POST', '/sandboxes', deep), {
+    status: 400,
+    error: /^the body must be a JSON object, got a value that is nested too deeply$/,
+  });
+  t.match(await ask(app, 'POST', '/sandboxes', `{"vcpus": ${deep}}`), {
+    status: 400,
+    error: /^vcpus must be .*, got a value that is nested too deeply$/,
+  });
 });
 
 t.test("the daemon's own limits are in the message", async (t) => {

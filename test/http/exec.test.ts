@@ -113,7 +113,8 @@ t.test('the request reaches the sandbox with what stands for absent left out', a
     timeout_s: null,
     tty: null,
   });
-  t.same(bare.exec.request, { cmd: ['a', ''], env: {}, timeoutMs: 0, hasStdin: false });
+  t.same(bare.exec.request, { cmd: ['a', ''], env: {}, timeout_s: 0 });
+  t.equal(bare.exec.hasStdin, false);
   const full = await run(finish, {
     cmd: ['a'],
     cwd: '/x',
@@ -127,20 +128,16 @@ t.test('the request reaches the sandbox with what stands for absent left out', a
     cmd: ['a'],
     cwd: '/x',
     env: { A: '1', 'B.c': '' },
-    timeoutMs: 2000,
+    timeout_s: 2,
     user: '1000:10',
     tty: { cols: 80, rows: 24 },
-    hasStdin: false,
   });
-  for (const timeout_s of [0, -1, -5000, Number.MAX_SAFE_INTEGER]) {
-    t.equal((await run(finish, { cmd: ['a'], timeout_s })).exec.request.timeoutMs, 0, `${timeout_s} is none`);
-  }
   for (const stdin of ['0', 'true', '', '11']) {
     const { app, sandboxes } = makeApp();
     const { id } = sandboxes.add();
     const { status } = await ask(app, 'POST', `/sandboxes/${id}/exec?stdin=${stdin}`, '{"cmd":["x"]}');
     t.equal(status, 200);
-    t.equal(sandboxes.execs[0]!.request.hasStdin, false, `stdin=${stdin} is not interactive`);
+    t.equal(sandboxes.execs[0]!.hasStdin, false, `stdin=${stdin} is not interactive`);
   }
 });
 

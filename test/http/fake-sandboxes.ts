@@ -1,11 +1,12 @@
 // Sandboxes without virtual machines: what each test makes of create and exec, and a record of what was asked.
 import { EventEmitter } from 'node:events';
+import type { ExecRequest } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
 import type { ByteSource, PulledFile, PushResult } from '../../host-agent/src/guest/files.ts';
 import type { Outflow } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
-import type { ExecRequest, Sandboxes, SandboxHandle } from '../../host-agent/src/sandboxes/face.ts';
+import type { Sandboxes, SandboxHandle } from '../../host-agent/src/sandboxes/face.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
   CreateSandboxOptions,
@@ -18,6 +19,7 @@ export type Script = (exec: FakeExec) => void;
 /** One exec as a test sees it from the guest's side. */
 export class FakeExec extends EventEmitter implements ExecSession {
   readonly request: ExecRequest;
+  readonly hasStdin: boolean;
   readonly events: ExecEvents;
   readonly calls: string[] = [];
   readonly stdin: Buffer[] = [];
@@ -26,9 +28,10 @@ export class FakeExec extends EventEmitter implements ExecSession {
   isStdinFull = false;
   isCancelled = false;
 
-  constructor(request: ExecRequest, events: ExecEvents) {
+  constructor(request: ExecRequest, events: ExecEvents, hasStdin: boolean) {
     super();
     this.request = request;
+    this.hasStdin = hasStdin;
     this.events = events;
   }
 
@@ -126,7 +129,7 @@ export class FakeSandboxes implements Sandboxes {
     if (info === undefined) throw new AppError('not_found', `sandbox ${id} does not exist`);
     return {
       info,
-      exec: (request, events) => this.exec(id, request, events),
+      exec: (request, events, options) => this.exec(id, request, events, options?.hasStdin),
       service: () => this.service(id),
       files: () => ({
         pushFiles: (path, read, signal) => this.onPush(path, read, signal),
@@ -194,9 +197,9 @@ export class FakeSandboxes implements Sandboxes {
     return Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
   }
 
-  exec(id: string, request: ExecRequest, events: ExecEvents): ExecSession {
+  exec(id: string, request: ExecRequest, events: ExecEvents, hasStdin = false): ExecSession {
     this.get(id);
-    const exec = new FakeExec(request, events);
+    const exec = new FakeExec(request, events, hasStdin);
     this.execs.push(exec);
     // As on the real channel, nothing happens before the caller has the session.
     queueMicrotask(() => this.script(exec));

@@ -47,7 +47,7 @@ t.test('everything in one packet', async (t) => {
   client.write(Buffer.concat([Buffer.from(head(id) + BODY), stdin('hello '), stdin('there'), stdinClose]));
   await client.ended();
   t.match(readReply(t, client), { stdout: 'hello there', stderr: '', result: { exit_code: 4 } });
-  t.equal(sandboxes.execs[0]!.request.hasStdin, true);
+  t.equal(sandboxes.execs[0]!.hasStdin, true);
   t.same(sandboxes.execs[0]!.calls, ['closeStdin']);
 });
 
@@ -73,7 +73,7 @@ t.test('what wants the connection and what answers it read the query alike', asy
     client.write(`${first}Content-Length: ${BODY.length}\r\n\r\n${BODY}`);
     await client.ended();
     t.equal(client.text.startsWith(REPLY), isInteractive, query);
-    t.equal(sandboxes.execs.at(-1)?.request.hasStdin, isInteractive, query);
+    t.equal(sandboxes.execs.at(-1)?.hasStdin, isInteractive, query);
     t.ok(client.text.includes('\xff\xfe\x80'), `${query}: output arrives as it was made`);
   }
 });

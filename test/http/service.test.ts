@@ -1,13 +1,9 @@
 // The service's and the logs' routes over fake sandboxes: bodies, queries, shapes, statuses.
-import { EXEC_FRAME } from '@sandboxd/api';
+import { EXEC_FRAME, type ServiceSpec } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
 import t from 'tap';
 import type { OutputEvents } from '../../host-agent/src/guest/service.ts';
-import type {
-  ServiceOutputRequest,
-  ServiceSpec,
-  ServiceStatus,
-} from '../../host-agent/src/guest/service-types.ts';
+import type { ServiceOutputRequest, ServiceStatus } from '../../host-agent/src/guest/service-types.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import type { LogQuery } from '../../host-agent/src/logs/index.ts';
 import { ask, decodeFrames, makeApp, UNKNOWN_ID } from './support.ts';
@@ -88,7 +84,7 @@ t.test('a create carries its service, checked as a PUT is', async (t) => {
   const { app, sandboxes } = makeApp();
   const create = (service: unknown) => ask(app, 'POST', '/sandboxes', JSON.stringify({ service }));
   t.equal((await create({ cmd: ['run'], user: 'nobody' })).status, 201);
-  t.match(sandboxes.created[0]?.service, { cmd: ['run'], user: 'nobody', stopGraceS: 10 });
+  t.match(sandboxes.created[0]?.service, { cmd: ['run'], user: 'nobody', stop_grace_s: 10 });
   t.match(await create({ cmd: [] }), { status: 400, error: /service\.cmd/ });
   t.equal((await create(null)).status, 201);
   t.equal(sandboxes.created[1]?.service, undefined);

@@ -6,6 +6,7 @@ import type { Test } from 'tap';
 import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
 import type { HttpServerOptions } from '../../host-agent/src/http/server/server.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
+import { isJson, withCheckedAnswer } from '../support/answers.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
 
 export const UNKNOWN_ID = 'sbx_0123456789abc';
@@ -35,6 +36,10 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     ],
     ...changes,
   });
+  // Whatever a test asks for, an answer that its route does not have fails it.
+  const request = app.request.bind(app);
+  app.request = async (path, init, ...rest) =>
+    withCheckedAnswer(init?.method ?? 'GET', String(path), await request(path, init, ...rest));
   return { app, sandboxes, lines, log };
 }
 
@@ -52,8 +57,7 @@ export async function ask(
     ...(body === undefined ? {} : { body, duplex: 'half' }),
   });
   const text = await response.text();
-  const isJson = response.headers.get('content-type')?.startsWith('application/json');
-  const value = isJson && text !== '' ? JSON.parse(text) : text;
+  const value = isJson(response.headers) && text !== '' ? JSON.parse(text) : text;
   return { status: response.status, body: value, error: value?.error ?? '', headers: response.headers };
 }
 

@@ -1,33 +1,25 @@
 // The REST interface as a client sees it.
-import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
+import {
+  EXEC_FRAME,
+  ExecFrameDecoder,
+  execResult,
+  ROUTES,
+  type Route,
+  type RouteName,
+  type Routes,
+} from '@sandboxd/api';
+import type { z } from 'zod';
+import { type AnswerOf, withCheckedAnswer } from './answers.ts';
 
-export type SandboxJson = {
-  readonly id: string;
-  readonly created_at: string;
-  readonly memory_mib: number;
-  readonly vcpus: number;
-  readonly profile: string;
-  readonly workdir: string;
-};
+export type SandboxJson = AnswerOf<'getSandbox'>;
+export type ExecResultJson = z.output<typeof execResult>;
 
-export type UsageJson = {
-  readonly context_switches_involuntary: number;
-  readonly cpu_sys_ms: number;
-  readonly cpu_user_ms: number;
-  readonly io_read_bytes: number;
-  readonly io_write_bytes: number;
-  readonly page_faults_major: number;
-  readonly peak_memory_bytes: number;
-};
-
-export type ExecResultJson = {
-  readonly exit_code: number;
-  readonly duration_ms: number;
-  readonly signal?: string;
-  readonly timed_out?: boolean;
-  readonly oom_killed?: boolean;
-  readonly error?: string;
-  readonly usage?: UsageJson;
+/** What a call of a route takes; `params` are the texts of its path. */
+type CallOf<R extends Route> = {
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string | number>>;
+  readonly body?: R extends { body: { schema: infer S extends z.ZodType } } ? z.input<S> : never;
+  readonly signal?: AbortSignal;
 };
 
 export type ExecOutput = {
@@ -52,9 +44,23 @@ export class Api {
     this.url = url;
   }
 
-  /** The answer, whatever its status. */
-  fetch(path: string, init: RequestInit = {}): Promise<Response> {
-    return fetch(`${this.url}${path}`, init);
+  /** The answer, whatever its status. Rejects when its JSON is not what the table of routes says. */
+  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    return withCheckedAnswer(init.method ?? 'GET', path, await fetch(`${this.url}${path}`, init));
+  }
+
+  /** The JSON of a route's answer, undefined where it has none; ApiError outside 2xx. */
+  ask<N extends RouteName>(name: N, call: CallOf<Routes[N]> = {}): Promise<AnswerOf<N>> {
+    const { method, path }: Route = ROUTES[name];
+    const { params = {}, query = {}, body, signal }: CallOf<Route> = call;
+    const target = path.replace(/:(\w+)(?:\{.+\})?/g, (_, key) => encodeURIComponent(params[key] ?? ''));
+    const search = Object.entries(query).map(([key, value]) => `${key}=${encodeURIComponent(value)}`);
+    return this.call(
+      method,
+      [target, ...(search.length > 0 ? [search.join('&')] : [])].join('?'),
+      body,
+      signal,
+    );
   }
 
   /** The JSON body (undefined for 204); ApiError outside 2xx. */
@@ -79,15 +85,15 @@ export class Api {
   }
 
   create(options: Record<string, unknown> = {}, signal?: AbortSignal): Promise<SandboxJson> {
-    return this.call('POST', '/sandboxes', options, signal);
+    return this.ask('createSandbox', { body: options, ...(signal && { signal }) });
   }
 
   async list(): Promise<readonly SandboxJson[]> {
-    return (await this.call<{ sandboxes: SandboxJson[] }>('GET', '/sandboxes')).sandboxes;
+    return (await this.ask('listSandboxes')).sandboxes;
   }
 
-  delete(id: string): Promise<void> {
-    return this.call('DELETE', `/sandboxes/${id}`);
+  async delete(id: string): Promise<void> {
+    await this.ask('deleteSandbox', { params: { id } });
   }
 
   /** Runs a command to its end; the whole output as text. */
@@ -120,7 +126,7 @@ export async function collectExec(body: AsyncIterable<Uint8Array>): Promise<Exec
       if (result !== undefined) throw new Error('a frame behind the exit frame');
       if (type === EXEC_FRAME.stdout) out.push(payload);
       else if (type === EXEC_FRAME.stderr) err.push(payload);
-      else if (type === EXEC_FRAME.exit) result = JSON.parse(payload.toString()) as ExecResultJson;
+      else if (type === EXEC_FRAME.exit) result = execResult.parse(JSON.parse(payload.toString()));
       else throw new Error(`a frame of type ${type}`);
     }
   }

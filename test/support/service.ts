@@ -1,46 +1,14 @@
 // The service and the logs as a client sees them.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Api, ExecResultJson } from './api.ts';
+import type { AnswerOf } from './answers.ts';
+import type { Api } from './api.ts';
 import { scaled } from './time-scale.ts';
 
-export type StatusJson = {
-  readonly state: string;
-  readonly pid?: number;
-  readonly restarts?: number;
-  readonly spec?: Record<string, unknown>;
-  readonly started_at_unix_ms?: number;
-  readonly uptime_ms?: number;
-  readonly last_exit?: ExecResultJson;
-  readonly last_exit_at_unix_ms?: number;
-  readonly last_exit_requested?: boolean;
-  readonly live_rss_bytes?: number;
-  readonly live_peak_rss_bytes?: number;
-  readonly log_dropped_bytes?: number;
-  readonly log_first_seq?: number;
-  readonly log_next_seq?: number;
-};
+export type StatusJson = AnswerOf<'getService'>;
 
-export type OutputPageJson = {
-  readonly records:
-    | readonly {
-        readonly seq: number;
-        readonly stream: string;
-        readonly unix_ms: number;
-        readonly data: string;
-      }[]
-    | null;
-  readonly next_seq: number;
-  readonly first_seq: number;
-  readonly dropped_records?: number;
-  readonly dropped_bytes?: number;
-};
+export type OutputPageJson = Extract<AnswerOf<'readServiceLogs'>, { next_seq: number }>;
 
-export type LogRecordJson = {
-  readonly source: string;
-  readonly stream: string;
-  readonly text: string;
-  readonly time_ms: number;
-};
+export type LogRecordJson = AnswerOf<'readLogs'>['records'][number];
 export type LogPageJson = { readonly next_offset: number; readonly records: readonly LogRecordJson[] };
 
 export class ServiceClient {

@@ -4,22 +4,13 @@ import { existsSync } from 'node:fs';
 import { truncate } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import type { AnswerOf } from '../support/answers.ts';
 import { collectExec, type SandboxJson } from '../support/api.ts';
 import { COUNT, START_COUNTING } from '../support/counter.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 
-type SnapshotJson = {
-  readonly id: string;
-  readonly created_at: string;
-  readonly source_id: string;
-  readonly dir: string;
-  readonly mem_path: string;
-  readonly rootfs_path: string;
-  readonly state_path: string;
-  readonly memory_mib: number;
-  readonly vcpus: number;
-};
+type SnapshotJson = AnswerOf<'getSnapshot'>;
 
 t.setTimeout(scaled(400_000));
 const daemon = await startDaemon(t);

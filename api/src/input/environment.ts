@@ -4,7 +4,8 @@ import { TEXT } from './fields.ts';
 
 type Environment = Readonly<Record<string, string>>;
 
-const NAME_ERROR = '{name} must have names that are not empty and hold no = and no NUL, got {value}';
+const NAME_ERROR =
+  '{name} must have names that are not empty, hold no = and no NUL, and are whole characters, got {value}';
 const WHOLE_ERROR = 'must be a string of whole characters; it holds half of a surrogate pair';
 
 /**

@@ -9,6 +9,15 @@ declare module 'zod' {
   }
 }
 
+/** What a schema gives, read-only; what may be undefined may be absent. */
+export type Parsed<T> = T extends readonly (infer E)[]
+  ? readonly Parsed<E>[]
+  : T extends object
+    ? { readonly [K in keyof T as undefined extends T[K] ? never : K]: Parsed<T[K]> } & {
+        readonly [K in keyof T as undefined extends T[K] ? K : never]?: Parsed<T[K]>;
+      }
+    : T;
+
 /** Strings that can become arguments, paths and variables of Linux: no NUL, and nothing that UTF-8 has no bytes for. */
 export const TEXT = {
   type: 'string',

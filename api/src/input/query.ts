@@ -17,13 +17,14 @@ export function queryInteger<D extends number | undefined>(
   about: About,
 ) {
   const most = max === undefined ? MAX_INT64 : BigInt(max);
-  const error = about.error ?? `query {name} must be a whole number from ${min} to ${most}, got {value}`;
+  const range = max === undefined ? `of at least ${min}` : `from ${min} to ${max}`;
+  const error = about.error ?? `query {name} must be a whole number ${range}, got {value}`;
   return z
     .string({ error })
     .optional()
     .transform((text, context): number | D => {
       if (text === undefined || text === '') return fallback;
-      const value = /^-?\d{1,19}$/.test(text) ? BigInt(text) : undefined;
+      const value = /^-?\d+$/.test(text) ? BigInt(text) : undefined;
       if (value !== undefined && value >= min && value <= most)
         return Number(value < MAX_NUMBER ? value : MAX_NUMBER);
       context.addIssue({ code: 'custom', message: error });

@@ -44,8 +44,8 @@ export type Route = {
   /** May change. */
   readonly isExperimental?: true;
   /** Parameters of the path and of the query: objects of texts. */
-  readonly params?: z.ZodType;
-  readonly query?: z.ZodType;
+  readonly params?: z.ZodObject;
+  readonly query?: z.ZodObject;
   readonly body?: RequestBody;
   readonly answers: readonly Answer[];
   /** `stream`: the answer has no known end. `duplex`: so may be, with `upward` frames on the same connection. `websocket`: an upgrade. */
@@ -55,6 +55,11 @@ export type Route = {
   /** When which errors come, beside those that `errorsOf` knows of itself. */
   readonly errors?: Partial<Record<ErrorStatus, string>>;
 };
+
+/** Matches the paths of a route, as they come: without query, percent-encoded. */
+export function toPathPattern({ path }: Pick<Route, 'path'>): RegExp {
+  return new RegExp(`^${path.replace(/:\w+(?:\{(.+)\})?/g, (_, form = '[^/]+') => form)}$`);
+}
 
 /** Every error that a route can answer with: status → when. */
 export function errorsOf(route: Route): Partial<Record<ErrorStatus, string>> {

@@ -1,7 +1,7 @@
 // What a command and a service have in common: what to run, where, as whom, and what came of it.
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
-import { optional, optionalText, rule, text } from '../input/fields.ts';
+import { optionalText, rule, text, withDefault } from '../input/fields.ts';
 import { count, flag, word } from './answers.ts';
 
 const CMD_ERROR = 'must be a non-empty array of strings, the program first';
@@ -29,7 +29,11 @@ export const cwd = optionalText(
   'directory in the guest to run in, an absolute path',
 );
 
-export const env = optional(environment, 'environment variables, added to those of the profile or image');
+export const env = withDefault(
+  environment,
+  {},
+  'environment variables, added to those of the profile or image',
+);
 
 /** By the guest's own files. */
 export const user = optionalText(

@@ -1,6 +1,6 @@
 // The ExecReq: body of POST exec, first message of a WebSocket; and the JSON that frames carry.
 import { z } from 'zod';
-import { integer, optional, withDefault } from '../input/fields.ts';
+import { integer, optional, type Parsed, withDefault } from '../input/fields.ts';
 import { querySwitch } from '../input/query.ts';
 import { MAX_EXEC_TIMEOUT_S, MAX_TTY_CELLS } from '../limits.ts';
 import { word } from './answers.ts';
@@ -31,6 +31,9 @@ export const execRequest = z
     { error: 'must be a JSON object' },
   )
   .describe('a command to run');
+
+/** A command, checked and with its defaults. */
+export type ExecRequest = Parsed<z.output<typeof execRequest>>;
 
 export const execQuery = z.object({
   stdin: querySwitch(

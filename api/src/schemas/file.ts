@@ -18,11 +18,9 @@ export const readFileQuery = z.object({
   path: path.describe('absolute path of a file in the guest, or of a directory with format=tar'),
   max_bytes: queryInteger(1, undefined, DEFAULT_FILE_BYTES, {
     description: 'most bytes of the file that are returned; X-Truncated says that there are more',
-    error: '{name} must be a positive integer, got {value}',
   }),
   format: queryChoice(['raw', 'tar'], 'raw', {
     description: 'raw: the bytes of one file; tar: a directory as an archive',
-    error: '{name} must be raw or tar, got {value}',
   }),
 });
 

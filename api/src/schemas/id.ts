@@ -8,12 +8,15 @@ function id<P extends string>(prefix: P, what: string) {
   return z.string({ error }).regex(new RegExp(`^${prefix}_${SHAPE}$`), { error });
 }
 
-export const sandboxId = id('sbx', 'sandbox').describe(
-  'id of the sandbox: sbx_ and 13 characters of 0-9 and a-v',
-);
-export const snapshotId = id('snap', 'snapshot').describe(
-  'id of the snapshot: snap_ and 13 characters of 0-9 and a-v',
-);
+/** The title is what messages call a parameter of a path. */
+export const sandboxId = id('sbx', 'sandbox').meta({
+  title: 'sandbox id',
+  description: 'id of the sandbox: sbx_ and 13 characters of 0-9 and a-v',
+});
+export const snapshotId = id('snap', 'snapshot').meta({
+  title: 'snapshot id',
+  description: 'id of the snapshot: snap_ and 13 characters of 0-9 and a-v',
+});
 
 export const sandboxPath = z.object({ id: sandboxId });
 export const snapshotPath = z.object({ id: snapshotId });

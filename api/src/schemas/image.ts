@@ -1,7 +1,16 @@
 // Container images: what to pull, what is there, and what a create boots from.
 import { z } from 'zod';
 import { choice, optionalText, rule, text } from '../input/fields.ts';
+import { MAX_IMAGE_REF_CHARS } from '../limits.ts';
 import { count, unixMs, word } from './answers.ts';
+
+const HOST =
+  /(?:[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?)*|\[[\da-fA-F:]+\])(?::\d+)?/;
+const COMPONENT = /[a-z\d]+(?:(?:[._]|__|-+)[a-z\d]+)*/;
+const DIGEST = /[a-zA-Z][a-zA-Z\d]*(?:[-_+.][a-zA-Z][a-zA-Z\d]*)*:[\da-fA-F]{32,}/;
+/** As Docker writes references; a digest, or the beginning of one, is of this form, too. */
+const REFERENCE = `(?:${HOST.source}/)?${COMPONENT.source}(?:/${COMPONENT.source})*(?::\\w[\\w.-]{0,127})?(?:@${DIGEST.source})?`;
+const REF_ERROR = 'must be an image reference such as nginx:alpine, or a digest';
 
 const PULL = ['missing', 'always', 'never'] as const;
 
@@ -11,10 +20,14 @@ export const pull = choice(
   'when the image is pulled: if it is missing here, always, or never (then a missing one is 404)',
 );
 
+const reference = text(REF_ERROR, new RegExp(`^(?:${REFERENCE})?$`)).max(MAX_IMAGE_REF_CHARS, {
+  error: REF_ERROR,
+});
+
 const imageFields = z.object(
   {
     oci: optionalText(
-      text('must be an image reference'),
+      reference,
       'reference as Docker writes it, or digest or digest prefix of a converted image',
     ),
     path: optionalText(
@@ -35,22 +48,25 @@ export const imageRef = rule(
 export const pullImageRequest = z
   .object(
     {
-      ref: text('must be an image reference such as nginx:alpine')
-        .min(1, {
-          error: 'must be an image reference such as nginx:alpine',
-        })
-        .describe('reference as Docker writes it'),
+      // May be left out, as the documented interface names no field; where images are on, it is needed.
+      ref: optionalText(reference, 'reference as Docker writes it'),
       pull: choice(PULL, 'always', 'always, or missing: only if it is not here'),
     },
     { error: 'must be a JSON object' },
   )
   .describe('an image to pull and convert');
 
+const PATH_ERROR = `image reference {value} ${REF_ERROR}`;
+
 export const imagePath = z.object({
   ref: z
     .string()
-    .min(1)
-    .describe('image reference in any spelling that names it, digest, or unambiguous digest prefix'),
+    .max(MAX_IMAGE_REF_CHARS, { error: PATH_ERROR, abort: true })
+    .regex(new RegExp(`^${REFERENCE}$`), { error: PATH_ERROR })
+    .meta({
+      title: 'image reference',
+      description: 'image reference in any spelling that names it, digest, or unambiguous digest prefix',
+    }),
 });
 
 export const importQuery = z.object({

@@ -1,21 +1,23 @@
 // Networks and published ports.
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { choice, integer, rule, text, withDefault } from '../input/fields.ts';
+import { findRepeats } from '../input/host-sockets.ts';
 import { MAX_HOST_NAME_CHARS, MAX_PORT } from '../limits.ts';
 import { word } from './answers.ts';
 
 /** Two labels at least, the last one with a letter: so no addresses. `*.` stands for exactly one more label. */
 const HOST_PATTERN =
-  /^(?:\*\.)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)+(?=[A-Za-z0-9-]*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$/;
+  /^(?:\*\.)?(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+(?=[A-Za-z0-9-]*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$/;
 const HOST_ERROR =
   'must be a host name of two or more labels, such as example.com or *.example.com, without address, port or range';
 const WILDCARD_ERROR = 'must not be a bare wildcard; name the hosts, such as example.com or *.example.com';
 
 /** As it is compared: lower case, no trailing dot. */
-export const hostPattern = text('must be a string', HOST_PATTERN, (value) =>
+export const hostPattern = text('must be a host name', HOST_PATTERN, (value) =>
   value === '*' ? WILDCARD_ERROR : HOST_ERROR,
 )
-  .max(MAX_HOST_NAME_CHARS, { error: `must be at most ${MAX_HOST_NAME_CHARS} characters` })
+  .max(MAX_HOST_NAME_CHARS, { error: `must be a host name of at most ${MAX_HOST_NAME_CHARS} characters` })
   .transform((value) => value.toLowerCase().replace(/\.$/, ''))
   .meta({ description: 'a host name, or *. and a host name, which matches exactly one more label' });
 
@@ -40,19 +42,29 @@ export const networkRequest = rule(
     networkFields,
     'enabled: true needs a non-empty allowlist',
     ({ enabled, allowlist }) => !enabled || allowlist.length > 0,
-    { error: 'with enabled true needs a non-empty allowlist; name the hosts that the guest may reach' },
+    { error: 'must be a non-empty allowlist where the network is enabled', path: ['allowlist'] },
   ),
   'an allowlist needs enabled: true',
   ({ enabled, allowlist }) => enabled || allowlist.length === 0,
-  { error: 'has an allowlist but is not enabled; send enabled true as well, or no allowlist' },
+  { error: 'must be true where an allowlist is given', path: ['enabled'] },
 );
 
-const ADDRESS_ERROR = 'must be an IPv4 or IPv6 address of the host';
+const ADDRESS_ERROR = 'must be an IP address';
 
 const portMapping = z.object(
   {
     host_ip: z
-      .union([z.literal(''), z.ipv4(), z.ipv6()], { error: ADDRESS_ERROR })
+      .string({ error: ADDRESS_ERROR })
+      .refine((value) => value === '' || (isIP(value) !== 0 && !value.includes('%')), {
+        error: ADDRESS_ERROR,
+      })
+      .meta({
+        anyOf: [
+          { type: 'string', const: '' },
+          { type: 'string', format: 'ipv4' },
+          { type: 'string', format: 'ipv6' },
+        ],
+      })
       .nullish()
       .transform((value) => value || undefined)
       .meta({ description: 'address of the host to listen on; 0.0.0.0 and :: by default' }),
@@ -63,22 +75,19 @@ const portMapping = z.object(
   { error: 'must be an object of host_port and guest_port' },
 );
 
-type Mapping = z.output<typeof portMapping>;
-
 export const publish = withDefault(
-  rule(
-    z.array(portMapping, { error: 'must be an array of port mappings' }),
-    'no address and port of the host twice',
-    (mappings: readonly Mapping[]) => new Set(mappings.map(toHostEnd)).size === mappings.length,
-    { error: 'must not have one port of the host twice' },
-  ),
+  z
+    .array(portMapping, { error: 'must be an array of port mappings' })
+    .superRefine((ports, context) => {
+      for (const at of findRepeats(ports)) {
+        const message = `must not repeat host port ${ports[at]?.host_port} of another entry`;
+        context.addIssue({ code: 'custom', path: [at], message });
+      }
+    })
+    .meta({ 'x-rules': ['no port of the host twice on one address; 0.0.0.0 and :: are every address'] }),
   [],
   'ports of the host that lead to ports in the guest; a sandbox without a network gets one for that, with nothing reachable from inside',
 );
-
-function toHostEnd({ host_ip, host_port, protocol }: Mapping): string {
-  return `${protocol} ${host_ip ?? ''} ${host_port}`;
-}
 
 export const networkResponse = z
   .object({

@@ -29,10 +29,7 @@ import { createdService } from './service.ts';
 export function createSandboxRequest(limits: RequestLimits) {
   const fields = z.object(
     {
-      vcpus: integerOrDefault(1, limits.vcpus, undefined, {
-        description: 'virtual CPUs',
-        default: Math.min(DEFAULT_VCPUS, limits.vcpus),
-      }),
+      vcpus: vcpus(limits),
       memory_mib: integerOrDefault(MIN_MEMORY_MIB, limits.memoryMib, undefined, {
         description: 'memory, MiB',
         default: Math.min(DEFAULT_MEMORY_MIB, limits.memoryMib),
@@ -79,6 +76,17 @@ export function createSandboxRequest(limits: RequestLimits) {
     ({ service, image }) => service === undefined || image !== undefined || service.cmd !== undefined,
     { error: 'must be a non-empty array of strings, the program first', path: ['service', 'cmd'] },
   ).describe('a sandbox to create; every field may be left out');
+}
+
+/** A guest with more vCPUs than the host has CPUs only waits for itself. */
+function vcpus({ vcpus: most, hostCpus = most }: RequestLimits) {
+  const isHostSmaller = hostCpus < most;
+  const about = { description: 'virtual CPUs', default: Math.min(DEFAULT_VCPUS, most) };
+  const note = ` (this host has ${hostCpus} ${hostCpus === 1 ? 'CPU' : 'CPUs'})`;
+  return integerOrDefault(1, Math.min(most, hostCpus), undefined, {
+    ...about,
+    ...(isHostSmaller && { note }),
+  });
 }
 
 export const sandbox = z

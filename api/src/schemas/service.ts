@@ -1,7 +1,7 @@
 // The supervised service: its spec, its status, its output as JSON.
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
-import { choice, integer, integerOrDefault, rule, withDefault } from '../input/fields.ts';
+import { choice, integer, integerOrDefault, type Parsed, rule, withDefault } from '../input/fields.ts';
 import { queryInteger, querySwitch } from '../input/query.ts';
 import {
   DEFAULT_LOG_BUFFER_BYTES,
@@ -76,6 +76,9 @@ const object = { error: 'must be a JSON object' };
 export const serviceSpec = z
   .object({ cmd, ...common }, object)
   .describe('what to run and how to keep it running');
+
+/** What to run, checked and with its defaults. */
+export type ServiceSpec = Parsed<z.output<typeof serviceSpec>>;
 
 /** The `service` of a create, where an image may name the command. */
 export const createdService = z

@@ -1,16 +1,11 @@
-// What an exec is asked for and what comes of it, in the host agent's own terms.
+// What comes of an exec, in the host agent's own terms.
 import type { TtySize } from '@sandboxd/proto';
 
-export type ExecSpec = {
-  readonly cmd: readonly string[];
-  /** The whole environment. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly cwd?: string;
-  readonly user?: string;
-  /** 0 is none. */
-  readonly timeoutMs: number;
-  readonly hasStdin: boolean;
-  readonly tty?: TtySize;
+export type ExecOptions = {
+  /** Whether `write` will give it input; otherwise its stdin is empty. */
+  readonly hasStdin?: boolean;
+  /** Below the environment of the request. */
+  readonly baseEnv?: Readonly<Record<string, string>>;
 };
 
 export type ResourceUsage = {

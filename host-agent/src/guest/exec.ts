@@ -1,4 +1,5 @@
 // One exec over a channel: the host's side of the agent's Exec call.
+import { type ExecRequest, MAX_EXEC_TIMEOUT_S } from '@sandboxd/api';
 import {
   type Channel,
   type ExecResult,
@@ -8,7 +9,8 @@ import {
   type StreamLoss,
   type TtySize,
 } from '@sandboxd/proto';
-import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
+import { causeOf } from './agent-errors.ts';
+import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
 import { failedOutcome, toExecOutcome } from './outcome.ts';
 import { StdinQueue } from './stdin-queue.ts';
 
@@ -20,12 +22,12 @@ const CANCEL_TIMEOUT_MS = 10_000;
 /** Opens the call. Throws when the channel is closed, RangeError when the request is too long to send. */
 export function startExec(
   channel: Channel,
-  spec: ExecSpec,
+  request: ExecRequest,
   events: ExecEvents,
-  explainLoss?: () => Promise<string | undefined>,
+  options: ExecOptions & { readonly explainLoss?: () => Promise<string | undefined> } = {},
 ): ExecSession {
-  const exec = new ChannelExec(events, explainLoss);
-  exec.open(channel, spec);
+  const exec = new ChannelExec(events, options.explainLoss);
+  exec.open(channel, request, options);
   return exec;
 }
 
@@ -46,18 +48,9 @@ class ChannelExec implements ExecSession {
     this.#explainLoss = explainLoss;
   }
 
-  open(channel: Channel, spec: ExecSpec): void {
-    const exec = {
-      cmd: [...spec.cmd],
-      env: Object.entries(spec.env).map(([name, value]) => `${name}=${value}`),
-      cwd: spec.cwd ?? '',
-      user: spec.user ?? '',
-      timeoutMs: Math.max(0, Math.round(spec.timeoutMs)),
-      stdin: spec.hasStdin,
-      ...(spec.tty && { tty: spec.tty }),
-    };
+  open(channel: Channel, request: ExecRequest, { hasStdin = false, baseEnv }: ExecOptions): void {
     const stream = channel.open(
-      { exec },
+      { exec: { ...toWireExec(request, baseEnv), stdin: hasStdin } },
       {
         started: (pid) => this.#events.started?.(pid),
         data: (flow, chunk) => this.#output(flow === FLOW.err ? 'stderr' : 'stdout', chunk),
@@ -66,7 +59,7 @@ class ChannelExec implements ExecSession {
       },
     );
     this.#stream = stream;
-    if (spec.hasStdin) stream.setSource(FLOW.in, (maxBytes) => this.#takeStdin(maxBytes));
+    if (hasStdin) stream.setSource(FLOW.in, (maxBytes) => this.#takeStdin(maxBytes));
     else this.#isStdinEnded = true;
   }
 
@@ -131,8 +124,7 @@ class ChannelExec implements ExecSession {
   }
 
   async #lost(loss: StreamLoss): Promise<void> {
-    const seen = loss.kind === 'lost' ? loss.cause.message : `its connection was ${loss.kind}`;
-    const reason = (await this.#explainLoss?.()) ?? seen;
+    const reason = (await this.#explainLoss?.()) ?? causeOf(loss).message;
     this.#finish(`the sandbox was lost while the command ran: ${reason}`, undefined, true);
   }
 
@@ -147,4 +139,19 @@ class ChannelExec implements ExecSession {
         : toExecOutcome(result),
     );
   }
+}
+
+function toWireExec(
+  { cmd, cwd = '', env, user = '', timeout_s, tty }: ExecRequest,
+  baseEnv?: ExecRequest['env'],
+) {
+  const isLimited = timeout_s > 0 && timeout_s <= MAX_EXEC_TIMEOUT_S;
+  return {
+    cmd: [...cmd],
+    env: Object.entries({ ...baseEnv, ...env }).map(([name, value]) => `${name}=${value}`),
+    cwd,
+    user,
+    timeoutMs: isLimited ? timeout_s * 1000 : 0,
+    ...(tty && { tty }),
+  };
 }

@@ -1,7 +1,5 @@
 // Files in and out over a channel: the host's side of the agent's FilePush, FilePull and DirPull calls.
 import {
-  AgentError,
-  type AgentErrorCode,
   type Channel,
   type FileInfo,
   type FilePushResult,
@@ -9,15 +7,11 @@ import {
   type RequestInput,
   type Result,
   type Stream,
-  type StreamLoss,
-  toAgentErrorCode,
 } from '@sandboxd/proto';
 import type { Outflow } from '../lib/byte-queue.ts';
-import { AppError, type ErrorCode, toError } from '../lib/errors.ts';
+import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import { count } from './outcome.ts';
 import { PullBody } from './pull-body.ts';
-
-/** Longest reason of a guest that is passed on. */
-const MAX_MESSAGE = 4096;
 
 export type PushResult = { readonly files: number; readonly bytes: number };
 
@@ -29,6 +23,18 @@ export type PulledFile = {
   /** Errors when the guest cannot go on; cancel it to stop. */
   readonly body: Outflow;
 };
+
+/**
+ * Files in and out; paths are absolute paths of the guest. AppError guest_unreachable, else invalid_argument with the
+ * guest's reason. Cancelled by `signal`.
+ */
+export interface GuestFiles {
+  /** Unpacks a tar archive beneath `path`. */
+  pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult>;
+  pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile>;
+  /** A tar archive of the directory. */
+  pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile>;
+}
 
 export type FileCallOptions = {
   readonly channel: Channel;
@@ -65,11 +71,13 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
         result: (result) =>
           settle(() => {
             const { error, filePush } = result;
-            if (error || !filePush) reject(toAppError(result, true));
+            if (error || !filePush) reject(toFailure(result, 'push'));
             else resolve(toPushResult(filePush as FilePushResult));
           }),
         lost: (loss) =>
-          void lossError(options, loss, 'files were pushed').then((error) => settle(() => reject(error))),
+          void toLossError(loss, 'files were pushed', options.explainLoss).then((error) =>
+            settle(() => reject(error)),
+          ),
       },
     );
     /** One chunk is read ahead of the one that is being sent. */
@@ -150,10 +158,10 @@ function pull(
       data: (_flow, bytes) => body.push(bytes),
       result: (result) => {
         if (result.error || !(result.filePull || result.dirPull) || !hasStarted)
-          fail(toAppError(result, false));
+          fail(toFailure(result, 'files'));
         else body.end();
       },
-      lost: (loss) => void lossError(options, loss, what).then(fail),
+      lost: (loss) => void toLossError(loss, what, options.explainLoss).then(fail),
     });
     if (signal?.aborted) onAbort();
     else signal?.addEventListener('abort', onAbort, { once: true });
@@ -164,12 +172,7 @@ function open({ channel }: FileCallOptions, request: RequestInput, handlers: Str
   try {
     return channel.open(request, handlers);
   } catch (error) {
-    if (error instanceof RangeError)
-      throw new AppError('invalid_argument', 'the path is too long', { cause: error });
-    if (error instanceof AgentError) throw toCallError(error.code, error.message, false);
-    throw new AppError('guest_unreachable', `the guest agent cannot be reached: ${toError(error).message}`, {
-      cause: error,
-    });
+    throw toCallError(error, 'files');
   }
 }
 
@@ -190,40 +193,7 @@ function toPushResult({ files, bytes }: FilePushResult): PushResult {
   return { files: count(files), bytes: count(bytes) };
 }
 
-/** Numbers from a guest, clamped to what JSON can hold. */
-function count(value: number): number {
-  return Number.isFinite(value) ? Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER) : 0;
-}
-
-function toAppError({ error }: Result, isPush: boolean): AppError {
-  if (!error) return new AppError('guest_unreachable', 'the guest agent gave an answer to another question');
-  return toCallError(toAgentErrorCode(error.code ?? ''), error.message ?? '', isPush);
-}
-
-/** What a push names is the archive's content: nothing of it can be "not found". */
-function toCallError(code: AgentErrorCode, message: string, isPush: boolean): AppError {
-  const known: Partial<Record<AgentErrorCode, ErrorCode>> = {
-    not_found: isPush ? 'invalid_argument' : 'not_found',
-    busy: 'exhausted',
-    cancelled: 'cancelled',
-    unsupported: 'unsupported',
-    internal: 'internal',
-  };
-  return new AppError(known[code] ?? 'invalid_argument', message.slice(0, MAX_MESSAGE) || 'no reason given');
-}
-
-/** A VM that died is our failure, a silent agent one of reaching it. */
-async function lossError(
-  { explainLoss }: FileCallOptions,
-  loss: StreamLoss,
-  what: string,
-): Promise<AppError> {
-  const reason = await explainLoss?.();
-  if (reason !== undefined)
-    return new AppError(
-      'internal',
-      `the sandbox died while ${what}: ${reason}; delete it and create another`,
-    );
-  const seen = loss.kind === 'lost' ? loss.cause.message : `its connection was ${loss.kind}`;
-  return new AppError('guest_unreachable', `the guest agent was lost while ${what}: ${seen}`);
+function toFailure(result: Result, kind: 'files' | 'push'): Error {
+  const refusal = refusalOf(result);
+  return refusal ? toCallError(refusal, kind) : badAnswer('an answer to another question');
 }

@@ -1,7 +1,7 @@
 // The guest agent of one sandbox, as the host sees it: one connection, made again when it broke, and calls over it.
+import type { ExecRequest } from '@sandboxd/api';
 import {
   AGENT_DIR,
-  AgentError,
   type Channel,
   CLOCK,
   connectHost,
@@ -10,25 +10,15 @@ import {
   type RequestInput,
   type Result,
   type StatsResult,
-  type Stream,
-  type StreamHandlers,
-  toAgentErrorCode,
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
 import { deadline } from '../lib/wait.ts';
+import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
 import { GuestClock } from './clock.ts';
 import { startExec } from './exec.ts';
-import type { ExecEvents, ExecSession, ExecSpec } from './exec-types.ts';
-import {
-  type ByteSource,
-  type FileCallOptions,
-  type PulledFile,
-  type PushResult,
-  pullDirectory,
-  pullFile,
-  pushFiles,
-} from './files.ts';
+import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
+import { type FileCallOptions, type GuestFiles, pullDirectory, pullFile, pushFiles } from './files.ts';
 import { GuestService } from './service.ts';
 
 /** Where connections come from; the engine's VM is one. */
@@ -73,8 +63,13 @@ export class Guest {
   readonly #onConnect = new Set<() => void>();
   readonly service = new GuestService({
     call: (request, signal) => this.#call(request, signal),
-    open: (request, handlers) => this.#open(request, handlers),
+    open: (request, handlers) => this.#usable().open(request, handlers),
   });
+  readonly files: GuestFiles = {
+    pushFiles: async (path, read, signal) => pushFiles(this.#fileCall(signal), path, read),
+    pullFile: async (path, maxBytes, signal) => pullFile(this.#fileCall(signal), path, maxBytes),
+    pullDirectory: async (path, signal) => pullDirectory(this.#fileCall(signal), path),
+  };
 
   constructor(options: GuestOptions) {
     this.#options = options;
@@ -152,7 +147,7 @@ export class Guest {
   warm(timeoutMs: number): Promise<void> {
     return new Promise((resolve) => {
       const session = this.exec(
-        { cmd: WARM_COMMAND, env: {}, timeoutMs, hasStdin: false },
+        { cmd: WARM_COMMAND, env: {}, timeout_s: Math.ceil(timeoutMs / 1000) },
         { output: (_stream, chunk) => session.consumed(chunk.length), exit: () => resolve() },
       );
     });
@@ -169,34 +164,13 @@ export class Guest {
   }
 
   /** AppError guest_unreachable, or exhausted; the command's own failures are its exit event. */
-  exec(spec: ExecSpec, events: ExecEvents): ExecSession {
+  exec(request: ExecRequest, events: ExecEvents, options: ExecOptions = {}): ExecSession {
     const channel = this.#usable();
     try {
-      return startExec(channel, spec, events, this.#explainLoss);
+      return startExec(channel, request, events, { ...options, explainLoss: this.#explainLoss });
     } catch (error) {
-      if (error instanceof RangeError) {
-        throw new AppError('invalid_argument', `cmd and env are too long: ${error.message}`, {
-          cause: error,
-        });
-      }
-      if (error instanceof AgentError && error.code === 'busy') {
-        throw new AppError('exhausted', `${error.message}; try again when some have ended`, { cause: error });
-      }
-      throw this.#unreachable(toError(error));
+      throw toCallError(error, 'exec');
     }
-  }
-
-  /** Unpacks a tar archive beneath `path`. AppError with the guest's reason. */
-  async pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult> {
-    return pushFiles(this.#fileCall(signal), path, read);
-  }
-
-  async pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile> {
-    return pullFile(this.#fileCall(signal), path, maxBytes);
-  }
-
-  async pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile> {
-    return pullDirectory(this.#fileCall(signal), path);
   }
 
   /** Makes the guest this one, its clock included, as near as a few round trips can bring it. */
@@ -207,7 +181,7 @@ export class Guest {
 
   async stats(signal?: AbortSignal): Promise<StatsResult> {
     const result = await this.#call({ stats: {} }, signal);
-    if (!result.stats) throw new AppError('guest_unreachable', 'the guest agent gave no statistics');
+    if (!result.stats) throw badAnswer('no statistics');
     return result.stats as StatsResult;
   }
 
@@ -247,16 +221,6 @@ export class Guest {
     return performance.now() - startedAt;
   }
 
-  /** A call with byte flows. AppError guest_unreachable. */
-  #open(request: RequestInput, handlers: StreamHandlers): Stream {
-    const channel = this.#usable();
-    try {
-      return channel.open(request, handlers);
-    } catch (error) {
-      throw this.#unreachable(toError(error));
-    }
-  }
-
   /** A call without byte flows. Rejects with AgentError, or AppError guest_unreachable. */
   #call(request: RequestInput, outer?: AbortSignal): Promise<Result> {
     const channel = this.#usable();
@@ -275,19 +239,13 @@ export class Guest {
       const stream = channel.open(request, {
         result: (result) => {
           settle();
-          if (!result.error) resolve(result);
-          else {
-            reject(
-              new AgentError(
-                toAgentErrorCode(result.error.code ?? ''),
-                result.error.message ?? 'no reason given',
-              ),
-            );
-          }
+          const refusal = refusalOf(result);
+          if (refusal === undefined) resolve(result);
+          else reject(refusal);
         },
         lost: (loss) => {
           settle();
-          reject(this.#unreachable(loss.kind === 'lost' ? loss.cause : new Error(loss.kind)));
+          reject(unreachable(causeOf(loss)));
         },
       });
       const onAbort = (): void => {
@@ -310,13 +268,7 @@ export class Guest {
 
   #usable(): Channel {
     if (this.#channel !== undefined) return this.#channel;
-    throw this.#unreachable(this.#lastCause);
-  }
-
-  #unreachable(cause: Error): AppError {
-    return new AppError('guest_unreachable', `the guest agent cannot be reached: ${cause.message}`, {
-      cause,
-    });
+    throw unreachable(this.#lastCause);
   }
 
   #lost(cause: Error): void {

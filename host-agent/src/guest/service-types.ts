@@ -1,32 +1,6 @@
 // The supervised service in the host agent's own terms.
+import type { SERVICE_STATES, ServiceSpec } from '@sandboxd/api';
 import type { ExecOutcome } from './exec-types.ts';
-
-export const SERVICE_STATES = [
-  'idle',
-  'starting',
-  'running',
-  'stopping',
-  'backing_off',
-  'stopped',
-  'failed',
-] as const;
-export type ServiceState = (typeof SERVICE_STATES)[number];
-
-export const RESTART_POLICIES = ['never', 'on-failure', 'always'] as const;
-
-/** Every default filled in. */
-export type ServiceSpec = {
-  readonly cmd: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  /** Exactly `env`, PATH and HOME apart; otherwise the sandbox's environment is below it. */
-  readonly isEnvExact: boolean;
-  readonly cwd?: string;
-  readonly user?: string;
-  readonly stopSignal: string;
-  readonly stopGraceS: number;
-  readonly restart: { readonly policy: (typeof RESTART_POLICIES)[number]; readonly maxRetries: number };
-  readonly logBufferBytes: number;
-};
 
 /** One buffer of output in the guest; a new spec has a new one. Records are numbered from 0. */
 export type ServiceRing = {
@@ -39,7 +13,7 @@ export type ServiceRing = {
 
 /** All but the state as far as it is known. */
 export type ServiceStatus = {
-  readonly state: ServiceState;
+  readonly state: (typeof SERVICE_STATES)[number];
   readonly pid?: number;
   readonly restarts?: number;
   readonly spec?: ServiceSpec;

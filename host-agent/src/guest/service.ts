@@ -1,6 +1,6 @@
 // The calls of the agent protocol about the service, and what a guest answers, checked.
+import { RESTART_POLICIES, SERVICE_STATES, type ServiceSpec, SIGNALS } from '@sandboxd/api';
 import {
-  AgentError,
   type ExecResult,
   FLOW,
   type RequestInput,
@@ -11,22 +11,14 @@ import {
   ServiceRecordDecoder,
   type Stream,
   type StreamHandlers,
-  toAgentErrorCode,
   type ServiceRing as WireRing,
   type ServiceSpec as WireSpec,
   type ServiceStatus as WireStatus,
 } from '@sandboxd/proto';
-import { AppError, toError } from '../lib/errors.ts';
+import type { AppError } from '../lib/errors.ts';
+import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
 import { count, toExecOutcome } from './outcome.ts';
-import {
-  RESTART_POLICIES,
-  SERVICE_STATES,
-  type ServiceOutputEnd,
-  type ServiceOutputRequest,
-  type ServiceRing,
-  type ServiceSpec,
-  type ServiceStatus,
-} from './service-types.ts';
+import type { ServiceOutputEnd, ServiceOutputRequest, ServiceRing, ServiceStatus } from './service-types.ts';
 
 /** What these calls need of the guest's connection. */
 export interface ServiceChannel {
@@ -73,13 +65,10 @@ export class GuestService {
   }
 
   async #status(request: RequestInput, signal?: AbortSignal): Promise<ServiceStatus> {
-    let result: Result;
-    try {
-      result = await this.#channel.call(request, signal);
-    } catch (error) {
-      throw toAppError(error);
-    }
-    if (!result.serviceStatus) throw new AppError('guest_unreachable', 'the guest agent gave no status');
+    const result = await this.#channel.call(request, signal).catch((error: unknown) => {
+      throw toCallError(error, 'service');
+    });
+    if (!result.serviceStatus) throw badAnswer('no status');
     return toStatus(result.serviceStatus as WireStatus);
   }
 }
@@ -107,10 +96,7 @@ export class OutputSubscription {
         data: (flow, chunk) => this.#onData(flow, chunk),
         result: (result) => this.#onResult(result),
         lost: (loss) => {
-          const cause = loss.kind === 'lost' ? loss.cause : new Error(`the connection was ${loss.kind}`);
-          this.#fail(
-            new AppError('guest_unreachable', `the guest agent was lost: ${cause.message}`, { cause }),
-          );
+          void toLossError(loss, 'output was read').then((error) => this.#fail(error));
         },
       },
     );
@@ -137,11 +123,8 @@ export class OutputSubscription {
   }
 
   #onResult(result: Result): void {
-    if (result.error) {
-      const { code = '', message = 'no reason given' } = result.error;
-      this.#fail(toAppError(new AgentError(toAgentErrorCode(code ?? ''), message ?? '')));
-      return;
-    }
+    const refusal = refusalOf(result);
+    if (refusal !== undefined) this.#fail(toCallError(refusal, 'service'));
     if (this.#isOver) return;
     this.#isOver = true;
     const { ring, nextSeq } = (result.serviceOutput ?? {}) as Partial<ServiceOutputResult>;
@@ -155,35 +138,25 @@ export class OutputSubscription {
   }
 }
 
-function toAppError(error: unknown): AppError {
-  if (error instanceof AppError) return error;
-  const cause = toError(error);
-  if (!(error instanceof AgentError)) return new AppError('guest_unreachable', cause.message, { cause });
-  if (error.code === 'conflict') return new AppError('conflict', cause.message, { cause });
-  if (error.code === 'invalid') return new AppError('invalid_argument', cause.message, { cause });
-  return new AppError('guest_unreachable', `the guest agent could not do it: ${cause.message}`, { cause });
-}
-
 function toWireSpec(spec: ServiceSpec, baseEnv: Readonly<Record<string, string>>) {
   return {
     cmd: [...spec.cmd],
     env: toList(spec.env),
-    baseEnv: spec.isEnvExact ? [] : toList(baseEnv),
-    makeCwd: spec.isEnvExact,
+    baseEnv: spec.env_exact ? [] : toList(baseEnv),
+    makeCwd: spec.env_exact,
     cwd: spec.cwd ?? '',
     user: spec.user ?? '',
-    stopSignal: spec.stopSignal,
-    stopGraceMs: spec.stopGraceS * 1000,
+    stopSignal: spec.stop_signal,
+    stopGraceMs: spec.stop_grace_s * 1000,
     restartPolicy: spec.restart.policy,
-    maxRetries: spec.restart.maxRetries,
-    logBufferBytes: spec.logBufferBytes,
+    maxRetries: spec.restart.max_retries,
+    logBufferBytes: spec.log_buffer_bytes,
   };
 }
 
 function toStatus(wire: WireStatus): ServiceStatus {
   const state = SERVICE_STATES.find((known) => known === wire.state);
-  if (state === undefined)
-    throw new AppError('guest_unreachable', 'the guest agent gave an unknown service state');
+  if (state === undefined) throw badAnswer('an unknown service state');
   const isLive = wire.pid > 0;
   return {
     state,
@@ -212,16 +185,16 @@ function toSpec(wire: WireSpec): ServiceSpec {
   return {
     cmd: wire.cmd,
     env: Object.fromEntries(wire.env.map((entry) => splitVariable(entry))),
-    isEnvExact: wire.makeCwd,
+    env_exact: wire.makeCwd,
     ...(wire.cwd !== '' && { cwd: wire.cwd }),
     ...(wire.user !== '' && { user: wire.user }),
-    stopSignal: wire.stopSignal,
-    stopGraceS: Math.floor(count(wire.stopGraceMs) / 1000),
+    stop_signal: SIGNALS.find((known) => known === wire.stopSignal) ?? 'SIGTERM',
+    stop_grace_s: Math.floor(count(wire.stopGraceMs) / 1000),
     restart: {
       policy: RESTART_POLICIES.find((known) => known === wire.restartPolicy) ?? 'never',
-      maxRetries: wire.maxRetries,
+      max_retries: wire.maxRetries,
     },
-    logBufferBytes: wire.logBufferBytes,
+    log_buffer_bytes: wire.logBufferBytes,
   };
 }
 

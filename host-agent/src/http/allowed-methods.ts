@@ -1,31 +1,25 @@
 // Tells a wrong path (404) from a wrong method (405) by the table of routes, which Hono itself does not.
-import type { Hono } from 'hono';
-import { TrieRouter } from 'hono/router/trie-router';
-import { type HttpContext, type HttpEnv, show } from './context.ts';
+import { type Route, show, toPathPattern } from '@sandboxd/api';
+import type { HttpContext } from './context.ts';
 import { HttpError } from './errors.ts';
 
-/** The handler of requests that match no route; to be made after every route is registered. */
-export function createNotFound(app: Hono<HttpEnv>): (c: HttpContext) => never {
-  const paths = new TrieRouter<string>();
-  for (const { method, path } of app.routes) {
-    if (method !== 'ALL') paths.add('ALL', path, method);
-  }
+/** The handler of requests that match no route. */
+export function createNotFound(routes: readonly Route[]): (c: HttpContext) => never {
+  const known = routes.map((route) => ({ pattern: toPathPattern(route), method: route.method }));
   return (c) => {
-    const methods = new Set(paths.match('ALL', c.req.path)[0].map(([method]) => method));
+    const { path } = c.req;
+    const methods = new Set<string>(
+      known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method),
+    );
     if (methods.size === 0) {
       throw new HttpError(
         'unknown_path',
-        `no such path: ${show(c.req.path)}; README.md says where all are described`,
+        `no such path: ${show(path)}; README.md says where all are described`,
       );
     }
     if (methods.has('GET')) methods.add('HEAD');
-    const allow = [...methods].sort().join(', ');
-    throw new HttpError(
-      'method_not_allowed',
-      `${c.req.method} is not allowed on ${c.req.path}; use ${allow}`,
-      {
-        Allow: allow,
-      },
-    );
+    const Allow = [...methods].sort().join(', ');
+    const message = `${c.req.method} is not allowed on ${path}; use ${Allow}`;
+    throw new HttpError('method_not_allowed', message, { Allow });
   };
 }

@@ -1,4 +1,5 @@
 // The REST interface as one Hono app. It runs without a socket, too: `createHttpApp(services).request('/healthz')`.
+import { routesWithin } from '@sandboxd/api';
 import { Hono } from 'hono';
 import { createNotFound } from './allowed-methods.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
@@ -6,28 +7,33 @@ import { toErrorAnswer } from './errors.ts';
 import { logging } from './middleware/logging.ts';
 import { ownOrigin } from './middleware/own-origin.ts';
 import { requestId } from './middleware/request-id.ts';
-import { addExecRoutes } from './routes/exec.ts';
-import { addFileRoutes } from './routes/files.ts';
-import { addImageRoutes } from './routes/images.ts';
-import { addLogRoutes } from './routes/logs.ts';
-import { addMetaRoutes } from './routes/meta.ts';
-import { addSandboxRoutes } from './routes/sandboxes.ts';
-import { addServiceRoutes } from './routes/service.ts';
-import { addSnapshotRoutes } from './routes/snapshots.ts';
+import { execHandlers } from './routes/exec.ts';
+import { fileHandlers } from './routes/files.ts';
+import { imageHandlers } from './routes/images.ts';
+import { logHandlers } from './routes/logs.ts';
+import { metaHandlers } from './routes/meta.ts';
+import { sandboxHandlers } from './routes/sandboxes.ts';
+import { serviceHandlers } from './routes/service.ts';
+import { snapshotHandlers } from './routes/snapshots.ts';
+import { serveRoutes } from './serve-routes.ts';
 import type { HttpServices } from './services.ts';
 
 export function createHttpApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
   app.use(requestId, logging(services.log), ownOrigin);
-  addMetaRoutes(app, services);
-  addImageRoutes(app, services);
-  addSandboxRoutes(app, services);
-  addExecRoutes(app, services);
-  addServiceRoutes(app, services);
-  addLogRoutes(app, services);
-  addFileRoutes(app, services);
-  addSnapshotRoutes(app, services);
-  app.notFound(createNotFound(app));
+  const routes = routesWithin(services.limits);
+  const handlers = {
+    ...metaHandlers(services),
+    ...imageHandlers(),
+    ...sandboxHandlers(services),
+    ...execHandlers(services),
+    ...serviceHandlers(services),
+    ...logHandlers(services),
+    ...fileHandlers(services),
+    ...snapshotHandlers(services),
+  };
+  serveRoutes(app, routes, handlers, services.bodyIdleMs);
+  app.notFound(createNotFound(Object.values(routes)));
   app.onError((error, c) => {
     const { status, headers, body } = toErrorAnswer(error, c.var.requestId);
     return c.json(body, status, headers);

@@ -32,10 +32,3 @@ export function endingOf(c: HttpContext): AbortSignal | undefined {
   const env: HttpContext['env'] | undefined = c.env;
   return env?.ending;
 }
-
-/** A value as error messages show it: JSON, cut to a readable length. */
-export function show(value: unknown): string {
-  if (value === undefined) return 'nothing';
-  const text = JSON.stringify(value);
-  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
-}

@@ -32,16 +32,10 @@ export type EngineInfo = {
   }[];
 };
 
-/** The daemon's own upper bounds, and those of its host. */
-export type HttpLimits = SandboxLimits & {
-  /** CPUs of the host, of which no sandbox may have more; absent where that is no concern. */
-  readonly hostCpus?: number;
-};
-
 export interface HttpServices {
   readonly log: Logger;
   readonly sandboxes: Sandboxes;
-  readonly limits: HttpLimits;
+  readonly limits: SandboxLimits;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;

@@ -1,22 +1,9 @@
 // The face of this room: everything a caller can do with sandboxes.
-import type { ExecEvents, ExecSession, ExecSpec } from '../guest/exec-types.ts';
-import type { ByteSource, PulledFile, PushResult } from '../guest/files.ts';
+import type { ExecRequest } from '@sandboxd/api';
+import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
+import type { GuestFiles } from '../guest/files.ts';
 import type { SandboxService } from './service.ts';
 import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
-
-/** An exec as a client asks for it; the sandbox's environment is joined with `env`. */
-export type ExecRequest = Omit<ExecSpec, 'env'> & { readonly env: Readonly<Record<string, string>> };
-
-/**
- * Files in and out; paths are absolute paths of the guest. AppError guest_unreachable, else invalid_argument with the
- * guest's reason. Cancelled by `signal`.
- */
-export interface SandboxFiles {
-  pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult>;
-  pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile>;
-  /** A tar archive of the directory. */
-  pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile>;
-}
 
 /**
  * One sandbox. What needs its guest: AppError not_found when it was deleted meanwhile, internal naming the cause when its
@@ -24,11 +11,11 @@ export interface SandboxFiles {
  */
 export interface SandboxHandle {
   readonly info: SandboxInfo;
-  /** Starts a command. Failures of the command itself are its exit event. */
-  exec(request: ExecRequest, events: ExecEvents): ExecSession;
+  /** Starts a command in the sandbox's environment. Failures of the command itself are its exit event. */
+  exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession;
   /** Its supervised service. */
   service(): SandboxService;
-  files(): SandboxFiles;
+  files(): GuestFiles;
   /** Saves it; it goes on. Cancelled by `signal`, with everything undone. AppError exhausted, internal with the stage. */
   snapshot(signal?: AbortSignal): Promise<SnapshotInfo>;
 }

@@ -1,13 +1,15 @@
 // One sandbox that exists: its state, its VM, its guest, its end.
+import type { ExecRequest } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
-import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
+import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
-import type { ExecRequest, SandboxFiles, SandboxHandle } from './face.ts';
+import type { SandboxHandle } from './face.ts';
 import { Lifetime } from './lifetime.ts';
 import { LogCapture } from './log-capture.ts';
 import type { SandboxRecord } from './record.ts';
@@ -132,11 +134,11 @@ export class Sandbox implements SandboxHandle {
       this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, () => owner.expired(this));
   }
 
-  exec(request: ExecRequest, events: ExecEvents): ExecSession {
+  exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession {
     this.assertAlive();
-    const spec = { ...request, env: { ...this.record.options.rootfs.env, ...request.env } };
-    if (this.#log === undefined) return this.guest.exec(spec, events);
-    const session = this.guest.exec(spec, logExecEvents(this.#log, events));
+    const within = { ...options, baseEnv: this.record.options.rootfs.env };
+    if (this.#log === undefined) return this.guest.exec(request, events, within);
+    const session = this.guest.exec(request, logExecEvents(this.#log, events), within);
     logExecStart(this.#log, request.cmd);
     return session;
   }
@@ -146,9 +148,9 @@ export class Sandbox implements SandboxHandle {
     return createSandboxService(this.guest, this.record.options.rootfs.env);
   }
 
-  files(): SandboxFiles {
+  files(): GuestFiles {
     this.assertAlive();
-    return this.guest;
+    return this.guest.files;
   }
 
   async snapshot(signal?: AbortSignal): Promise<SnapshotInfo> {

@@ -1,7 +1,8 @@
 // The supervised service of one sandbox, as rooms above see it.
+import type { ServiceSpec } from '@sandboxd/api';
 import type { Guest } from '../guest/guest.ts';
 import type { OutputEvents, OutputSubscription } from '../guest/service.ts';
-import type { ServiceOutputRequest, ServiceSpec, ServiceStatus } from '../guest/service-types.ts';
+import type { ServiceOutputRequest, ServiceStatus } from '../guest/service-types.ts';
 
 /** Every call: AppError guest_unreachable. Commands answer when they are done, or after 1 s with the state then. */
 export interface SandboxService {

@@ -1,6 +1,6 @@
 // What a sandbox is to the rest of the host agent.
 
-import type { ServiceSpec } from '../guest/service-types.ts';
+import type { ServiceSpec } from '@sandboxd/api';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 
 export type CreateSandboxOptions = {

@@ -6,7 +6,7 @@ export function execText(manager: SandboxManager, id: string, cmd: readonly stri
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     const session = manager.get(id).exec(
-      { cmd, env: {}, timeoutMs: 0, hasStdin: false },
+      { cmd, env: {}, timeout_s: 0 },
       {
         output: (_stream, chunk) => {
           chunks.push(Buffer.from(chunk));

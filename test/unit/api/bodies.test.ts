@@ -101,7 +101,10 @@ t.test('network', (t) => {
   t.same(accept(networkRequest, {}), { enabled: false, allowlist: [] });
   t.same(accept(networkRequest, { enabled: false, allowlist: null }), { enabled: false, allowlist: [] });
   for (const allowlist of [undefined, null, []]) {
-    t.match(refuse(create, { network: { enabled: true, allowlist } }), /^network .*non-empty allowlist/);
+    t.match(
+      refuse(create, { network: { enabled: true, allowlist } }),
+      /^network.allowlist .*non-empty allowlist/,
+    );
   }
   t.match(
     refuse(create, { network: { enabled: true, allowlist: ['*'] } }),
@@ -110,17 +113,10 @@ t.test('network', (t) => {
   for (const enabled of [false, undefined]) {
     t.match(
       refuse(create, { network: { enabled, allowlist: ['a.example'] } }),
-      /^network has an allowlist but/,
+      /^network.enabled must be true/,
     );
   }
-  const names = [
-    'Example.COM.',
-    '*.b.example',
-    'a-b.c1.example',
-    '_x.example',
-    'xn--bcher-kva.example',
-    '1.2.3.4a',
-  ];
+  const names = ['Example.COM.', '*.b.example', 'a-b.c1.example', 'xn--bcher-kva.example', '1.2.3.4a'];
   t.same(accept(networkRequest, { enabled: true, allowlist: names }).allowlist, [
     'example.com',
     ...names.slice(1),
@@ -139,6 +135,7 @@ t.test('network', (t) => {
   for (const name of [
     ...bad,
     '**.a.example',
+    'a_b.example',
     '*a.example.com',
     'bücher.example',
     '',
@@ -168,7 +165,7 @@ t.test('publish', (t) => {
   for (const host_ip of ['localhost', '1.2.3', '1.2.3.4:5', 7]) {
     t.match(
       refuse(create, { publish: [{ ...port, host_ip }] }),
-      /^publish\[0\].host_ip must be an IPv4 or IPv6/,
+      /^publish\[0\].host_ip must be an IP address/,
     );
   }
   for (const value of [0, -1, 65_536, 1.5, '80', undefined]) {
@@ -187,18 +184,27 @@ t.test('publish', (t) => {
   );
   t.match(
     refuse(create, { publish: [port, { ...port, guest_port: 81 }] }),
-    /^publish must not have one port of the host twice/,
+    /^publish\[1\] must not repeat host port 8080/,
   );
-  t.equal(
-    refuse(create, { publish: [port, { ...port, host_ip: '127.0.0.1' }] }),
-    '',
-    'the kernel knows whether these collide',
-  );
+  const on = (...addresses: string[]) =>
+    refuse(create, { publish: addresses.map((host_ip) => ({ ...port, host_ip })) });
+  for (const addresses of [
+    ['', '127.0.0.1'],
+    ['127.0.0.1', '0.0.0.0'],
+    ['::1', '::'],
+  ] as const)
+    t.match(on(...addresses), /^publish\[1\] must not repeat host port 8080/);
+  for (const addresses of [
+    ['127.0.0.1', '127.0.0.2'],
+    ['0.0.0.0', '::'],
+    ['127.0.0.1', '::ffff:127.0.0.2'],
+  ] as const)
+    t.equal(on(...addresses), '', addresses.join());
   t.end();
 });
 
 t.test('exec', (t) => {
-  t.same(accept(execRequest, { cmd: ['x'] }), { cmd: ['x'], timeout_s: 0 });
+  t.same(accept(execRequest, { cmd: ['x'] }), { cmd: ['x'], env: {}, timeout_s: 0 });
   for (const cmd of [undefined, null, [], 'ls'])
     t.match(refuse(execRequest, { cmd }), /^cmd must be a non-empty array/);
   t.match(refuse(execRequest, { cmd: ['', 'x'] }), /^cmd must name a program first/);
@@ -228,7 +234,7 @@ t.test('env: every name that Linux has, __proto__ as well', (t) => {
   const taken = accept(execRequest, { cmd: ['x'], env }).env ?? {};
   t.strictSame(Object.entries(taken), Object.entries(env));
   t.equal(Object.hasOwn(taken, '__proto__'), true);
-  t.same(accept(execRequest, { cmd: ['x'], env: null }).env, undefined);
+  t.same(accept(execRequest, { cmd: ['x'], env: null }).env, {});
   for (const name of ['', 'A=B', 'A\0', 'A\ud800']) {
     t.match(refuse(execRequest, { cmd: ['x'], env: { [name]: '' } }), /^env must have names/);
   }
@@ -337,7 +343,7 @@ t.test('stop, fork, pull, policy', (t) => {
   );
 
   t.same(accept(pullImageRequest, { ref: 'nginx' }), { ref: 'nginx', pull: 'always' });
-  t.match(refuse(pullImageRequest, {}), /^ref must be an image reference/);
+  t.match(refuse(pullImageRequest, { ref: 'NGINX' }), /^ref must be an image reference/);
 
   t.same(accept(policy, { operations: ['read'], net_allow_max: [], max_vcpus: 2 }), {
     operations: ['read'],

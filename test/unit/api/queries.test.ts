@@ -53,7 +53,7 @@ t.test('integers go to 2^63 − 1, and above 2^53 − 1 are that', (t) => {
   ]) {
     t.match(
       refuseQuery(logsQuery, `since=${text}`),
-      /^query since must be a whole number from -1 to 9223372036854775807, got "/,
+      /^query since must be a whole number of at least -1, got "/,
     );
   }
   t.equal(acceptQuery(serviceLogsQuery, 'from_seq=0').from_seq, 0);
@@ -76,10 +76,13 @@ t.test('each its own', (t) => {
   for (const text of ['0', '-1', '1.5']) {
     t.equal(
       refuseQuery(readFileQuery, `path=/x&max_bytes=${text}`),
-      `max_bytes must be a positive integer, got "${text}"`,
+      `query max_bytes must be a whole number of at least 1, got "${text}"`,
     );
   }
-  t.equal(refuseQuery(readFileQuery, 'path=/x&format=zip'), 'format must be raw or tar, got "zip"');
+  t.equal(
+    refuseQuery(readFileQuery, 'path=/x&format=zip'),
+    'query format must be one of raw, tar, got "zip"',
+  );
   for (const query of ['', 'path=']) {
     t.equal(
       refuseQuery(pushFilesQuery, query),

@@ -11,8 +11,8 @@ export function toExecResultBody(outcome: ExecOutcome) {
     exit_code: exitCode,
     duration_ms: Math.round(durationMs),
     ...(signal ? { signal } : {}),
-    ...(timedOut ? { timed_out: true } : {}),
-    ...(oomKilled ? { oom_killed: true } : {}),
+    ...(timedOut ? { timed_out: true as const } : {}),
+    ...(oomKilled ? { oom_killed: true as const } : {}),
     ...(error ? { error: error.slice(0, MAX_ERROR_CHARS) } : {}),
     ...(usage ? { usage: toUsageBody(usage) } : {}),
   };

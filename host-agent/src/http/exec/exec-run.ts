@@ -7,6 +7,7 @@ import {
   ExecFrameError,
   execFrameHeader,
   MAX_EXEC_PAYLOAD_BYTES,
+  MAX_TTY_CELLS,
 } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
 import { ByteQueue, type Outflow, type Piece } from '../../lib/byte-queue.ts';
@@ -188,5 +189,5 @@ function readJsonFields(payload: Buffer): { readonly [name: string]: unknown } {
 }
 
 function isTtyExtent(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= 65_535;
+  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= MAX_TTY_CELLS;
 }

@@ -1,11 +1,12 @@
 // Exec over a WebSocket: the first message is the request, then binary messages carry the frame stream in both directions.
 import type { Duplex } from 'node:stream';
+import { checkBody, type ExecRequest, execRequest, FIRST_MESSAGE_MS } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { Piece } from '../../lib/byte-queue.ts';
 import { isAppError, toError } from '../../lib/errors.ts';
-import { type ExecFields, parseExecFields } from '../input/exec-request.ts';
 import { parseJson } from '../input/json-body.ts';
+import { checked } from '../input/request-input.ts';
 import type { ExecRun } from './exec-run.ts';
 
 /** Close codes, and what they mean here. */
@@ -13,7 +14,6 @@ const CLOSE = { done: 1000, stopping: 1001, unexpectedText: 1003, badRequest: 10
 
 const STOPPING = 'the daemon stops';
 
-const FIRST_MESSAGE_MS = 30_000;
 /** Unsent bytes above which frames wait. */
 const MAX_BUFFERED_BYTES = 256 * 1024;
 /** The protocol's bound for a close reason. */
@@ -21,7 +21,7 @@ const MAX_REASON_BYTES = 123;
 
 export type WebSocketExec = {
   /** Starts the command; `onDrain` is called when input may go on. May throw. */
-  readonly startRun: (fields: ExecFields, onDrain: () => void) => ExecRun;
+  readonly startRun: (request: ExecRequest, onDrain: () => void) => ExecRun;
   readonly log: Logger;
   /** What carries the WebSocket. */
   readonly connection: Duplex;
@@ -38,10 +38,10 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
   );
   const begin = (data: RawData) => {
     clearTimeout(timer);
-    const fields = readFirstMessage(socket, data);
-    if (fields === undefined) return;
+    const request = readFirstMessage(socket, data);
+    if (request === undefined) return;
     try {
-      run = options.startRun(fields, () => socket.resume());
+      run = options.startRun(request, () => socket.resume());
     } catch (error) {
       return fail(socket, error, options.log);
     }
@@ -71,9 +71,9 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
   });
 }
 
-function readFirstMessage(socket: WebSocket, data: RawData): ExecFields | undefined {
+function readFirstMessage(socket: WebSocket, data: RawData): ExecRequest | undefined {
   try {
-    return parseExecFields(parseJson(toBytes(data)));
+    return checked(checkBody(execRequest, parseJson(toBytes(data))));
   } catch (error) {
     close(socket, CLOSE.badRequest, toError(error).message);
     return undefined;

@@ -1,12 +1,12 @@
 // A request's body as bytes in turn, of any length: only a client that falls silent is given up.
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import { BODY_IDLE_MS } from '@sandboxd/api';
 import type { ByteSource } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
 
-const DEFAULT_IDLE_MS = 30_000;
 /** Bytes that may wait here for the guest. */
 const QUEUE_BYTES = 256 * 1024;
 /** Pieces likewise: a client may send them of single bytes. */
@@ -21,7 +21,7 @@ export type BodySource = {
   discard(): void;
 };
 
-export function readBody(c: HttpContext, idleMs = DEFAULT_IDLE_MS): BodySource {
+export function readBody(c: HttpContext, idleMs = BODY_IDLE_MS): BodySource {
   return new QueuedBody(openBody(c), idleMs);
 }
 

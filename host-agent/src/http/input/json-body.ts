@@ -1,18 +1,16 @@
 // Reads a JSON body of bounded size: at most the limit is ever held, and silence in its middle ends it.
+import { BODY_IDLE_MS, MAX_JSON_BYTES, show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
-import { type HttpContext, show } from '../context.ts';
+import type { HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { findJsonError } from './json-error.ts';
 
-export const MAX_JSON_BYTES = 1024 * 1024;
-const DEFAULT_IDLE_MS = 30_000;
-
 /** The parsed body; undefined when it is empty. */
-export async function readJson(c: HttpContext, idleMs = DEFAULT_IDLE_MS): Promise<unknown> {
+export async function readJson(c: HttpContext, idleMs = BODY_IDLE_MS): Promise<unknown> {
   const coding = c.req.header('content-encoding') ?? 'identity';
   if (coding.toLowerCase() !== 'identity') {
     const message = `content-encoding ${show(coding)} is not known here; send the JSON as it is`;
-    throw new HttpError('unsupported_media', message);
+    throw new HttpError('unsupported_encoding', message);
   }
   if (Number(c.req.header('content-length')) > MAX_JSON_BYTES) throw tooLarge();
   const { body } = c.req.raw;

@@ -1,8 +1,9 @@
 // Refuses what the page of another site has a browser send: it needs no answer to make or end sandboxes, and whoever has a
 // browser on this machine may visit any site. Programs send no Origin.
+import { show } from '@sandboxd/api';
 import { createMiddleware } from 'hono/factory';
 import { AppError } from '../../lib/errors.ts';
-import { type HttpEnv, show } from '../context.ts';
+import type { HttpEnv } from '../context.ts';
 
 /** They change nothing, and a browser keeps their answers from foreign pages; a WebSocket's it does not. */
 const READING: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);

@@ -1,21 +1,18 @@
 // Exec in its three forms: streamed response, connection taken over, WebSocket. They differ in the transport only.
+import { type ExecRequest, MAX_JSON_BYTES } from '@sandboxd/api';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { clientSignal } from '../client-signal.ts';
-import { endingOf, type HttpApp, type HttpContext, type Takeover } from '../context.ts';
+import { endingOf, type HttpContext, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
 import { serveWebSocket } from '../exec/web-socket.ts';
-import { type ExecFields, execSchema, toExecRequest } from '../input/exec-request.ts';
-import { readSandboxId } from '../input/ids.ts';
-import { MAX_JSON_BYTES } from '../input/json-body.ts';
-import { readQuery } from '../input/query.ts';
-import { readFields } from '../input/read-fields.ts';
 import { toWebStream } from '../outflow.ts';
+import type { Handlers } from '../serve-routes.ts';
 import { refuse } from '../server/refusal.ts';
 import type { HttpServices } from '../services.ts';
 
-export function addExecRoutes(app: HttpApp, services: HttpServices): void {
+export function execHandlers({ sandboxes }: HttpServices) {
   const webSockets = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_JSON_BYTES,
@@ -29,14 +26,14 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
   const startRun = (
     c: HttpContext,
     id: string,
-    fields: ExecFields,
+    request: ExecRequest,
     input?: { onDrain: () => void },
   ): ExecRun => {
     const { log } = c.var;
     const ending = endingOf(c);
     const onEnding = (): void => run.end('the daemon stopped while the command ran');
     const run = new ExecRun({
-      start: (events) => services.sandboxes.get(id).exec(toExecRequest(fields, input !== undefined), events),
+      start: (events) => sandboxes.get(id).exec(request, events, { hasStdin: input !== undefined }),
       onExit: ({ agentUs, ...exec }) => {
         ending?.removeEventListener('abort', onEnding);
         log.info({ agentUs, exec }, 'exec ended');
@@ -47,37 +44,7 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
     return run;
   };
 
-  app.post('/sandboxes/:id/exec', async (c) => {
-    const id = readSandboxId(c);
-    const fields = await readFields(c, execSchema, services.bodyIdleMs);
-    if (readQuery(c, 'stdin') === '1') return hijack(c, id, fields);
-    const signal = clientSignal(c);
-    const run = startRun(c, id, fields);
-    signal.addEventListener('abort', () => run.cancel(), { once: true });
-    if (signal.aborted) run.cancel();
-    await run.opened;
-    return c.body(toWebStream(run), 200, { 'Content-Type': 'application/octet-stream' });
-  });
-
-  app.get('/sandboxes/:id/exec', (c) => {
-    const id = readSandboxId(c);
-    const takeover = requireWebSocket(c);
-    // An unknown sandbox is 404 while that can still be said.
-    services.sandboxes.get(id);
-    takeover.run = () => {
-      webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
-        serveWebSocket(socket, {
-          startRun: (fields, onDrain) => startRun(c, id, fields, { onDrain }),
-          log: c.var.log,
-          connection: takeover.socket,
-          ending: endingOf(c),
-        });
-      });
-    };
-    return c.body(null, 200);
-  });
-
-  const hijack = async (c: HttpContext, id: string, fields: ExecFields): Promise<Response> => {
+  const hijack = async (c: HttpContext, id: string, request: ExecRequest): Promise<Response> => {
     const takeover = takeoverOf(c);
     if (takeover === undefined) {
       throw new HttpError(
@@ -86,7 +53,7 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
       );
     }
     const { socket, head } = takeover;
-    const run = startRun(c, id, fields, { onDrain: () => socket.resume() });
+    const run = startRun(c, id, request, { onDrain: () => socket.resume() });
     feedFromSocket(socket, head, run);
     await run.opened;
     takeover.run = () => {
@@ -97,6 +64,35 @@ export function addExecRoutes(app: HttpApp, services: HttpServices): void {
     };
     return c.body(null, 200);
   };
+
+  return {
+    exec: async ({ params: { id }, query: { stdin }, body }, c) => {
+      if (stdin) return hijack(c, id, body);
+      const signal = clientSignal(c);
+      const run = startRun(c, id, body);
+      signal.addEventListener('abort', () => run.cancel(), { once: true });
+      if (signal.aborted) run.cancel();
+      await run.opened;
+      return c.body(toWebStream(run), 200, { 'Content-Type': 'application/octet-stream' });
+    },
+
+    execWebSocket: ({ params: { id } }, c) => {
+      const takeover = requireWebSocket(c);
+      // An unknown sandbox is 404 while that can still be said.
+      sandboxes.get(id);
+      takeover.run = () => {
+        webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
+          serveWebSocket(socket, {
+            startRun: (request, onDrain) => startRun(c, id, request, { onDrain }),
+            log: c.var.log,
+            connection: takeover.socket,
+            ending: endingOf(c),
+          });
+        });
+      };
+      return c.body(null, 200);
+    },
+  } satisfies Partial<Handlers>;
 }
 
 /** Absent without a socket, and for requests that need none of their own. */

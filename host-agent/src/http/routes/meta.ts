@@ -1,23 +1,25 @@
 // Liveness, the profiles to boot from, and what the caller may do.
-import type { HttpApp } from '../context.ts';
+import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices, ProfileInfo } from '../services.ts';
 
-export function addMetaRoutes(app: HttpApp, services: HttpServices): void {
-  app.get('/healthz', (c) => c.json({ status: 'ok' }));
+export function metaHandlers(services: HttpServices) {
+  return {
+    health: () => ({ status: 'ok' }),
 
-  app.get('/profiles', async (c) => {
-    const profiles = await services.listProfiles();
-    const engine = services.engine?.();
-    const standard = profiles.find(({ isDefault }) => isDefault);
-    return c.json({
-      profiles: profiles.map(({ name }) => name),
-      ...(standard ? { default: standard.name } : {}),
-      details: Object.fromEntries(profiles.map((profile) => [profile.name, toDetailsBody(profile)])),
-      ...(engine ? { engine } : {}),
-    });
-  });
+    listProfiles: async () => {
+      const profiles = await services.listProfiles();
+      const engine = services.engine?.();
+      const standard = profiles.find(({ isDefault }) => isDefault);
+      return {
+        profiles: profiles.map(({ name }) => name),
+        ...(standard ? { default: standard.name } : {}),
+        details: Object.fromEntries(profiles.map((profile) => [profile.name, toDetailsBody(profile)])),
+        ...(engine ? { engine } : {}),
+      };
+    },
 
-  app.get('/whoami', (c) => c.json({ scoped: false }));
+    whoami: () => ({ scoped: false }),
+  } satisfies Partial<Handlers>;
 }
 
 function toDetailsBody(profile: ProfileInfo) {

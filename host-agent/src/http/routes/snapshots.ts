@@ -2,46 +2,46 @@
 import { AppError } from '../../lib/errors.ts';
 import type { SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
-import type { HttpApp } from '../context.ts';
-import { forkSchema, isPublishing, readForkCount } from '../input/fork-request.ts';
-import { readSandboxId, readSnapshotId } from '../input/ids.ts';
-import { readFields } from '../input/read-fields.ts';
+import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 import { toSandboxBody } from './sandboxes.ts';
 
-export function addSnapshotRoutes(app: HttpApp, services: HttpServices): void {
-  const { sandboxes, limits } = services;
-  const schema = forkSchema(limits.fork);
+export function snapshotHandlers({ sandboxes }: HttpServices) {
+  return {
+    takeSnapshot: async ({ params: { id } }, c) =>
+      toSnapshotBody(await sandboxes.get(id).snapshot(clientSignal(c))),
 
-  app.post('/sandboxes/:id/snapshot', async (c) => {
-    const snapshot = await sandboxes.get(readSandboxId(c)).snapshot(clientSignal(c));
-    return c.json(toSnapshotBody(snapshot), 201);
-  });
+    listSnapshots: () => ({ snapshots: sandboxes.listSnapshots().map(toSnapshotBody) }),
 
-  app.get('/snapshots', (c) => c.json({ snapshots: sandboxes.listSnapshots().map(toSnapshotBody) }));
+    getSnapshot: ({ params: { id } }) => toSnapshotBody(sandboxes.getSnapshot(id)),
 
-  app.get('/snapshots/:id', (c) => c.json(toSnapshotBody(sandboxes.getSnapshot(readSnapshotId(c)))));
+    deleteSnapshot: async ({ params: { id } }) => {
+      await sandboxes.deleteSnapshot(id);
+      return undefined;
+    },
 
-  app.delete('/snapshots/:id', async (c) => {
-    await sandboxes.deleteSnapshot(readSnapshotId(c));
-    return c.body(null, 204);
-  });
+    forkSnapshot: async ({ params: { id }, query, body }, c) => {
+      const count = body.count || query.count;
+      if (body.publish.length > 0) refusePublish(count, () => sandboxes.getSnapshot(id));
+      const forks = await sandboxes.fork(id, count, clientSignal(c));
+      const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
+      return { sandboxes: oldestFirst.map(toSandboxBody) };
+    },
+  } satisfies Partial<Handlers>;
+}
 
-  app.post('/snapshots/:id/fork', async (c) => {
-    const id = readSnapshotId(c);
-    const fields = await readFields(c, schema, services.bodyIdleMs);
-    const count = readForkCount(c, fields, limits.fork);
-    if (isPublishing(fields)) {
-      sandboxes.getSnapshot(id);
-      throw new AppError(
-        'invalid_argument',
-        'publish needs a snapshot that has a network, and this one has none',
-      );
-    }
-    const forks = await sandboxes.fork(id, count, clientSignal(c));
-    const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
-    return c.json({ sandboxes: oldestFirst.map(toSandboxBody) }, 201);
-  });
+/** Always throws; AppError not_found where there is no snapshot. */
+function refusePublish(count: number, findSnapshot: () => void): never {
+  // That of the body was checked with it.
+  if (count !== 1) {
+    const message = `publish needs count 1, because host ports are exclusive, got ${count}`;
+    throw new AppError('invalid_argument', message);
+  }
+  findSnapshot();
+  throw new AppError(
+    'invalid_argument',
+    'publish needs a snapshot that has a network, and this one has none',
+  );
 }
 
 function toSnapshotBody(snapshot: SnapshotInfo) {

@@ -1,17 +1,22 @@
 // Requests that want the connection itself: WebSocket upgrades, and interactive exec with `stdin=1`.
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { MAX_JSON_BYTES, ROUTES, type Route, toPathPattern } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
-import { MAX_JSON_BYTES } from '../input/json-body.ts';
 import { resolveRequestId } from '../middleware/request-id.ts';
 import { BodyCollector } from './chunked-body.ts';
 import { refuse, sendLast } from './refusal.ts';
 import { findMalformed } from './request-check.ts';
 
-const EXEC_PATH = /^\/sandboxes\/[^/?]*\/exec(?:\?|$)/;
+const takenOver = (transport: Route['transport']) =>
+  Object.values<Route>(ROUTES)
+    .filter((route) => route.transport === transport)
+    .map((route) => ({ method: route.method, pattern: toPathPattern(route) }));
+const WEB_SOCKETS = takenOver('websocket');
+const DUPLEX = takenOver('duplex');
 
 export type TakeoverOptions = {
   readonly app: HttpApp;
@@ -27,9 +32,7 @@ export type TakeoverOptions = {
 
 /** For the server's `shouldUpgradeCallback`: other upgrades (h2c) are ordinary requests, as HTTP allows. */
 export function isWebSocketRequest(request: IncomingMessage): boolean {
-  return (
-    request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket' && isExecPath(request)
-  );
+  return request.headers.upgrade?.toLowerCase() === 'websocket' && isOneOf(WEB_SOCKETS, request);
 }
 
 /**
@@ -141,13 +144,14 @@ function toRequest(incoming: IncomingMessage, body: Buffer | null, signal: Abort
 }
 
 function isInteractiveExec(request: IncomingMessage): boolean {
-  if (request.method !== 'POST' || !isExecPath(request)) return false;
+  if (!isOneOf(DUPLEX, request)) return false;
   const query = request.url?.match(/\?([^#]*)/)?.[1];
   return query !== undefined && new URLSearchParams(query).get('stdin') === '1';
 }
 
-function isExecPath({ url = '' }: IncomingMessage): boolean {
-  return EXEC_PATH.test(url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*/i, ''));
+function isOneOf(routes: typeof DUPLEX, { method, url = '' }: IncomingMessage): boolean {
+  const [path = ''] = (url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*/i, '')).split('?', 1);
+  return routes.some((route) => route.method === method && route.pattern.test(path));
 }
 
 function readHeader(request: IncomingMessage, name: string): string | undefined {

@@ -1,5 +1,6 @@
 // The service status as JSON: the state always, the rest as far as it is known.
-import type { ServiceSpec, ServiceStatus } from '../../guest/service-types.ts';
+import type { ServiceSpec } from '@sandboxd/api';
+import type { ServiceStatus } from '../../guest/service-types.ts';
 import { toExecResultBody } from '../exec/exec-result.ts';
 
 export function toStatusBody(status: ServiceStatus) {
@@ -32,14 +33,14 @@ function toSpecBody(spec: ServiceSpec) {
     cmd: spec.cmd,
     ...(spec.cwd === undefined ? {} : { cwd: spec.cwd }),
     ...(Object.keys(spec.env).length === 0 ? {} : { env: spec.env }),
-    ...(spec.isEnvExact ? { env_exact: true } : {}),
-    log_buffer_bytes: spec.logBufferBytes,
+    ...(spec.env_exact ? { env_exact: true as const } : {}),
+    log_buffer_bytes: spec.log_buffer_bytes,
     restart: {
       policy: spec.restart.policy,
-      ...(spec.restart.maxRetries === 0 ? {} : { max_retries: spec.restart.maxRetries }),
+      ...(spec.restart.max_retries === 0 ? {} : { max_retries: spec.restart.max_retries }),
     },
-    stop_grace_s: spec.stopGraceS,
-    stop_signal: spec.stopSignal,
+    stop_grace_s: spec.stop_grace_s,
+    stop_signal: spec.stop_signal,
     ...(spec.user === undefined ? {} : { user: spec.user }),
   };
 }

@@ -22,7 +22,7 @@ t.test('what breaks the protocol right behind the hello fails the connect, and n
   guest.close(new Error('over'));
 });
 
-const EXEC = { cmd: ['true'], env: {}, timeoutMs: 0, hasStdin: false };
+const EXEC = { cmd: ['true'], env: {}, timeout_s: 0 };
 
 t.test('a call whose signal has fired already is refused with its reason', async (t) => {
   const { guest } = await openSilent();
@@ -45,7 +45,7 @@ t.test(
           guest.exec(EXEC, { output: () => undefined, exit: ({ error }) => resolve(error) });
         }),
     );
-    const pull = closed.guest.pullFile('/etc/hostname', 10);
+    const pull = closed.guest.files.pullFile('/etc/hostname', 10);
     pull.catch(() => undefined);
     closed.guest.close(new Error('sandbox sbx_1 was deleted'));
     // What is seen afterwards is what follows from it.

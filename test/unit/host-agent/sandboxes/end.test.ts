@@ -8,7 +8,7 @@ import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 function waitIn(manager: SandboxManager, id: string): Promise<{ outcome: ExecOutcome; isSeen: boolean }> {
   return new Promise((resolve) => {
     manager.get(id).exec(
-      { cmd: ['wait'], env: {}, timeoutMs: 0, hasStdin: false },
+      { cmd: ['wait'], env: {}, timeout_s: 0 },
       {
         output: () => undefined,
         exit: (outcome) =>

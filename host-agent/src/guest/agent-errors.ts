@@ -1,0 +1,104 @@
+// What a guest agent, or the way to it, fails with → AppError. Each kind of call says what its refusals mean.
+import {
+  AgentError,
+  type AgentErrorCode,
+  type Result,
+  type StreamLoss,
+  toAgentErrorCode,
+} from '@sandboxd/proto';
+import { AppError, type ErrorCode, isAppError, toError } from '../lib/errors.ts';
+
+/** Longest reason of a guest that is passed on. */
+const MAX_MESSAGE_CHARS = 4096;
+const NOT_REACHED = 'the guest agent cannot be reached: ';
+
+type Meaning = {
+  readonly codes: Partial<Record<AgentErrorCode, ErrorCode>>;
+  /** Of every other refusal. */
+  readonly otherwise: ErrorCode;
+  /** Before the reason of such a refusal. */
+  readonly prefix?: string;
+  /** Behind the reason of the others. */
+  readonly advice?: string;
+  /** What of the call may be too long for one message. */
+  readonly long: string;
+};
+
+const FILES: Meaning = {
+  codes: {
+    not_found: 'not_found',
+    busy: 'exhausted',
+    cancelled: 'cancelled',
+    unsupported: 'unsupported',
+    internal: 'internal',
+  },
+  otherwise: 'invalid_argument',
+  long: 'the path is',
+};
+
+const MEANINGS = {
+  exec: {
+    codes: { busy: 'exhausted' },
+    otherwise: 'guest_unreachable',
+    prefix: NOT_REACHED,
+    advice: '; try again when some have ended',
+    long: 'cmd and env are',
+  },
+  files: FILES,
+  /** What a push names is the archive's content: nothing of it can be "not found". */
+  push: { ...FILES, codes: { ...FILES.codes, not_found: 'invalid_argument' } },
+  service: {
+    codes: { conflict: 'conflict', invalid: 'invalid_argument' },
+    otherwise: 'guest_unreachable',
+    prefix: 'the guest agent could not do it: ',
+    long: 'the service is',
+  },
+} as const satisfies Record<string, Meaning>;
+
+/** Of a call that the guest refused, or that could not be sent; one of ours stays as it is. */
+export function toCallError(error: unknown, kind: keyof typeof MEANINGS): AppError {
+  if (isAppError(error)) return error;
+  const cause = toError(error);
+  const { codes, otherwise, prefix = '', advice = '', long }: Meaning = MEANINGS[kind];
+  if (cause instanceof RangeError)
+    return new AppError('invalid_argument', `${long} too long: ${cause.message}`, { cause });
+  if (!(cause instanceof AgentError)) return unreachable(cause);
+  const known = codes[cause.code];
+  const message = known === undefined ? `${prefix}${cause.message}` : `${cause.message}${advice}`;
+  return new AppError(known ?? otherwise, message, { cause });
+}
+
+/** The refusal in a result; undefined without one. */
+export function refusalOf({ error }: Result): AgentError | undefined {
+  if (!error) return undefined;
+  const message = (error.message ?? '').slice(0, MAX_MESSAGE_CHARS) || 'no reason given';
+  return new AgentError(toAgentErrorCode(error.code ?? ''), message);
+}
+
+export function unreachable(cause: Error): AppError {
+  return new AppError('guest_unreachable', `${NOT_REACHED}${cause.message}`, { cause });
+}
+
+/** Of an answer that is not what was asked for. */
+export function badAnswer(what: string): AppError {
+  return new AppError('guest_unreachable', `the guest agent gave ${what}`);
+}
+
+export function causeOf(loss: StreamLoss): Error {
+  return loss.kind === 'lost' ? loss.cause : new Error(`its connection was ${loss.kind}`);
+}
+
+/** Of a call within which the guest was lost; `what` was done. A VM that died is our failure, a silent agent one of reaching it. */
+export async function toLossError(
+  loss: StreamLoss,
+  what: string,
+  explainLoss?: () => Promise<string | undefined>,
+): Promise<AppError> {
+  const reason = await explainLoss?.();
+  if (reason === undefined)
+    return new AppError(
+      'guest_unreachable',
+      `the guest agent was lost while ${what}: ${causeOf(loss).message}`,
+    );
+  return new AppError('internal', `the sandbox died while ${what}: ${reason}; delete it and create another`);
+}

@@ -1,0 +1,72 @@
+// What a request says, read and checked as its route's schemas want it, in the order path, query, body.
+import { type Checked, checkBody, checkParameters, type Route } from '@sandboxd/api';
+import { z } from 'zod';
+import { AppError } from '../../lib/errors.ts';
+import type { HttpContext } from '../context.ts';
+import { readJson } from './json-body.ts';
+import { decodeText, readQuery } from './texts.ts';
+
+/** `undefined` for what the route has no schema for, for a body of bytes, and for what a WebSocket has to send first. */
+export type Input<R extends Route> = {
+  readonly params: Output<R, 'params'>;
+  readonly query: Output<R, 'query'>;
+  readonly body: R extends { transport: 'websocket' }
+    ? undefined
+    : R extends { body: { kind: 'json'; schema: infer S extends z.ZodType } }
+      ? z.output<S>
+      : undefined;
+};
+
+type Output<R extends Route, K extends 'params' | 'query'> = R extends { [P in K]: infer S extends z.ZodType }
+  ? z.output<S>
+  : undefined;
+
+/** AppError invalid_argument, too_large; HttpError. What the path names is in later log lines of the request. */
+export async function readInput<R extends Route>(
+  c: HttpContext,
+  route: R,
+  idleMs?: number,
+): Promise<Input<R>> {
+  const { body, transport }: Route = route;
+  const params =
+    route.params && checked(checkParameters(route.params, readPath(c, route.path, route.params)));
+  const query = route.query && checked(checkParameters(route.query, readQueries(c, route.query)));
+  const hasJson = body?.kind === 'json' && transport !== 'websocket';
+  return {
+    params,
+    query,
+    body: hasJson ? checked(checkBody(body.schema, await readJson(c, idleMs))) : undefined,
+  } as Input<R>;
+}
+
+/** AppError invalid_argument. */
+export function checked<T>(result: Checked<T>): T {
+  if (result.isValid) return result.value;
+  throw new AppError('invalid_argument', result.problem);
+}
+
+function readPath(c: HttpContext, path: string, schema: z.ZodObject): Record<string, string> {
+  const segments = new URL(c.req.url).pathname.split('/');
+  const found: Record<string, string> = {};
+  for (const [at, part] of path.split('/').entries()) {
+    const [, name, form] = /^:(\w+)(\{)?/.exec(part) ?? [];
+    if (name === undefined) continue;
+    const { title = name } = z.globalRegistry.get(schema.shape[name] ?? schema) ?? {};
+    // Only the last one may have slashes of its own.
+    const encoded = segments.slice(at, form === undefined ? at + 1 : undefined).join('/');
+    const text = decodeText(encoded, title);
+    found[name] = text;
+    const [kind = name] = title.split(' ');
+    c.set('log', c.var.log.child({ [kind]: text }));
+  }
+  return found;
+}
+
+function readQueries(c: HttpContext, schema: z.ZodObject): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of Object.keys(schema.shape)) {
+    const text = readQuery(c.req.url, name);
+    if (text !== undefined) found[name] = text;
+  }
+  return found;
+}

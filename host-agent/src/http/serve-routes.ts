@@ -1,0 +1,42 @@
+// Serves the table of routes: a handler is attached by its route's name and gets input that was checked.
+import type { Answer, JsonContent, Route, RouteName, Routes } from '@sandboxd/api';
+import type { z } from 'zod';
+import type { HttpApp, HttpContext } from './context.ts';
+import { type Input, readInput } from './input/request-input.ts';
+
+type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
+
+type JsonAnswer<A extends Answer> = A extends {
+  content: { 'application/json': JsonContent & { schema: infer S extends z.ZodType } };
+}
+  ? Frozen<z.input<S>>
+  : never;
+
+/** The JSON of the route's answer, undefined where it has no body, or a whole response. */
+export type Reply<R extends Route> =
+  | JsonAnswer<R['answers'][number]>
+  | (R['answers'][number] extends { status: 204 } ? undefined : never)
+  | Response;
+
+export type Handler<R extends Route> = (input: Input<R>, c: HttpContext) => Reply<R> | Promise<Reply<R>>;
+
+/** One for each route of the table. */
+export type Handlers = { readonly [N in RouteName]: Handler<Routes[N]> };
+
+export function serveRoutes(
+  app: HttpApp,
+  routes: Readonly<Record<RouteName, Route>>,
+  handlers: Handlers,
+  bodyIdleMs?: number,
+): void {
+  for (const [name, route] of Object.entries(routes)) {
+    const handle = handlers[name as RouteName] as Handler<Route>;
+    const [answer] = route.answers;
+    app.on(route.method, route.path, async (c) => {
+      const reply: unknown = await handle(await readInput(c, route, bodyIdleMs), c);
+      if (reply instanceof Response) return reply;
+      if (answer?.status === 204) return c.body(null, 204);
+      return c.json(reply as object, answer?.status === 201 ? 201 : 200);
+    });
+  }
+}
