@@ -1,6 +1,6 @@
 // A client of the VMM's REST interface. The server is one thread that also runs the VM's control loop: it answers one
 // request after another, and a long one (saving memory) delays all others.
-import { request } from 'node:http';
+import { Client } from 'undici';
 import { AppError } from '../../lib/errors.ts';
 import { patientDeadline } from '../../lib/patience.ts';
 import { ApiError, parseReasons } from './api-error.ts';
@@ -68,7 +68,7 @@ export class VmmApi {
     return { state: String(info.state), memoryBytes: Number(info.memory_actual_size) };
   }
 
-  #call(
+  async #call(
     method: 'GET' | 'PUT',
     endpoint: string,
     body: string | undefined,
@@ -77,61 +77,43 @@ export class VmmApi {
     const bytes = Buffer.from(body ?? '');
     if (bytes.length > MAX_REQUEST_BYTES) {
       const message = `${endpoint} would have ${bytes.length} bytes, and the VMM takes ${MAX_REQUEST_BYTES}; shorten the boot arguments`;
-      return Promise.reject(new AppError('invalid_argument', message));
+      throw new AppError('invalid_argument', message);
     }
-    return new Promise((resolve, reject) => {
-      // A connection for each call: one that timed out must not be used again, and nothing is gained by keeping them.
-      const call = request({
-        socketPath: this.#socketPath,
+    using limit = patientDeadline({
+      timeoutMs,
+      reason: (waitedMs) =>
+        new AppError('internal', `the VMM did not answer ${endpoint} within ${waitedMs} ms`),
+      outer,
+    });
+    const { signal } = limit;
+    // A connection for each call: one that timed out must not be used again, and nothing is gained by keeping them.
+    const client = new Client('http://localhost', {
+      socketPath: this.#socketPath,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxResponseSize: MAX_ANSWER_BYTES,
+    });
+    try {
+      const answer = await client.request({
         method,
         path: `/api/v1/${endpoint}`,
-        agent: false,
+        signal,
         headers: {
-          // The server knows no other way to tell the length.
-          'Content-Length': bytes.length,
-          Accept: 'application/json',
-          ...(body !== undefined && { 'Content-Type': 'application/json' }),
+          accept: 'application/json',
+          ...(body !== undefined && { 'content-type': 'application/json' }),
         },
+        // Never a stream: the server knows no way but a length to tell where a body ends.
+        ...(body !== undefined && { body: bytes }),
       });
-      const limit = patientDeadline({
-        timeoutMs,
-        reason: (waitedMs) =>
-          new AppError('internal', `the VMM did not answer ${endpoint} within ${waitedMs} ms`),
-        outer,
-      });
-      const { signal } = limit;
-      const onAbort = (): void => finish(() => reject(signal.reason));
-      const finish = (settle: () => void): void => {
-        limit[Symbol.dispose]();
-        signal.removeEventListener('abort', onAbort);
-        settle();
-        call.destroy();
-      };
-      call.on('error', (cause) => finish(() => reject(cause)));
-      call.on('response', (response) => {
-        const chunks: Buffer[] = [];
-        let total = 0;
-        response.on('data', (chunk: Buffer) => {
-          total += chunk.length;
-          if (total > MAX_ANSWER_BYTES)
-            finish(() => reject(new Error(`${endpoint}: the answer is too long`)));
-          else chunks.push(chunk);
-        });
-        response.on('error', (cause) => finish(() => reject(cause)));
-        response.on('end', () => {
-          const text = Buffer.concat(chunks).toString();
-          const status = response.statusCode ?? 0;
-          const isSuccess = status >= 200 && status < 300;
-          finish(() =>
-            isSuccess ? resolve(text) : reject(new ApiError(endpoint, status, parseReasons(text))),
-          );
-        });
-      });
-      if (signal.aborted) return onAbort();
-      signal.addEventListener('abort', onAbort, { once: true });
-      // Ends the request, not the connection: the server drops the answer of a connection that is half closed.
-      call.end(bytes);
-    });
+      const text = await answer.body.text();
+      if (answer.statusCode >= 200 && answer.statusCode < 300) return text;
+      throw new ApiError(endpoint, answer.statusCode, parseReasons(text));
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    } finally {
+      await client.destroy();
+    }
   }
 }
 
