@@ -34,7 +34,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
   const starting = new AbortController();
   const draining = new AbortController();
   let hurry: AbortSignal | undefined;
-  let opening: Promise<ListenAddress> | undefined;
+  let started: Promise<ListenAddress> | undefined;
 
   const open = async (): Promise<ListenAddress> => {
     const directories = { dataDir: config.dataDir, runDir: config.runDir };
@@ -131,23 +131,27 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     return address;
   };
 
+  const start = async (): Promise<ListenAddress> => {
+    using _alive = keepAlive();
+    try {
+      return await open();
+    } catch (error) {
+      await resources.disposeAsync().catch((err: unknown) => log.error({ err }, 'cannot undo the start'));
+      throw error;
+    }
+  };
+
   return {
-    start: async () => {
-      using _alive = keepAlive();
-      opening = open();
-      try {
-        return await opening;
-      } catch (error) {
-        await resources.disposeAsync().catch((err: unknown) => log.error({ err }, 'cannot undo the start'));
-        throw error;
-      }
+    start: () => {
+      started = start();
+      return started;
     },
     stop: async (signal) => {
       hurry = signal;
       starting.abort(new AppError('cancelled', 'the daemon was told to stop while it started'));
       using _alive = keepAlive();
-      // A start that is under way still uses what it opened: it gives up at its next step.
-      await opening?.catch(() => undefined);
+      // A start that is under way still uses what it opened: it gives up at its next step, and undoes what it did.
+      await started?.catch(() => undefined);
       await resources.disposeAsync();
     },
   };

@@ -113,7 +113,7 @@ t.test('a damaged profile is never passed over in silence', async (t) => {
   const list = () => run(['profiles', 'list', '--data-dir', dataDir]);
   writeFileSync(join(parent, 'f'.repeat(16), 'rootfs.ext4'), 'of another size');
   t.match(verify(), { status: 1, stderr: /profile "base" is damaged: .* has 15 bytes/ });
-  t.match(list(), { status: 0, stdout: '', stderr: /^profile "base" is damaged: .* has 15 bytes.*$/ });
+  t.match(list(), { status: 0, stdout: '', stderr: /^profile "base" is damaged: .* has 15 bytes/ });
   writeFileSync(join(parent, 'current'), 'garbage');
   t.match(verify(), { status: 1, stderr: /profile "base" is not baked/ });
   rmSync(join(parent, 'current'));
