@@ -10,10 +10,6 @@ export function logError(what: string, cause: unknown): void {
     write(`<3>sandbox-agent: ${line.slice(0, 900)}\n`);
 }
 
-export function logNotice(text: string): void {
-  write(`<5>sandbox-agent: ${text.slice(0, 900)}\n`);
-}
-
 function write(line: string): void {
   try {
     kmsgFd ??= openSync('/dev/kmsg', 'w');

@@ -31,13 +31,11 @@ export type ErrorDetails = {
   readonly isTimeout?: true;
   /** Seconds after which another try makes sense. */
   readonly retryAfterS?: number;
-  /** JSON-safe facts for the log, never sent to a client. */
-  readonly facts?: Readonly<Record<string, unknown>>;
 };
 
 /**
  * A failure with a message for the caller: a lower-case sentence that says what failed, the value seen and what to do.
- * The message must not hold secrets; `cause` and `details.facts` are for the log.
+ * The message must not hold secrets; `cause` is for the log.
  */
 export class AppError extends Error {
   override readonly name = 'AppError';

@@ -21,8 +21,6 @@ export type ChannelOptions = {
   readonly capabilities?: readonly string[];
   /** Guest side: a request arrived; the stream's handlers must be set before returning. */
   readonly onRequest?: (stream: Stream, request: Request) => void;
-  /** Any frame arrived (for idle watchdogs). */
-  readonly onActivity?: () => void;
   /** A handler or a source threw, or on the guest's side a frame broke the rules; its stream was ended. */
   readonly onFault?: (cause: unknown) => void;
 };
@@ -112,7 +110,6 @@ export class Channel implements StreamOwner {
 
   /** Takes one encoded frame. Throws ProtocolViolation (or a decode error) when the peer broke the protocol. */
   receive(encoded: Buffer): void {
-    this.#options.onActivity?.();
     const data = readDataFrame(encoded);
     if (data !== undefined && this.#receiveData(data)) return;
     const credit = readCreditFrame(encoded);

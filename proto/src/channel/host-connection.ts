@@ -33,7 +33,6 @@ export type HostConnectionOptions = {
   readonly signal?: AbortSignal;
   /** The channel is over, after it was established. */
   readonly onClose?: (cause: Error) => void;
-  readonly onActivity?: () => void;
   /** A handler or source of a stream threw; the stream was ended. */
   readonly onFault?: (cause: unknown) => void;
 };
@@ -82,7 +81,6 @@ export function connectHost(link: ByteLink, options: HostConnectionOptions): Pro
           sendWindow: hello.window,
           receiveWindow: DEFAULT_WINDOW_BYTES,
           capabilities: hello.capabilities,
-          ...(options.onActivity && { onActivity: options.onActivity }),
           ...(options.onFault && { onFault: options.onFault }),
         });
         options.signal?.removeEventListener('abort', onAbort);
