@@ -1,5 +1,5 @@
 // Large files as they arrive, and everything that can stop them: over a real socket.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,15 +8,15 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MAX_FRAME_BYTES, PROTOCOL_VERSION, type Result, type Stream } from '@sandboxd/proto';
 import t from 'tap';
-import { addon } from '../../../guest-agent/src/native/addon.ts';
-import { dataFrame } from '../../../proto/src/wire/data-frame.ts';
-import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
-import { makeTar } from '../../support/files.ts';
-import { type LocalAgent, push, run, startLocalAgent } from './support/local-agent.ts';
+import { addon } from '../../../../guest-agent/src/native/addon.ts';
+import { dataFrame } from '../../../../proto/src/wire/data-frame.ts';
+import { encodeFrame } from '../../../../proto/src/wire/frame-encoder.ts';
+import { makeTar } from '../../../support/files.ts';
+import { type LocalAgent, push, run, startLocalAgent } from '../support/local-agent.ts';
 
 const MIB = 2 ** 20;
 // Not /tmp, which may be in memory: such files cannot go past a page cache.
-const dir = await mkdtemp(join(import.meta.dirname, '../../.tap/intake-')).catch(() =>
+const dir = await mkdtemp(join(import.meta.dirname, '../../../.tap/intake-')).catch(() =>
   mkdtemp('/var/tmp/intake-'),
 );
 t.teardown(() => rm(dir, { recursive: true, force: true }));

@@ -10,10 +10,10 @@ import {
 } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { settle } from '../../support/memory-link.ts';
-import { type ChannelPair, channelPair } from './support/channel-pair.ts';
-import { FlowEnd } from './support/flow-end.ts';
-import { Tally } from './support/tally.ts';
+import { settle } from '../../../support/memory-link.ts';
+import { type ChannelPair, channelPair } from '../support/channel-pair.ts';
+import { FlowEnd } from '../support/flow-end.ts';
+import { Tally } from '../support/tally.ts';
 
 const call = { stats: {} };
 

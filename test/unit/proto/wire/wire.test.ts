@@ -12,13 +12,13 @@ import {
 } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { dataFrame, readCreditFrame, readDataFrame, WHOLE } from '../../../proto/src/wire/data-frame.ts';
-import { FrameDecoder, type Padding } from '../../../proto/src/wire/frame-decoder.ts';
-import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
-import { ownBytes } from '../../../proto/src/wire/own-bytes.ts';
-import { PartJoiner } from '../../../proto/src/wire/part-joiner.ts';
-import { varintLength, writeVarint } from '../../../proto/src/wire/varint.ts';
-import { cut } from './support/cut.ts';
+import { dataFrame, readCreditFrame, readDataFrame, WHOLE } from '../../../../proto/src/wire/data-frame.ts';
+import { FrameDecoder, type Padding } from '../../../../proto/src/wire/frame-decoder.ts';
+import { encodeFrame } from '../../../../proto/src/wire/frame-encoder.ts';
+import { ownBytes } from '../../../../proto/src/wire/own-bytes.ts';
+import { PartJoiner } from '../../../../proto/src/wire/part-joiner.ts';
+import { varintLength, writeVarint } from '../../../../proto/src/wire/varint.ts';
+import { cut } from '../support/cut.ts';
 
 const streamId = fc.oneof(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: 0xffff_fff0 }));
 const bytes = (maxLength: number): fc.Arbitrary<Uint8Array> =>

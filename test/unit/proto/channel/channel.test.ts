@@ -13,9 +13,9 @@ import {
   type StreamLoss,
 } from '@sandboxd/proto';
 import t from 'tap';
-import { settle } from '../../support/memory-link.ts';
-import { channelPair } from './support/channel-pair.ts';
-import { Tally } from './support/tally.ts';
+import { settle } from '../../../support/memory-link.ts';
+import { channelPair } from '../support/channel-pair.ts';
+import { Tally } from '../support/tally.ts';
 
 const call = { stats: {} };
 

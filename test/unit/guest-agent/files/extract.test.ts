@@ -1,5 +1,5 @@
 // Extraction beneath a destination, in a temporary directory of this machine: what is made, and what never is.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import { fork } from 'node:child_process';
 import {
   existsSync,
@@ -21,10 +21,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
-import { Destination } from '../../../guest-agent/src/files/destination.ts';
-import { Extractor } from '../../../guest-agent/src/files/extractor.ts';
-import { TarReader } from '../../../guest-agent/src/files/tar/reader.ts';
-import { archive, type Member, pax } from './support/tar-blocks.ts';
+import { Destination } from '../../../../guest-agent/src/files/destination.ts';
+import { Extractor } from '../../../../guest-agent/src/files/extractor.ts';
+import { TarReader } from '../../../../guest-agent/src/files/tar/reader.ts';
+import { archive, type Member, pax } from '../support/tar-blocks.ts';
 
 if (process.argv[2] === 'swap') swapForEver(process.argv[3] ?? '', process.argv[4] ?? '');
 

@@ -1,20 +1,20 @@
 // The parts of the supervised service: its table of states, its policy, and the supervisor on a clock of its own.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import type { ExecResultInput, ServiceSpec } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { toStatus } from '../../../guest-agent/src/service/calls.ts';
-import type { Launcher, RunEvents, ServiceRun } from '../../../guest-agent/src/service/process.ts';
-import { RestartBudget } from '../../../guest-agent/src/service/restart-policy.ts';
-import type { OutputRing } from '../../../guest-agent/src/service/ring.ts';
+import { toStatus } from '../../../../guest-agent/src/service/calls.ts';
+import type { Launcher, RunEvents, ServiceRun } from '../../../../guest-agent/src/service/process.ts';
+import { RestartBudget } from '../../../../guest-agent/src/service/restart-policy.ts';
+import type { OutputRing } from '../../../../guest-agent/src/service/ring.ts';
 import {
   hasProcess,
   isSettled,
   nextStep,
   SERVICE_EVENTS,
   SERVICE_STATES,
-} from '../../../guest-agent/src/service/states.ts';
-import { Supervisor } from '../../../guest-agent/src/service/supervisor.ts';
+} from '../../../../guest-agent/src/service/states.ts';
+import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
 
 t.test('the table: every event in every state', async (t) => {
   // Columns in the order of SERVICE_EVENTS; "." changes nothing.

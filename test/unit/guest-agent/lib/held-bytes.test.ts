@@ -1,7 +1,7 @@
 // Bytes that wait, against a plain buffer.
 import fc from 'fast-check';
 import t from 'tap';
-import { HeldBytes } from '../../../guest-agent/src/lib/held-bytes.ts';
+import { HeldBytes } from '../../../../guest-agent/src/lib/held-bytes.ts';
 
 t.test('what was pushed comes out in order, whatever the pieces', (t) => {
   fc.assert(

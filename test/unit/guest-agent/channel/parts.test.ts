@@ -1,23 +1,23 @@
 // The agent's pure parts: users, programs, failures, usage, ports, identity.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
-import { parseMountTargets } from '../../../guest-agent/src/boot/mounts.ts';
-import { findSerialPort } from '../../../guest-agent/src/channel/ports.ts';
+import { parseMountTargets } from '../../../../guest-agent/src/boot/mounts.ts';
+import { findSerialPort } from '../../../../guest-agent/src/channel/ports.ts';
 import {
   completeEnvironment,
   DEFAULT_PATH,
   environmentValue,
   programCandidates,
-} from '../../../guest-agent/src/exec/environment.ts';
-import { describeSpawnFailure, parseSpawnFailure } from '../../../guest-agent/src/exec/spawn-failure.ts';
-import { keyedNumber, sumIo, toResourceUsage, wasOomKilled } from '../../../guest-agent/src/exec/usage.ts';
-import { resolveUser } from '../../../guest-agent/src/exec/users.ts';
-import { signalName, signalNumber } from '../../../guest-agent/src/lib/signals.ts';
-import { checkIdentity, nameInHosts } from '../../../guest-agent/src/machine/identity.ts';
-import { kibibyteField } from '../../../guest-agent/src/machine/stats.ts';
-import { parseUnifiedPath } from '../../../guest-agent/src/reap/reaper.ts';
+} from '../../../../guest-agent/src/exec/environment.ts';
+import { describeSpawnFailure, parseSpawnFailure } from '../../../../guest-agent/src/exec/spawn-failure.ts';
+import { keyedNumber, sumIo, toResourceUsage, wasOomKilled } from '../../../../guest-agent/src/exec/usage.ts';
+import { resolveUser } from '../../../../guest-agent/src/exec/users.ts';
+import { signalName, signalNumber } from '../../../../guest-agent/src/lib/signals.ts';
+import { checkIdentity, nameInHosts } from '../../../../guest-agent/src/machine/identity.ts';
+import { kibibyteField } from '../../../../guest-agent/src/machine/stats.ts';
+import { parseUnifiedPath } from '../../../../guest-agent/src/reap/reaper.ts';
 
 t.test('a user is found in the guest’s files', async (t) => {
   const files = {

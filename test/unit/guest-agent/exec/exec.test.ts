@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { FLOW } from '@sandboxd/proto';
 import t from 'tap';
-import { run, sendInput, startLocalAgent } from './support/local-agent.ts';
+import { run, sendInput, startLocalAgent } from '../support/local-agent.ts';
 
 if (process.getuid?.() !== 0) t.bailout('the agent runs as root: run these tests as root');
 
@@ -40,7 +40,7 @@ t.test('a command', async (t) => {
 
   await t.test('has default signals, whatever the agent ignores or was started with', async (t) => {
     // An agent of its own: this process catches what Node would ignore. 40 is a real-time signal.
-    const program = fileURLToPath(new URL('support/agent-run.ts', import.meta.url));
+    const program = fileURLToPath(new URL('../support/agent-run.ts', import.meta.url));
     const status = ['grep', '-E', 'SigIgn|SigBlk', '/proc/self/status'];
     const script = `trap '' USR1 TTOU XFSZ; exec "$@"`;
     const agent = [process.execPath, program];

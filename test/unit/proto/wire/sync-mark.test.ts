@@ -2,8 +2,8 @@
 import { NONCE_BYTES, ProtocolViolation } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { SyncScanner, syncMark } from '../../../proto/src/wire/sync-mark.ts';
-import { cut } from './support/cut.ts';
+import { SyncScanner, syncMark } from '../../../../proto/src/wire/sync-mark.ts';
+import { cut } from '../support/cut.ts';
 
 t.test('the sync mark is found in any split, behind any garbage', async () => {
   const nonce = Buffer.alloc(NONCE_BYTES, 0xab);

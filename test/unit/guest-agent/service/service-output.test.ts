@@ -1,5 +1,5 @@
 // What the agent keeps of the service's output: the ring, and the readers of it.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import {
   MAX_SERVICE_RECORD_BYTES,
   SERVICE_HEADER_BYTES,
@@ -9,8 +9,8 @@ import {
 } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { OutputReader } from '../../../guest-agent/src/service/reader.ts';
-import { OutputRing } from '../../../guest-agent/src/service/ring.ts';
+import { OutputReader } from '../../../../guest-agent/src/service/reader.ts';
+import { OutputRing } from '../../../../guest-agent/src/service/ring.ts';
 
 /** What a stream does to a reader: asks for bytes when told that there are some. */
 class FakeStream {

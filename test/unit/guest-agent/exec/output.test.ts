@@ -1,11 +1,11 @@
 // Long outputs, over links that read pipes by themselves and over others: on real pipes over a real socket.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DEFAULT_WINDOW_BYTES, FRAME_CREDIT_BYTES } from '@sandboxd/proto';
 import t from 'tap';
-import { addon } from '../../../guest-agent/src/native/addon.ts';
-import { run, sendInput, startLocalAgent } from './support/local-agent.ts';
+import { addon } from '../../../../guest-agent/src/native/addon.ts';
+import { run, sendInput, startLocalAgent } from '../support/local-agent.ts';
 
 const MIB = 2 ** 20;
 const sha = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');

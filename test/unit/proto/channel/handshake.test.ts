@@ -10,12 +10,12 @@ import {
 } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { dataFrame } from '../../../proto/src/wire/data-frame.ts';
-import { encodeFrame } from '../../../proto/src/wire/frame-encoder.ts';
-import { syncMark } from '../../../proto/src/wire/sync-mark.ts';
-import { type MemoryLinks, memoryLinks, settle } from '../../support/memory-link.ts';
-import { noteTakingGuest } from './support/note-taking-guest.ts';
-import { RawGuest } from './support/raw-guest.ts';
+import { dataFrame } from '../../../../proto/src/wire/data-frame.ts';
+import { encodeFrame } from '../../../../proto/src/wire/frame-encoder.ts';
+import { syncMark } from '../../../../proto/src/wire/sync-mark.ts';
+import { type MemoryLinks, memoryLinks, settle } from '../../../support/memory-link.ts';
+import { noteTakingGuest } from '../support/note-taking-guest.ts';
+import { RawGuest } from '../support/raw-guest.ts';
 
 const call = { stats: {} };
 /** What a hello after one with the incarnation `one` makes of the streams. */

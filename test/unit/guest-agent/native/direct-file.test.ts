@@ -1,14 +1,14 @@
 // Files past the page cache: one is read so at a time, whoever else asks.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, openSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { addon } from '../../../guest-agent/src/native/addon.ts';
+import { addon } from '../../../../guest-agent/src/native/addon.ts';
 
 // Not /tmp, which may be in memory: such files cannot go past a page cache.
-const dir = await mkdtemp(join(import.meta.dirname, '../../.tap/direct-')).catch(() =>
+const dir = await mkdtemp(join(import.meta.dirname, '../../../.tap/direct-')).catch(() =>
   mkdtemp('/var/tmp/direct-'),
 );
 t.teardown(() => rm(dir, { recursive: true, force: true }));

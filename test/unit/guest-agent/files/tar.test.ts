@@ -17,10 +17,10 @@ import { buffer } from 'node:stream/consumers';
 import fc from 'fast-check';
 import t from 'tap';
 import { extract, pack } from 'tar-stream';
-import { TarError } from '../../../guest-agent/src/files/tar/entry.ts';
-import { TarReader } from '../../../guest-agent/src/files/tar/reader.ts';
-import { encodeHeader, endMark, type TarMember } from '../../../guest-agent/src/files/tar/writer.ts';
-import { archive, block, type Member, pax, readArchive } from './support/tar-blocks.ts';
+import { TarError } from '../../../../guest-agent/src/files/tar/entry.ts';
+import { TarReader } from '../../../../guest-agent/src/files/tar/reader.ts';
+import { encodeHeader, endMark, type TarMember } from '../../../../guest-agent/src/files/tar/writer.ts';
+import { archive, block, type Member, pax, readArchive } from '../support/tar-blocks.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'tar-test-'));
 t.teardown(() => rmSync(dir, { recursive: true, force: true }));

@@ -1,6 +1,6 @@
 // One file, over links that read it by themselves and over others: every byte once and in its place, and none that the file
 // does not have.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Channel, DEFAULT_WINDOW_BYTES, type Result, type Stream } from '@sandboxd/proto';
 import t from 'tap';
-import { addon } from '../../../guest-agent/src/native/addon.ts';
-import { run, startLocalAgent } from './support/local-agent.ts';
+import { addon } from '../../../../guest-agent/src/native/addon.ts';
+import { run, startLocalAgent } from '../support/local-agent.ts';
 
 const SIZE_BYTES = 8 * 2 ** 20 + 4321;
 

@@ -14,8 +14,8 @@ import {
 } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { cut } from './support/cut.ts';
-import { RawGuest } from './support/raw-guest.ts';
+import { cut } from '../support/cut.ts';
+import { RawGuest } from '../support/raw-guest.ts';
 
 const call = { stats: {} };
 const result = { stats: {} };

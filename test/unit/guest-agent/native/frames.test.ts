@@ -1,13 +1,13 @@
 // Frames that the addon makes, against those that TypeScript makes of the same bytes.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MAX_DATA_BYTES } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
-import { addon, NOT_NOW } from '../../../guest-agent/src/native/addon.ts';
-import { creditFor, dataFrame, payloadFor } from '../../../proto/src/wire/data-frame.ts';
+import { addon, NOT_NOW } from '../../../../guest-agent/src/native/addon.ts';
+import { creditFor, dataFrame, payloadFor } from '../../../../proto/src/wire/data-frame.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'frames-'));
 t.teardown(() => rmSync(dir, { recursive: true }));

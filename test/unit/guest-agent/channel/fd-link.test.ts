@@ -1,5 +1,5 @@
 // A port's link across hosts that come and go, on a real socket whose end of file is only made up.
-import './support/addon-dir.ts';
+import '../support/addon-dir.ts';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -7,9 +7,9 @@ import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FLOW } from '@sandboxd/proto';
 import t from 'tap';
-import { FdLink } from '../../../guest-agent/src/channel/fd-link.ts';
-import { addon } from '../../../guest-agent/src/native/addon.ts';
-import { Poller } from '../../../guest-agent/src/native/poller.ts';
+import { FdLink } from '../../../../guest-agent/src/channel/fd-link.ts';
+import { addon } from '../../../../guest-agent/src/native/addon.ts';
+import { Poller } from '../../../../guest-agent/src/native/poller.ts';
 
 const MIB = 2 ** 20;
 
