@@ -158,7 +158,7 @@ t.test('what ran when its daemon was killed has an end in the log of the next on
   const { id } = await daemon.api.create();
   const running = daemon.api.exec(id, ['sh', '-c', 'echo begun; sleep 60']).catch(() => undefined);
   const before = new ServiceClient(daemon.api, id);
-  await before.logged('begun\n');
+  await before.logged('begun\n', 'exec');
   await daemon.end('SIGKILL');
   await running;
   const next = await spawnDaemon(directories);
