@@ -115,7 +115,10 @@ t.test('each thing that a guest must not send is a violation', async (t) => {
 
 t.test('after a violation not one more frame of the same chunk is looked at', async (t) => {
   let seen = 0;
-  const { guest } = await connected({ data: () => void (seen += 1) });
+  const count = (): void => {
+    seen += 1;
+  };
+  const { guest } = await connected({ data: count });
   const data: FrameInput = { stream: 1, flow: 1, data: Buffer.of(1) };
   guest.send(data, { stream: 1, cancel: {} }, data);
   t.equal(seen, 1);
