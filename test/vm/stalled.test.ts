@@ -13,7 +13,7 @@ import { scaled } from '../support/time-scale.ts';
 const STREAMS = 64;
 const MAX_MIB_EACH = 1;
 const PULLS = 24;
-/** What their larger windows may add up to, see host-agent/src/guest/request-windows.ts. */
+/** What all of them together may hold in the daemon. */
 const MAX_PULLS_MIB = 32;
 const FILE_MIB = 16;
 /** Memory is read when nothing moved for so long, in which the daemon collects its garbage; the least of some looks. */
