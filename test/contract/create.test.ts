@@ -3,7 +3,6 @@
 import { readdirSync, rmdirSync } from 'node:fs';
 import { appendFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import type { Engine } from '../../host-agent/src/engines/engine.ts';
@@ -14,16 +13,13 @@ import { Watchdog } from '../../host-agent/src/sandboxes/watchdog.ts';
 import { type Creates, makeCreates, rootfsIn } from '../support/create-context.ts';
 import { makeFakeQemuHost } from '../support/fake-qemu/host.ts';
 import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { until } from '../support/until.ts';
 
 t.setTimeout(200_000);
 const NEVER_MS = 10 ** 9;
 /** It may be over before the engine has said that it runs. */
 const STAGE = '^cannot create the sandbox \\(stage \\w+\\): (the VMM did not start: )?';
 const KVM_DUMP = 'KVM internal error. Suberror: 1\nemulation failure\nEAX=00000000 EBX=00000000\n';
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await sleep(10);
-}
 
 type Case = {
   readonly name: string;

@@ -5,8 +5,9 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
 import { type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
+import { until } from '../support/until.ts';
 import type { FakeExec } from './fake-sandboxes.ts';
-import { decodeFrames, RawClient, type Served, serve, summarize, until } from './support.ts';
+import { decodeFrames, RawClient, type Served, serve, summarize } from './support.ts';
 
 const BODY = '{"cmd":["cat"]}';
 const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';

@@ -1,8 +1,9 @@
 // Exec whose output is streamed one way, without sockets: validation, frames, pace, results, a client that leaves.
 import t from 'tap';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { until } from '../support/until.ts';
 import type { FakeExec } from './fake-sandboxes.ts';
-import { ask, decodeFrames, makeApp, summarize, until } from './support.ts';
+import { ask, decodeFrames, makeApp, summarize } from './support.ts';
 
 const USAGE = {
   cpuUserMs: 1,

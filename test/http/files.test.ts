@@ -2,8 +2,9 @@
 import { once } from 'node:events';
 import t from 'tap';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { until } from '../support/until.ts';
 import { outflow } from './fake-sandboxes.ts';
-import { ask, makeApp, RawClient, serve, UNKNOWN_ID, until } from './support.ts';
+import { ask, makeApp, RawClient, serve, UNKNOWN_ID } from './support.ts';
 
 t.test('parameters are checked in order', async (t) => {
   const { app, sandboxes } = makeApp();

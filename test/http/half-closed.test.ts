@@ -2,8 +2,9 @@
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { until } from '../support/until.ts';
 import { outflow } from './fake-sandboxes.ts';
-import { decodeFrames, RawClient, type Served, serve, summarize, until } from './support.ts';
+import { decodeFrames, RawClient, type Served, serve, summarize } from './support.ts';
 
 function request(method: string, path: string, body = ''): string {
   const length = body === '' ? '' : `Content-Length: ${Buffer.byteLength(body)}\r\n`;

@@ -2,8 +2,9 @@
 import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
+import { until } from '../support/until.ts';
 import type { FakeExec } from './fake-sandboxes.ts';
-import { decodeFrames, RawClient, type Served, serve, summarize, until } from './support.ts';
+import { decodeFrames, RawClient, type Served, serve, summarize } from './support.ts';
 
 const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
 const BODY = '{"cmd":["cat"]}';

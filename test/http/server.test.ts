@@ -3,7 +3,8 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { HttpServer } from '../../host-agent/src/http/index.ts';
-import { decodeFrames, makeApp, RawClient, serve, summarize, until } from './support.ts';
+import { until } from '../support/until.ts';
+import { decodeFrames, makeApp, RawClient, serve, summarize } from './support.ts';
 
 const HEAD = 'Host: x\r\n';
 

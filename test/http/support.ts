@@ -7,6 +7,7 @@ import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/ht
 import type { HttpServerOptions } from '../../host-agent/src/http/server/server.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
+import { until } from '../support/until.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
 
 export const UNKNOWN_ID = 'sbx_0123456789abc';
@@ -133,14 +134,5 @@ export class RawClient {
 
   ended(): Promise<void> {
     return until(() => this.isEnded, 'the end of the connection');
-  }
-}
-
-/** Resolves once `isTrue`; rejects after 5 s naming what was waited for. */
-export async function until(isTrue: () => boolean, what: string): Promise<void> {
-  const deadline = Date.now() + 5000;
-  while (!isTrue()) {
-    if (Date.now() > deadline) throw new Error(`timed out waiting for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
   }
 }

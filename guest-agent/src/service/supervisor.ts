@@ -36,8 +36,6 @@ export class Supervisor {
   #state: ServiceState = 'idle';
   #spec: ServiceSpec | undefined;
   #run: ServiceRun | undefined;
-  /** Of the launch that is under way or the process that runs: a late event of an earlier one is not this one's. */
-  #runNumber = 0;
   #ring = new OutputRing(NO_RING_ID, 0);
   #oldRing: OutputRing | undefined;
   #dropOldRing: () => void = () => {};
@@ -167,13 +165,10 @@ export class Supervisor {
   #start(): void {
     const spec = this.#spec;
     if (spec === undefined) return;
-    const number = ++this.#runNumber;
     this.#startedMs = this.#clock.monotonicMs();
     try {
       this.#run = this.#launch(toExec(spec), this.#ring, {
-        ended: (result) => {
-          if (number === this.#runNumber) this.#onEnded(spec, result);
-        },
+        ended: (result) => this.#onEnded(spec, result),
       });
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
@@ -191,7 +186,6 @@ export class Supervisor {
   #onEnded(spec: ServiceSpec, result: ExecResultInput): void {
     this.#run = undefined;
     this.#stopGrace();
-    this.#graceMs = undefined;
     if (this.#runRing !== this.#ring) this.#runRing?.seal();
     this.#runRing = undefined;
     const isRequested = this.#state !== 'running';
@@ -217,10 +211,7 @@ export class Supervisor {
     const graceMs = this.#graceMs ?? fallbackMs;
     if (graceMs === undefined) return;
     this.#stopGrace();
-    const number = this.#runNumber;
-    this.#stopGrace = this.#clock.after(graceMs, () => {
-      if (number === this.#runNumber) this.#on('grace_over');
-    });
+    this.#stopGrace = this.#clock.after(graceMs, () => this.#on('grace_over'));
   }
 
   #changeRing(ring: OutputRing): void {

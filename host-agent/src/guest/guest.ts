@@ -112,7 +112,7 @@ export class Guest {
    * on.
    */
   async adopt(waitMs: number): Promise<boolean> {
-    // The other daemon may have ended while the guest stood still for it.
+    // The other daemon may have ended while the guest stood still for it, nobody knows for how long.
     this.#clock.distrust();
     try {
       using limit = deadline(waitMs, () => new Error(`the guest agent did not answer within ${waitMs} ms`));

@@ -36,8 +36,6 @@ export const agent: Resource = {
     if (held.vm === undefined) return;
     held.guest = connectionTo(held.vm, site);
     if (held.vm.exit !== undefined) return;
-    // Nobody knows for how long it stood still, if it did.
-    held.guest.stepClock();
     const waitMs = Math.max(LEAST_HELLO_WAIT_MS, context.watchdogTimeoutMs * HELLO_WAIT_SHARE);
     // One that has not answered by then is adopted all the same; its connection is tried on.
     if (!(await held.guest.adopt(waitMs)))

@@ -10,6 +10,7 @@ import t from 'tap';
 import { FdLink } from '../../../../guest-agent/src/channel/fd-link.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../../guest-agent/src/native/poller.ts';
+import { until } from '../../../support/until.ts';
 
 const MIB = 2 ** 20;
 
@@ -49,6 +50,55 @@ t.test('the first bytes of a host that comes back are answered', async (t) => {
   t.equal(String((await once(host, 'data'))[0]), 'answer to unseen');
   t.same(wereTaken, [true, true]);
   t.same(faults, []);
+});
+
+t.test('what a host did not take is not for the next one', async (t) => {
+  const poller = new Poller((error) => t.fail(String(error)));
+  poller.start();
+  const [ours, theirs] = addon.socketPair();
+  const { read } = addon;
+  let isAway = false;
+  addon.read = (fd, ...rest) => (fd === ours && isAway ? 0 : read(fd, ...rest));
+  t.teardown(() => {
+    addon.read = read;
+    link.destroy();
+    addon.close(theirs);
+    poller.stop();
+  });
+  const send = (text: string): number => addon.write(theirs, Buffer.from(text), 0, text.length);
+  let heard = '';
+  let lefts = 0;
+  const link = new FdLink(ours, { poller, onHostLeft: () => (lefts += 1) });
+  link.start({
+    data: (chunk) => {
+      heard += chunk;
+      link.write([Buffer.from(`answer to ${chunk}`)]);
+      // The answer is on its way, and then there is nobody.
+      if (String(chunk) === 'leaving') isAway = true;
+    },
+    drain: () => {},
+    close: () => {},
+  });
+  send('leaving');
+  await until(() => lefts === 1);
+  isAway = false;
+  send('back');
+  await until(() => heard.endsWith('back'));
+  const sink = Buffer.alloc(MIB);
+  await sleep(1);
+  t.equal(sink.toString('latin1', 0, addon.read(theirs, sink, 0, MIB)), 'answer to back');
+
+  t.equal(link.write([Buffer.alloc(8 * MIB, 'a')]), false);
+  isAway = true;
+  send('un');
+  await until(() => lefts === 2);
+  isAway = false;
+  // Of what the kernel has there is no taking back.
+  while (addon.read(theirs, sink, 0, MIB) > 0);
+  send('seen');
+  await until(() => heard.endsWith('unseen'));
+  await sleep(1);
+  t.equal(sink.toString('latin1', 0, addon.read(theirs, sink, 0, MIB)), 'answer to unseen');
 });
 
 t.test('a file that cannot be read costs the link nothing', async (t) => {

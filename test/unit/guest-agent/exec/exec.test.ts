@@ -180,6 +180,7 @@ t.test('a command', async (t) => {
     t.equal(openFds(), before, 'no descriptor is left');
   });
 
+  t.equal(agent.cgroups.inUse, 0, 'no cgroup is left, of commands that could not start neither');
   t.strictSame(agent.faults, []);
 });
 

@@ -212,6 +212,27 @@ t.test('a file that is not whole is not left behind', (t) => {
   t.end();
 });
 
+t.test('no descriptor is left, however many directories there are', (t) => {
+  const dir = freshDirectory();
+  const openDescriptors = (): number => readdirSync('/proc/self/fd').length;
+  const before = openDescriptors();
+  const members = Array.from({ length: 50 }, (_, n): Member[] => [
+    { name: `made/by/${n}/file`, content: 'x' },
+    { name: `kept-${n}/`, flag: '5' },
+    { name: `kept-${n}/file`, content: 'x'.repeat(100_000) },
+    { name: `kept-${n}/link`, flag: '1', target: `made/by/${n}/file` },
+  ]);
+  put(join(dir, 'new/place'), ...members.flat());
+  t.equal(openDescriptors(), before);
+  put(dir, ...members.flat(), ...members.flat());
+  t.equal(openDescriptors(), before);
+  t.throws(() => put(dir, { name: 'file', content: 'x' }, { name: 'file/x/y', content: 'x' }));
+  t.throws(() => put(join(dir, 'file/x'), { name: 'file', content: 'x' }));
+  t.throws(() => put(dir, { name: 'link', flag: '1', target: 'made/by/none' }));
+  t.equal(openDescriptors(), before, 'after a refusal neither');
+  t.end();
+});
+
 t.test('a sparse file takes the room of its content only', (t) => {
   const dir = freshDirectory();
   const size = 2 ** 40;

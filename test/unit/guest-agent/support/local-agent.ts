@@ -15,7 +15,7 @@ import {
 import type { Test } from 'tap';
 import { serveRequest } from '../../../../guest-agent/src/calls.ts';
 import { FdLink } from '../../../../guest-agent/src/channel/fd-link.ts';
-import { ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
+import { type Cgroup, ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../../../guest-agent/src/reap/reaper.ts';
@@ -34,7 +34,23 @@ export type Running = {
   readonly resume: () => void;
 };
 
+/** Those that are acquired and not released; without a control group of the kernel behind them. */
+class CountedCgroups extends ExecCgroups {
+  inUse = 0;
+
+  override acquire(): Cgroup {
+    this.inUse += 1;
+    return super.acquire();
+  }
+
+  override release(cgroup: Cgroup): void {
+    this.inUse -= 1;
+    super.release(cgroup);
+  }
+}
+
 export type LocalAgent = {
+  readonly cgroups: { readonly inUse: number };
   /** The hosts' ends of its links. */
   readonly sockets: readonly Socket[];
   /** Faults that the agent would have logged. */
@@ -49,7 +65,7 @@ export function startLocalAgent(t: Test, { isPort = false, isEmulated = false } 
   const faults: unknown[] = [];
   const poller = new Poller((error) => faults.push(error));
   poller.start();
-  const cgroups = new ExecCgroups();
+  const cgroups = new CountedCgroups();
   const reaper = new Reaper({ poller, onOrphan: () => {} });
   reaper.start();
   const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), systemClock);
@@ -76,6 +92,7 @@ export function startLocalAgent(t: Test, { isPort = false, isEmulated = false } 
     return socket;
   };
   return {
+    cgroups,
     sockets,
     faults,
     attach: () => attach().resume(),

@@ -5,6 +5,7 @@ import type { RequestInput, Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t from 'tap';
 import { GuestClock } from '../../../../host-agent/src/guest/clock.ts';
+import { until } from '../../../support/until.ts';
 
 const log = pino({ level: 'silent' });
 
@@ -46,10 +47,6 @@ class SlowGuest {
 function makeClock(guest: SlowGuest): GuestClock {
   return new GuestClock({ canShift: () => guest.canShift, call: (request) => guest.call(request) }, log);
 }
-
-const until = async (condition: () => boolean): Promise<void> => {
-  while (!condition()) await sleep(5);
-};
 
 t.test('a clock is right when it was settled, however the way there differs from that back', async (t) => {
   for (const trips of [

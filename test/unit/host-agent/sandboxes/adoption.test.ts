@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
 
 t.test('sandboxes go on, with their clocks set', async (t) => {
   const home = await makeHome(t);
@@ -17,7 +18,7 @@ t.test('sandboxes go on, with their clocks set', async (t) => {
   const next = await startMemoryDaemon(t, { home });
   t.same(next.manager.list(), [created]);
   t.equal(await execText(next.manager, created.id, ['recall', 'x']), 'kept');
-  while (agent.clocks.length === before) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => agent.clocks.length > before, 'its clock to be set');
   t.ok(agent.clocks.at(-1)! > created.createdAt.getTime() * 1000);
   t.notOk(home.host.of(created.id).isPaused);
 });

@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
 
 t.test('the first create boots once, all others are copies', async (t) => {
   const { host, manager, happened } = await startMemoryDaemon(t);
@@ -52,7 +53,7 @@ t.test('a VM that ends while it starts names its cause, whatever else was waited
   host.agentFaults = { isDeaf: true };
   const creating = manager.create({});
   creating.catch(() => undefined);
-  while (host.running.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => host.running.length > 0, 'the VM');
   host.running[0]?.end('the guest panicked');
   await t.rejects(creating, { code: 'internal', message: /the guest panicked/ });
   t.same(manager.list(), []);

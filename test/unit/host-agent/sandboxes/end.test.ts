@@ -3,6 +3,7 @@ import t from 'tap';
 import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
 import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manager.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
 
 /** A command that goes on for ever; resolves with its last frame, and whether its sandbox could be seen then. */
 function waitIn(manager: SandboxManager, id: string): Promise<{ outcome: ExecOutcome; isSeen: boolean }> {
@@ -47,7 +48,7 @@ t.test('a command in a sandbox whose time is over', async (t) => {
   const { outcome, isSeen } = await waitIn(manager, id);
   t.match(outcome, { exitCode: -1, error: /was deleted: its timeout_s has passed$/ });
   t.notOk(isSeen);
-  while (!happened.some(({ kind }) => kind === 'deleted')) await new Promise(setImmediate);
+  await until(() => happened.some(({ kind }) => kind === 'deleted'), 'its delete');
   t.same(
     happened.slice(-2).map(({ kind }) => kind),
     ['expired', 'deleted'],

@@ -8,6 +8,7 @@ import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-gue
 import type { SnapshotRecord } from '../../../../host-agent/src/sandboxes/snapshots.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
 
 t.test('a fork goes on where its source stood, as somebody else', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
@@ -84,7 +85,7 @@ t.test('the guest’s clock is set after it stood still for a save', async (t) =
   host.onPaused = () => new Promise((resolve) => setTimeout(resolve, 50));
   const pausedUntil = Date.now() + 50;
   await manager.get(id).snapshot();
-  while (agent.clocks.length === before) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => agent.clocks.length > before, 'its clock to be set');
   t.ok(agent.clocks.at(-1)! >= pausedUntil * 1000, 'to a time after the pause');
 });
 
@@ -107,12 +108,10 @@ t.test('a hang after a snapshot is named', async (t) => {
   const { id } = await manager.create({});
   await manager.get(id).snapshot();
   host.of(id).agent.isHanging = true;
-  while (!happened.some(({ kind }) => kind === 'hung'))
-    await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => happened.some(({ kind }) => kind === 'hung'), 'the hang to be named');
   t.throws(() => manager.get(id).assertAlive(), { code: 'guest_unreachable', message: /has not answered/ });
   host.of(id).agent.isHanging = false;
-  while (!happened.some(({ kind }) => kind === 'recovered'))
-    await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => happened.some(({ kind }) => kind === 'recovered'), 'its end');
   manager.get(id).assertAlive();
 });
 

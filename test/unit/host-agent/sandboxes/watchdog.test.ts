@@ -4,8 +4,8 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { LifeEvents, logLifeEvents } from '../../../../host-agent/src/sandboxes/life-events.ts';
 import { Watchdog, type Watched } from '../../../../host-agent/src/sandboxes/watchdog.ts';
+import { until } from '../../../support/until.ts';
 
-t.setTimeout(60_000);
 const TIMEOUT_MS = 60;
 
 type Fake = {
@@ -64,10 +64,6 @@ function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
     clearInterval(alive);
   });
   return { fake, said };
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await sleep(5);
 }
 
 t.test('an agent that does not answer is named, once, until it answers', async (t) => {

@@ -221,6 +221,48 @@ t.test('a guest that takes nothing cannot make the host hold more and more', asy
   t.equal(Buffer.from(await pong).toString(), 'again', 'it all works once the guest reads');
 });
 
+t.test('what was held back goes on by itself when it is released, and in order', async (t) => {
+  const got: string[] = [];
+  const events: string[] = [];
+  const pair = channelPair((stream) => {
+    stream.handlers = {
+      data: (_flow, chunk) => {
+        got[stream.id] = `${got[stream.id] ?? ''}${chunk}`;
+        stream.consumed(chunk.length);
+      },
+      signal: (name) => void events.push(name),
+    };
+  });
+  const upload = (stream: Stream, text: string): void => {
+    let rest = Buffer.from(text);
+    stream.setSource(FLOW.in, (maxBytes) => {
+      const piece = rest.subarray(0, Math.min(maxBytes, 1000));
+      rest = rest.subarray(piece.length);
+      return piece.length > 0 ? piece : null;
+    });
+    stream.ready(FLOW.in);
+  };
+  const [early, late] = ['early '.repeat(100_000), 'late '.repeat(1000)];
+  upload(pair.host.open(call, {}), early);
+  pair.links.host.deliver(50_000);
+  const quiet = pair.host.hold();
+  const stream = pair.host.open(call, {});
+  upload(stream, late);
+  stream.signal('SIGINT');
+  await settle(pair.links);
+  await quiet;
+  t.ok((got[1]?.length ?? 0) < early.length, 'an upload stands still');
+  t.same([got[2], events], [undefined, []], 'and nothing else begins');
+  pair.host.release();
+  await settle(pair.links);
+  t.equal(got[1], early);
+  t.equal(got[2], late);
+  t.same(events, ['SIGINT']);
+  pair.host.release();
+  await settle(pair.links);
+  t.strictSame(pair.faults, []);
+});
+
 t.test('calls have a limit on either side, and ids are never used twice', async (t) => {
   const guests: Stream[] = [];
   const pair = channelPair((stream) => void guests.push(stream), { capacityBytes: 1 << 30 });

@@ -7,6 +7,7 @@ import {
   type HostConnectionOptions,
   MAX_DATA_BYTES,
   MAX_MESSAGE_BYTES,
+  MAX_PARTS_BYTES,
   PART_BYTES,
   ProtocolViolation,
   type Stream,
@@ -132,6 +133,18 @@ t.test('a handler may call a guest’s answer a violation', async (t) => {
   });
   guest.send({ stream: 1, result });
   t.match(guest.closeCause, { message: 'an answer to another question' });
+});
+
+t.test('what a call left in parts is forgotten with it, so that any number of calls may', async (t) => {
+  const guest = new RawGuest();
+  const { channel } = await guest.greet();
+  const calls = (2 * MAX_PARTS_BYTES) / PART_BYTES;
+  for (let id = 1; id <= calls; id++) {
+    channel.open(call, {});
+    guest.send({ stream: id, part: { bytes: full, last: false } }, { stream: id, result });
+  }
+  t.equal(guest.closeCause, undefined);
+  t.equal(channel.streamCount, 0);
 });
 
 t.test('all of the credit may be used, and every given byte of it once', async (t) => {

@@ -1,0 +1,14 @@
+// Waiting for what a test expects to happen.
+import { scaled } from './time-scale.ts';
+
+/** Far above what any wait takes on a busy machine; only a fault takes so long. */
+const LIMIT_MS = 10_000;
+
+/** Resolves once `isTrue`; rejects after the limit naming what was waited for. */
+export async function until(isTrue: () => boolean, what = String(isTrue)): Promise<void> {
+  const deadline = performance.now() + scaled(LIMIT_MS);
+  while (!isTrue()) {
+    if (performance.now() > deadline) throw new Error(`timed out waiting for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
