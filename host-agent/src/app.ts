@@ -115,7 +115,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
         tried: engines.tried,
       }),
     });
-    const server = new HttpServer({ app, log });
+    const server = new HttpServer({ app, log, allowedHosts: config.allowedHosts });
     // Undone from the last to the first: requests finish, then sandboxes end or are let go of, then the connections.
     resources.defer(() => server.close());
     let isServing = false;

@@ -19,11 +19,11 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 
 /** Runs `tar x` in the guest with the archive as its stdin. */
 async function tarThroughExec(daemon: Daemon, id: string, archive: Buffer, to: string): Promise<void> {
-  const { hostname, port } = new URL(daemon.url);
+  const { hostname, port, host } = new URL(daemon.url);
   const socket = connect({ host: hostname, port: Number(port) });
   const body = JSON.stringify({ cmd: ['sh', '-c', `mkdir -p ${to} && tar x -C ${to}`] });
   socket.write(
-    `POST /sandboxes/${id}/exec?stdin=1 HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    `POST /sandboxes/${id}/exec?stdin=1 HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
   );
   const decoder = new ExecFrameDecoder();
   let isHead = true;

@@ -15,11 +15,13 @@ export type PlainAnswer = {
 
 export class PlainClient implements Disposable {
   readonly #socket: Socket;
+  readonly #host: string;
   readonly #memory = Buffer.allocUnsafeSlow(1 << 20);
   #onBytes: (bytes: Buffer) => void = () => {};
 
   constructor(url: string) {
-    const { hostname, port } = new URL(url);
+    const { hostname, port, host } = new URL(url);
+    this.#host = host;
     this.#socket = connect({
       host: hostname,
       port: Number(port),
@@ -60,7 +62,9 @@ export class PlainClient implements Disposable {
       tail = (tail + rest.subarray(Math.max(0, rest.length - 300)).toString('latin1')).slice(-300);
       if (expectedBytes === undefined ? tail.endsWith(END) : wireBytes >= expectedBytes) done.resolve();
     };
-    this.#socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`);
+    this.#socket.write(
+      `${method} ${path} HTTP/1.1\r\nHost: ${this.#host}\r\nContent-Length: ${body.length}\r\n\r\n`,
+    );
     for (let at = 0; at < body.length; at += 1 << 18) {
       if (!this.#socket.write(body.subarray(at, at + (1 << 18))))
         await new Promise((resolve) => this.#socket.once('drain', resolve));

@@ -11,6 +11,8 @@ import { until } from '../support/until.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
 
 export const UNKNOWN_ID = 'sbx_0123456789abc';
+/** As which raw requests of tests call the daemon. */
+export const SHORT_NAME = { scheme: 'http', at: { host: 'x', port: undefined } } as const;
 export const LIMITS = { vcpus: 32, memoryMib: 65_536, diskBytes: 2 ** 40, sandboxes: 100, fork: 64 };
 
 export type LogLine = { readonly [key: string]: unknown };
@@ -84,13 +86,14 @@ export type Served = Fixture & { server: HttpServer; port: number; url: string }
 export async function serve(
   t: Test,
   changes: Partial<HttpServices> &
-    Pick<HttpServerOptions, 'headersTimeoutMs' | 'lingerMs' | 'readPeers'> = {},
+    Pick<HttpServerOptions, 'headersTimeoutMs' | 'lingerMs' | 'readPeers' | 'allowedHosts'> = {},
 ): Promise<Served> {
   const fixture = makeApp(changes);
   const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000, lingerMs = 30_000 } = changes;
   const server = new HttpServer({
     app: fixture.app,
     log: fixture.log,
+    allowedHosts: [SHORT_NAME, ...(changes.allowedHosts ?? [])],
     bodyIdleMs,
     headersTimeoutMs,
     lingerMs,

@@ -100,11 +100,11 @@ t.test(`${STREAMS} clients that stop reading`, async (t) => {
 
 /** Reads the head of the answer, and no more. */
 async function startPull(path: string): Promise<Socket> {
-  const { hostname, port } = new URL(url);
+  const { hostname, port, host } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port) });
   socket.on('error', () => {});
   socket.write(
-    `GET /sandboxes/${id}/files?path=${path}&max_bytes=${2 ** 40} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+    `GET /sandboxes/${id}/files?path=${path}&max_bytes=${2 ** 40} HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
   );
   await once(socket, 'readable');
   return socket;

@@ -1,13 +1,15 @@
 // The daemon's configuration in the program's own terms, every value present and checked.
 import type { SandboxLimits } from '@sandboxd/api';
 import type { SettingValues } from './settings.ts';
-import type { ListenAddress } from './values.ts';
+import type { HostName, ListenAddress } from './values.ts';
 
 /** How a copy of a saved guest gets its memory. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
 
 export type Config = {
   readonly listen: ListenAddress;
+  /** Names of the daemon beside its loopback ones. */
+  readonly allowedHosts: readonly HostName[];
   readonly dataDir: string;
   readonly runDir: string;
   /** `auto` or an engine's name. */
@@ -49,6 +51,7 @@ export type Config = {
 export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<string, string>>): Config {
   return {
     listen: values.listen,
+    allowedHosts: values.allowed_host,
     dataDir: values.data_dir,
     runDir: values.run_dir,
     engine: values.engine,

@@ -1,6 +1,6 @@
 // Texts for people: `--help`, made from the table of settings, and `--print-config`.
 import { createSettings, type SettingValues, toFlag } from './settings.ts';
-import { formatBytes, formatListen, type Setting } from './values.ts';
+import { formatBytes, formatHostName, formatListen, type Setting } from './values.ts';
 
 const FLAG_COLUMNS = 34;
 
@@ -32,7 +32,9 @@ export function renderHelp(engineNames: readonly string[], commands?: string): s
 
 /** The settings in force as a configuration file. */
 export function renderConfig(values: SettingValues): string {
-  return `${JSON.stringify({ ...values, listen: formatListen(values.listen) }, null, 2)}\n`;
+  const listen = formatListen(values.listen);
+  const allowed_host = values.allowed_host.map(formatHostName);
+  return `${JSON.stringify({ ...values, listen, allowed_host }, null, 2)}\n`;
 }
 
 function renderFlag(flag: string, help: string): string {
@@ -43,7 +45,7 @@ function renderFlag(flag: string, help: string): string {
 
 function renderFallback(key: string, setting: Setting<unknown>): string {
   const { fallback } = setting;
-  if (fallback === undefined) return '';
+  if (fallback === undefined || Array.isArray(fallback)) return '';
   if (typeof fallback === 'object' && fallback !== null && 'host' in fallback) {
     return ` (${formatListen(fallback as { host: string; port: number })})`;
   }

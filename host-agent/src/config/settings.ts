@@ -10,7 +10,7 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
-import { bytes, choice, integer, listenAddress, path, text } from './values.ts';
+import { bytes, choice, hostNames, integer, listenAddress, path, text } from './values.ts';
 
 const GIB = 2 ** 30;
 const MIB = 2 ** 20;
@@ -24,6 +24,10 @@ export function createSettings(engineNames: readonly string[]) {
     listen: listenAddress({
       fallback: { host: '127.0.0.1', port: 7878 },
       help: 'address of the REST API',
+    }),
+    allowed_host: hostNames({
+      fallback: [],
+      help: 'answer requests that call the daemon by this name, too; may be given more than once',
     }),
     data_dir: path({
       fallback: '/var/lib/sandboxd',

@@ -28,7 +28,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** `--key value` and `--key=value`; the last one wins. `keys` are the settings' names, `config` included. */
+/** `--key value` and `--key=value`; the last one wins, lists have all. `keys` are the settings' names, `config` included. */
 export function readFlags(
   argv: readonly string[],
   keys: readonly string[],
@@ -57,8 +57,12 @@ export function readFlags(
     const { name, rawName: flag, value } = token;
     const key = byFlag.get(flag);
     if (key !== undefined && value === undefined) problems.push(`flag ${flag}: a value is missing behind it`);
-    else if (key !== undefined) values.set(key, { value: fromText(key, value ?? ''), place: `flag ${flag}` });
-    else if (SWITCHES.has(flag) && value === undefined) switches.add(name);
+    else if (key !== undefined) {
+      const given = fromText(key, value ?? '');
+      const before = values.get(key)?.value;
+      const all = Array.isArray(before) && Array.isArray(given) ? [...before, ...given] : given;
+      values.set(key, { value: all, place: `flag ${flag}` });
+    } else if (SWITCHES.has(flag) && value === undefined) switches.add(name);
     else problems.push(`flag ${flag}: no such flag; \`sandboxd --help\` lists every flag`);
   }
   return {

@@ -1,5 +1,6 @@
 // The kinds of value that a setting can have: what a text of a flag or the environment means, and what is allowed.
 import { z } from 'zod';
+import { type Authority, parseAuthority, type Scheme } from '../lib/authority.ts';
 
 /** One setting: how it is checked, what it is without being set, and how help describes it. */
 export type Setting<T> = {
@@ -89,6 +90,30 @@ export function listenAddress(about: About<ListenAddress>): Setting<ListenAddres
     fromText: (value) => value,
     ...about,
   };
+}
+
+/** Names by which clients call the daemon, as `AllowedHost` of the HTTP server describes them. */
+export function hostNames(about: About<HostName[]>): Setting<HostName[]> {
+  return {
+    schema: z.array(z.string().transform((value, context) => parseHostName(value) ?? refuse(context))),
+    expected: 'a list of names such as box.example, box.example:8080 or https://box.example',
+    placeholder: 'name',
+    fromText: (value) => value.split(',').map((name) => name.trim()),
+    ...about,
+  };
+}
+
+export type HostName = { readonly scheme: Scheme; readonly at: Authority };
+
+function parseHostName(text: string): HostName | undefined {
+  const [, scheme = 'http', rest = ''] = /^(?:(https?):\/\/)?(.*)$/is.exec(text) ?? [];
+  const at = parseAuthority(rest);
+  return at === undefined ? undefined : { scheme: scheme.toLowerCase() as Scheme, at };
+}
+
+/** As it is written in a file. */
+export function formatHostName({ scheme, at }: HostName): string {
+  return `${scheme}://${at.host}${at.port === undefined ? '' : `:${at.port}`}`;
 }
 
 /** `4GiB`, `512M`, `1048576` → bytes; undefined for anything else. */

@@ -5,7 +5,6 @@ import { createNotFound } from './allowed-methods.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { logging } from './middleware/logging.ts';
-import { ownOrigin } from './middleware/own-origin.ts';
 import { requestId } from './middleware/request-id.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
@@ -20,7 +19,7 @@ import type { HttpServices } from './services.ts';
 
 export function createHttpApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
-  app.use(requestId, logging(services.log), ownOrigin);
+  app.use(requestId, logging(services.log));
   const routes = routesWithin(services.limits);
   const handlers = {
     ...metaHandlers(services),

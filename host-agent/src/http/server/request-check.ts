@@ -1,15 +1,45 @@
-// What HTTP forbids and the parser lets through: which of two readings is meant must never be guessed.
+// What is refused of a request by its head alone, before anything else, whatever carries it: names that are not this
+// daemon's, pages of other sites, and what HTTP forbids and the parser lets through, as which of two readings is meant must
+// never be guessed.
 import type { IncomingMessage } from 'node:http';
+import { show } from '@sandboxd/api';
+import { parseAuthority } from '../../lib/authority.ts';
+import { AppError } from '../../lib/errors.ts';
 import { HttpError } from '../errors.ts';
+import type { HostNames } from './host-names.ts';
 
-/** Undefined for a request that is well-formed in this respect. */
-export function findMalformed(request: IncomingMessage): HttpError | undefined {
-  const hosts = request.rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'host').length;
-  if (hosts > 1) return malformed(`there are ${hosts} host headers; send one`);
-  if (hosts === 0 && request.httpVersion === '1.1') return malformed('the host header is missing');
-  const coding = request.headers['transfer-encoding'];
+/** They change nothing, and a browser keeps their answers from foreign pages; a WebSocket's it does not. */
+const READING: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/** Undefined for a request that may go on. */
+export function findRefusal(request: IncomingMessage, names: HostNames): Error | undefined {
+  const { rawHeaders, headers, httpVersion, socket } = request;
+  const hosts = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === 'host');
+  if (hosts.length > 1) return malformed(`there are ${hosts.length} host headers; send one`);
+  // No browser leaves it out.
+  if (hosts.length === 0 && httpVersion !== '1.0') return malformed('the host header is missing');
+  const called = [...hosts, ...readTarget(request)];
+  if (called.some((host) => parseAuthority(host) === undefined)) return malformed('its host is none');
+  const stranger = called.find((host) => !names.hasHost(host, socket));
+  if (stranger !== undefined) {
+    const message = `host ${show(stranger)} is no name of this daemon; use localhost:${socket.localPort}, or allow it with --allowed-host`;
+    return new AppError('forbidden', message);
+  }
+  const { origin } = headers;
+  const isHarmless = READING.has(request.method) && headers.upgrade === undefined;
+  if (origin !== undefined && !isHarmless && !names.hasOrigin(origin, socket)) {
+    const message = `origin ${show(origin)} is foreign to this daemon; send none, or allow it with --allowed-host`;
+    return new AppError('forbidden', message);
+  }
+  const coding = headers['transfer-encoding'];
   if (coding === undefined || coding.toLowerCase() === 'chunked') return undefined;
-  return malformed(`transfer-encoding ${JSON.stringify(coding)} is not known; use chunked`);
+  return malformed(`transfer-encoding ${show(coding)} is not known; use chunked`);
+}
+
+/** The host in a target that names one; it goes before the header then. */
+function readTarget({ url = '' }: IncomingMessage): string[] {
+  const host = /^[a-z][a-z\d+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1];
+  return host === undefined ? [] : [host];
 }
 
 function malformed(what: string): HttpError {

@@ -12,10 +12,11 @@ import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
 import { poke } from '../outflow.ts';
 import { Departures } from './departures.ts';
 import { answerDirectly } from './direct-answer.ts';
+import { type AllowedHost, HostNames } from './host-names.ts';
 import { LINGER_MS, lingerAfter } from './lingering.ts';
 import type { PeerLookup } from './peer.ts';
 import { refuse, toHttpError } from './refusal.ts';
-import { findMalformed } from './request-check.ts';
+import { findRefusal } from './request-check.ts';
 import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
 /** Request line and headers must have come within this time. */
@@ -31,6 +32,8 @@ const LAST_FRAMES_MS = 2000;
 export type HttpServerOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
+  /** Beside the names that every daemon has. */
+  readonly allowedHosts?: readonly AllowedHost[];
   /** Longest silence in the middle of a request body. */
   readonly bodyIdleMs?: number;
   readonly headersTimeoutMs?: number;
@@ -43,6 +46,7 @@ export type HttpServerOptions = {
 export class HttpServer {
   readonly #server: Server;
   readonly #log: Logger;
+  readonly #names: HostNames;
   readonly #lingerMs: number;
   readonly #active = new Set<ServerResponse>();
   readonly #taken = new Set<Duplex>();
@@ -56,6 +60,7 @@ export class HttpServer {
   constructor({
     app,
     log,
+    allowedHosts = [],
     bodyIdleMs = 30_000,
     headersTimeoutMs = HEADERS_TIMEOUT_MS,
     lingerMs = LINGER_MS,
@@ -63,6 +68,7 @@ export class HttpServer {
   }: HttpServerOptions) {
     this.#lingerMs = lingerMs;
     this.#log = log;
+    this.#names = new HostNames(allowedHosts);
     const ending = this.#ending.signal;
     const listener = getRequestListener(answerDirectly({ app, log, ending }), {
       hostname: 'localhost',
@@ -85,9 +91,9 @@ export class HttpServer {
       },
       (request, response) => {
         this.#track(request, response);
-        const malformed = findMalformed(request);
-        if (malformed === undefined) void listener(request, response);
-        else respond(response, malformed);
+        const refusal = findRefusal(request, this.#names);
+        if (refusal === undefined) void listener(request, response);
+        else this.#refuse(response, refusal);
       },
     );
     // A client that has ended its side still gets its answer.
@@ -99,20 +105,22 @@ export class HttpServer {
     this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       this.#track(request, response);
       const message = `expectation ${JSON.stringify(request.headers.expect)} is not known; only 100-continue is`;
-      respond(response, new HttpError('expectation_failed', message));
+      const refusal = findRefusal(request, this.#names);
+      this.#refuse(response, refusal ?? new HttpError('expectation_failed', message));
     });
-    this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+    this.#server.on('connect', (request: IncomingMessage, socket: Duplex) => {
+      const allow = { Allow: 'GET, HEAD, POST' };
+      const refusal = findRefusal(request, this.#names);
       refuse(
         socket,
-        new HttpError('method_not_allowed', 'CONNECT is not allowed; this is no proxy', {
-          Allow: 'GET, HEAD, POST',
-        }),
+        refusal ?? new HttpError('method_not_allowed', 'CONNECT is not allowed; this is no proxy', allow),
       );
     });
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
     installTakeover(this.#server, {
       app,
       log,
+      names: this.#names,
       ending,
       bodyIdleMs,
       lingerMs,
@@ -188,6 +196,12 @@ export class HttpServer {
     });
   }
 
+  #refuse(response: ServerResponse, error: Error): void {
+    const requestId = newRequestId();
+    this.#log.info({ requestId, reason: error.message }, 'request refused');
+    respond(response, error, requestId);
+  }
+
   #probe(socket: Duplex): void {
     const response = this.#current.get(socket);
     if (response === undefined || response.closed) return;
@@ -231,8 +245,7 @@ function toResponse(error: unknown, log: Logger): Response {
   return Response.json(body, { status, headers: { ...headers, [REQUEST_ID_HEADER]: requestId } });
 }
 
-function respond(response: ServerResponse, error: HttpError): void {
-  const requestId = newRequestId();
+function respond(response: ServerResponse, error: Error, requestId: string): void {
   const { status, headers, body } = toErrorAnswer(error, requestId);
   response.shouldKeepAlive = false;
   const text = JSON.stringify(body);

@@ -8,8 +8,9 @@ import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { resolveRequestId } from '../middleware/request-id.ts';
 import { BodyCollector } from './chunked-body.ts';
+import type { HostNames } from './host-names.ts';
 import { refuse, sendLast } from './refusal.ts';
-import { findMalformed } from './request-check.ts';
+import { findRefusal } from './request-check.ts';
 
 const takenOver = (transport: Route['transport']) =>
   Object.values<Route>(ROUTES)
@@ -21,6 +22,7 @@ const DUPLEX = takenOver('duplex');
 export type TakeoverOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
+  readonly names: HostNames;
   /** Fires when every stream must end. */
   readonly ending: AbortSignal;
   readonly lingerMs: number;
@@ -69,11 +71,11 @@ async function serve(
   incoming: IncomingMessage,
   socket: Duplex,
   head: Buffer,
-  { app, bodyIdleMs, settled, ending, lingerMs }: TakeoverOptions,
+  { app, names, bodyIdleMs, settled, ending, lingerMs }: TakeoverOptions,
 ): Promise<void> {
   await settled(socket);
-  const malformed = findMalformed(incoming);
-  if (malformed !== undefined) throw malformed;
+  const refusal = findRefusal(incoming, names);
+  if (refusal !== undefined) throw refusal;
   const isPost = incoming.method === 'POST';
   const { body, rest } = isPost
     ? await readBody(incoming, socket, head, bodyIdleMs)

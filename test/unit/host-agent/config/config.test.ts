@@ -186,3 +186,29 @@ t.test('help, version and the printed configuration', async (t) => {
   const again = load(['--config', file(renderConfig(printed.values))]);
   t.same(again.config, printed.config, 'what is printed can be read again');
 });
+
+t.test('names that the daemon is called by', (t) => {
+  const at = (host: string, port?: number, scheme = 'http') => ({ scheme, at: { host, port } });
+  t.same(load([]).config.allowedHosts, []);
+  const flags = ['--allowed-host', 'Box.Example', '--allowed-host=https://a.example:8443,[::1]:9'];
+  t.same(load(flags).config.allowedHosts, [
+    at('box.example'),
+    at('a.example', 8443, 'https'),
+    at('[::1]', 9),
+  ]);
+  t.same(load([], { SANDBOXD_ALLOWED_HOST: 'a, b:1' }).config.allowedHosts, [at('a'), at('b', 1)]);
+  const path = file({ allowed_host: ['a', 'https://b'] });
+  const inFile = load(['--config', path]);
+  t.same(inFile.config.allowedHosts, [at('a'), at('b', undefined, 'https')]);
+  t.same(
+    load(['--config', file(renderConfig(inFile.values))]).config.allowedHosts,
+    inFile.config.allowedHosts,
+  );
+  for (const bad of ['', 'ftp://a', 'a b', 'a/b', 'a:1:2', '*', 'a:99999'])
+    t.match(
+      problems(['--allowed-host', bad])[0],
+      /^flag --allowed-host: got .*, expected a list of names/,
+      bad,
+    );
+  t.end();
+});
