@@ -260,6 +260,18 @@ t.test('a client that leaves before the answer ends the command', async (t) => {
   t.equal(sandboxes.execs[0]!.isCancelled, true);
 });
 
+t.test('a client that has left before its command begins ends it all the same', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const { id } = sandboxes.add();
+  sandboxes.script = (exec) => exec.exit();
+  await app.request(`/sandboxes/${id}/exec`, {
+    method: 'POST',
+    body: '{"cmd":["x"]}',
+    signal: AbortSignal.abort(),
+  });
+  t.equal(sandboxes.execs[0]?.isCancelled, true);
+});
+
 t.test('GET without an upgrade is 426, interactive POST without a connection 501', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();

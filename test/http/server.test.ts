@@ -1,5 +1,6 @@
 // The listening side, where sockets are the point: malformed HTTP, sizes, clients that leave or dawdle, the end.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t from 'tap';
 import { HttpServer } from '../../host-agent/src/http/index.ts';
@@ -120,6 +121,37 @@ t.test('a client that dawdles costs its own request only', async (t) => {
   await Promise.all([inHeaders.ended(), inBody.ended()]);
   t.match(parseAnswer(inHeaders.text), { status: 408, body: { error: /did not come in time/ } });
   t.match(parseAnswer(inBody.text), { status: 408, body: { error: /stopped for 60 ms/ } });
+});
+
+t.test('a client that is slow and steady is served, however long it takes', async (t) => {
+  const pieceMs = 250;
+  const { port, sandboxes } = await serve(t, { bodyIdleMs: 6 * pieceMs });
+  const { id } = sandboxes.add();
+  sandboxes.onPush = async (_path, read) => {
+    let bytes = 0;
+    for (let chunk = await read(); chunk !== undefined; chunk = await read()) bytes += chunk.length;
+    return { files: 0, bytes };
+  };
+  const body = '{"cmd":["x"]}';
+  const ask = async (path: string): Promise<string> => {
+    const client = new RawClient(t, port);
+    client.write(
+      `POST ${path} HTTP/1.1\r\n${HEAD}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`,
+    );
+    // In all longer than the limit of silence.
+    for (let at = 0; at < body.length; at += 2) {
+      await sleep(pieceMs);
+      client.write(body.slice(at, at + 2));
+    }
+    await client.ended();
+    return client.text.split('\r\n', 1)[0] ?? '';
+  };
+  t.same(
+    await Promise.all(
+      ['exec?stdin=1', 'exec', 'files?path=/x'].map((path) => ask(`/sandboxes/${id}/${path}`)),
+    ),
+    Array.from({ length: 3 }, () => 'HTTP/1.1 200 OK'),
+  );
 });
 
 t.test('a client that leaves cancels its create', async (t) => {

@@ -8,7 +8,7 @@ import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
 import { takeTurn } from '../lib/take-turn.ts';
-import { raceSignal } from '../lib/wait.ts';
+import { deadline, raceSignal } from '../lib/wait.ts';
 import { makeIdentity } from './identity.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
@@ -170,7 +170,7 @@ export class Templates {
     const sandbox = await takeTurn(this.#options.slots, begin, signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
-    await warm(sandbox, signal);
+    await warm(sandbox, context.bootTimeoutMs, signal);
     const { pausedMs } = await saveGuest({
       dir: temporary,
       vm: sandbox.vm,
@@ -234,12 +234,18 @@ export class Templates {
   }
 }
 
-/** Uses a guest as its copies will be used, over connections of their own. */
-async function warm(sandbox: Awaited<ReturnType<typeof startSandbox>>, signal: AbortSignal): Promise<void> {
+/** Uses a guest as its copies will be used, over connections of their own; one that hangs meanwhile makes no template. */
+async function warm(
+  { id, guest }: Awaited<ReturnType<typeof startSandbox>>,
+  timeoutMs: number,
+  outer: AbortSignal,
+): Promise<void> {
+  const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);
   for (let round = 0; round < WARM_ROUNDS; round++) {
-    await sandbox.guest.reconnect(`warm-${round}`, signal);
-    await sandbox.guest.setIdentity(makeIdentity(sandbox.id), signal);
-    await sandbox.guest.warm(WARM_TIMEOUT_MS);
+    using limit = deadline(timeoutMs, tooLate, outer);
+    await guest.reconnect(`warm-${round}`, limit.signal);
+    await guest.setIdentity(makeIdentity(id), limit.signal);
+    await raceSignal(guest.warm(WARM_TIMEOUT_MS), limit.signal);
   }
 }
 

@@ -16,13 +16,19 @@ export type AgentState = {
   readonly notes: Readonly<Record<string, string>>;
   readonly service: { readonly cmd: readonly string[] } | null;
   readonly identities: number;
+  /** Whether the guest had read the beginning of a frame whose rest it will never get. */
+  readonly isMidFrame: boolean;
 };
 
-const NEW_STATE: AgentState = { notes: {}, service: null, identities: 0 };
+const NEW_STATE: AgentState = { notes: {}, service: null, identities: 0, isMidFrame: false };
+/** A frame's length, and its first bytes. */
+const HALF_FRAME = Buffer.of(0xe0, 0xd4, 0x03, 8, 1);
 
 export type AgentFaults = {
-  /** Never answers a hello. */
-  isDeaf?: boolean;
+  /** Hears nothing over its connections from that number on. */
+  deafFrom?: number;
+  /** Never answers such a request. */
+  ignores?: 'exec' | 'identity';
   /** Answers these requests with an error. */
   refuses?: 'identity' | 'growDisk' | 'serviceConfigure' | 'setClock';
 };
@@ -37,6 +43,7 @@ export class MemoryAgent {
   state: AgentState;
   readonly #faults: AgentFaults;
   readonly #links = new Set<LoopLink>();
+  #attached = 0;
   readonly #connection: GuestConnection;
 
   constructor(state: AgentState = NEW_STATE, faults: AgentFaults = {}) {
@@ -51,10 +58,18 @@ export class MemoryAgent {
     });
   }
 
-  attach(link: LoopLink): void {
+  /** `isMidFrame`: what the host sends comes behind half a frame of an earlier one. */
+  attach(link: LoopLink, isMidFrame: boolean): void {
     this.#links.add(link);
-    link.isDeaf = this.#faults.isDeaf === true;
     this.#connection.attach(link, () => this.#links.delete(link));
+    if (isMidFrame) link.receive(HALF_FRAME);
+    this.#attached += 1;
+    link.isDeaf = this.#attached >= (this.#faults.deafFrom ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** What a save keeps. */
+  get saved(): AgentState {
+    return { ...this.state, isMidFrame: [...this.#links].some((link) => link.isDeaf) };
   }
 
   /** A guest that hangs hears nothing until it is let go on. */
@@ -73,7 +88,8 @@ export class MemoryAgent {
   }
 
   #serve(stream: Stream, request: Request): void {
-    const refused = this.#faults.refuses;
+    const { refuses: refused, ignores: ignored } = this.#faults;
+    if (ignored !== undefined && request[ignored]) return;
     if (refused !== undefined && request[refused]) {
       stream.finish({ error: { code: 'internal', message: `${refused} was refused` } });
     } else if (request.exec) this.#exec(stream, request.exec as Exec);

@@ -14,9 +14,12 @@ import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts'
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../one-engine.ts';
+import { scaled } from '../time-scale.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
 
 const MIB = 2 ** 20;
+/** Nothing here takes more than seconds; a test that hangs shall say so soon. */
+const LIMIT_MS = 30_000;
 export const PROFILE_NAMES = ['base', 'other', 'third'];
 
 export type Home = { readonly dataDir: string; readonly runDir: string; readonly host: MemoryHost };
@@ -56,6 +59,7 @@ export async function makeHome(t: Test): Promise<Home> {
 }
 
 export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = {}): Promise<MemoryDaemon> {
+  t.setTimeout(scaled(LIMIT_MS));
   const home = options.home ?? (await makeHome(t));
   const lines: LogLine[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
@@ -81,7 +85,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     directories: { dataDir: home.dataDir, runDir: home.runDir },
     records: Object.assign(records, options.recordFaults),
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
-    bootTimeoutMs: 20_000,
+    bootTimeoutMs: 10_000,
     profiles: profilesOf(home),
     defaults: { profile: 'base', vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB },
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 100, fork: 64 },

@@ -195,8 +195,8 @@ class MemoryVm implements Vm {
     this.#host.counts.channels++;
     if (this.exit !== undefined) throw new Error(`the VM ended: ${this.exit.reason}`);
     const links = loopLinks();
-    this.#machine.agent.attach(links.guest);
-    const needsResync = this.#machine.hasSpoken;
+    const { agent, hasSpoken: needsResync } = this.#machine;
+    agent.attach(links.guest, needsResync || agent.state.isMidFrame);
     this.#machine.hasSpoken = true;
     return { link: links.host, needsResync };
   }
@@ -216,7 +216,7 @@ class MemoryVm implements Vm {
     try {
       const saved: SavedVm = { memoryPath: join(dir, 'memory'), statePath: join(dir, 'state') };
       await writeFile(saved.memoryPath, 'memory');
-      await writeFile(saved.statePath, JSON.stringify(machine.agent.state));
+      await writeFile(saved.statePath, JSON.stringify(machine.agent.saved));
       await whilePaused();
       await this.#host.onPaused(count);
       return { ...saved, pausedMs: 1 };

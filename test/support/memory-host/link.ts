@@ -29,6 +29,10 @@ export class LoopLink implements ByteLink {
     if (!isDeaf) for (const bytes of this.#held.splice(0)) this.receive(bytes);
   }
 
+  get isDeaf(): boolean {
+    return this.#isDeaf;
+  }
+
   destroy(cause?: Error): void {
     this.close(cause);
     this.#peer?.close(cause);

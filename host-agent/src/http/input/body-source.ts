@@ -1,6 +1,6 @@
 // A request's body as bytes in turn, of any length: only a client that falls silent is given up.
 import type { IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
+import { finished, Readable } from 'node:stream';
 import { BODY_IDLE_MS } from '@sandboxd/api';
 import type { ByteSource } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -50,9 +50,7 @@ class QueuedBody implements BodySource {
       return;
     }
     stream.on('data', (chunk: Uint8Array) => this.#take(chunk));
-    stream.on('end', () => this.#finish({}));
-    stream.on('error', (cause) => this.#finish({ error: leftWithin(cause) }));
-    stream.on('close', () => this.#finish({ error: leftWithin() }));
+    finished(stream, { writable: false }, (cause) => this.#finish(cause ? { error: leftWithin(cause) } : {}));
   }
 
   readonly read: ByteSource = async () => {
@@ -108,6 +106,6 @@ class QueuedBody implements BodySource {
   }
 }
 
-function leftWithin(cause?: Error): AppError {
-  return new AppError('cancelled', 'the client left within its upload', cause && { cause });
+function leftWithin(cause: Error): AppError {
+  return new AppError('cancelled', 'the client left within its upload', { cause });
 }

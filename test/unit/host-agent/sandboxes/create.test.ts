@@ -50,7 +50,7 @@ t.test('a start that fails closes its connection for good', async (t) => {
 
 t.test('a VM that ends while it starts names its cause, whatever else was waited for', async (t) => {
   const { host, manager } = await startMemoryDaemon(t, { templateBudgetBytes: 0, bootTimeoutMs: 600_000 });
-  host.agentFaults = { isDeaf: true };
+  host.agentFaults = { deafFrom: 1 };
   const creating = manager.create({});
   creating.catch(() => undefined);
   await until(() => host.running.length > 0, 'the VM');

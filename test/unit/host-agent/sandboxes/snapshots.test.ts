@@ -141,7 +141,7 @@ t.test('a snapshot is answered when it survives a crash of the host', async (t) 
 });
 
 t.test('a guest that has not read everything when it is saved is told apart', async (t) => {
-  const { host, manager } = await startMemoryDaemon(t);
+  const { host, manager } = await startMemoryDaemon(t, { bootTimeoutMs: 5000 });
   const { id } = await manager.create({});
   const quiet = await manager.get(id).snapshot();
   // It does not answer in the second that a save gives it.

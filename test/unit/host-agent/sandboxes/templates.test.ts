@@ -55,3 +55,24 @@ t.test('a template outlives the daemon, and one of another kernel does not', asy
   await startMemoryDaemon(t, { home, kernel });
   t.same(templatesOf(home.dataDir), []);
 });
+
+for (const agentFaults of [{ deafFrom: 2 }, { ignores: 'exec' }] as const) {
+  t.test(
+    `a guest that hangs before it is a template holds up nobody: ${JSON.stringify(agentFaults)}`,
+    async (t) => {
+      const { host, manager, home, lines } = await startMemoryDaemon(t, { bootTimeoutMs: 500 });
+      host.agentFaults = agentFaults;
+      const created = await manager.create({});
+      t.equal(host.counts.boots, 2, 'it was booted instead');
+      t.same(
+        host.running.map(({ identity }) => identity),
+        [host.of(created.id).identity],
+      );
+      t.same(readdirSync(join(home.dataDir, 'templates')), []);
+      t.ok(lines.some(({ msg }) => msg === 'cannot make a template; booting instead'));
+      host.agentFaults = {};
+      await manager.create({});
+      t.equal(host.counts.boots, 3, 'and for a while it is not tried again');
+    },
+  );
+}

@@ -1,0 +1,73 @@
+// A page of the service's output, from a guest that sends no more than a window ahead of its reader.
+import type { ServiceRecord } from '@sandboxd/proto';
+import t from 'tap';
+import type { OutputEvents } from '../../../../../host-agent/src/guest/service.ts';
+import type { ServiceOutputRequest } from '../../../../../host-agent/src/guest/service-types.ts';
+import { readOutputPage } from '../../../../../host-agent/src/http/service/output-page.ts';
+import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
+import { until } from '../../../../support/until.ts';
+
+const WINDOW_BYTES = 1000;
+const RECORD_BYTES = 300;
+const RING = { id: 'r', firstSeq: 0, nextSeq: 20, droppedRecords: 0, droppedBytes: 0 };
+const NEVER = new AbortController().signal;
+
+/** A guest with so many records; those beyond the window wait for credit. */
+function guestWith(records: number) {
+  const seen = { isCancelled: false, sent: 0 };
+  const output = (_request: ServiceOutputRequest, events: OutputEvents) => {
+    let credit = WINDOW_BYTES;
+    const send = (): void => {
+      if (seen.isCancelled) return;
+      for (; seen.sent < records && credit >= RECORD_BYTES; credit -= RECORD_BYTES) {
+        const record: ServiceRecord = {
+          kind: 'output',
+          stream: 'stdout',
+          seq: seen.sent++,
+          unixMs: 1,
+          data: Buffer.from('x'),
+        };
+        events.records([record], RECORD_BYTES);
+      }
+      if (seen.sent === records) events.end({ ring: RING, nextSeq: records });
+    };
+    queueMicrotask(send);
+    return {
+      consumed: (bytes: number) => {
+        credit += bytes;
+        queueMicrotask(send);
+      },
+      cancel: () => {
+        seen.isCancelled = true;
+      },
+    };
+  };
+  return { seen, service: { output } as unknown as Pick<SandboxService, 'output'> };
+}
+
+t.test('a page that is longer than the window comes whole', async (t) => {
+  const { service } = guestWith(20);
+  let page: Awaited<ReturnType<typeof readOutputPage>> | undefined;
+  void readOutputPage(service, { fromSeq: 0, maxBytes: 10_000 }, NEVER).then((read) => {
+    page = read;
+  });
+  await until(() => page !== undefined, 'the page');
+  t.equal(page?.records?.length, 20);
+  t.equal(page?.next_seq, 20);
+});
+
+t.test('a client that leaves, or has left, ends the reading', async (t) => {
+  const left = new AbortController();
+  const { service, seen } = guestWith(0);
+  seen.sent = -1;
+  const reading = readOutputPage(service, { fromSeq: 0, maxBytes: 10_000 }, left.signal);
+  left.abort(new Error('the client left'));
+  await t.rejects(reading, { message: 'the client left' });
+  t.ok(seen.isCancelled);
+  const late = guestWith(0);
+  await t.rejects(
+    readOutputPage(late.service, { fromSeq: 0, maxBytes: 1 }, AbortSignal.abort(new Error('long ago'))),
+    { message: 'long ago' },
+  );
+  t.ok(late.seen.isCancelled);
+});
