@@ -1,7 +1,7 @@
-// Runs test suites and says the total: `node scripts/test.ts unit contract http vm [--only part-of-a-name]`. The exit
+// Runs test suites and says the total: `node scripts/test.ts unit native contract http vm [--only part-of-a-name]`. The exit
 // code is 0 only when every suite ran at least one test, every file came to its end, and nothing failed. With SOAK=1 only
 // files that have a long form run, in that form.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { globSync, readFileSync, rmdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -14,10 +14,21 @@ type Suite = {
   readonly fileTimeoutS: number;
   /** Whether each test is shown when it is done, for files that take long. */
   readonly isShownLive: boolean;
+  /** Where its files are, unless in the folder of its name. */
+  readonly folders?: readonly string[];
+  readonly env?: () => Record<string, string>;
 };
 
 const SUITES: Readonly<Record<string, Suite>> = {
   unit: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
+  // What runs C or C++ of the guest in a process of its own, on a build that reports each wrong access.
+  native: {
+    jobs: 2,
+    fileTimeoutS: 300,
+    isShownLive: false,
+    folders: ['native', 'unit/guest-agent'],
+    env: sanitizerEnv,
+  },
   contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
   vm: { jobs: 1, fileTimeoutS: (isSoak() ? 7200 : 900) * TIME_SCALE, isShownLive: true },
@@ -49,7 +60,8 @@ console.log(`\n${sum.passed} passed, ${sum.failed} failed`);
 process.exitCode = sum.failed === 0 ? 0 : 1;
 
 async function runSuite(name: string, suite: Suite): Promise<void> {
-  const files = globSync(`${name}/**/*.test.ts`).filter(
+  const patterns = (suite.folders ?? [name]).map((folder) => `${folder}/**/*.test.ts`);
+  const files = globSync(patterns).filter(
     (file) => file.includes(values.only) && (!isSoak() || hasLongForm(file)),
   );
   console.log(`\n${name}: ${files.length} files`);
@@ -73,6 +85,16 @@ function removeFixtures(): void {
   }
 }
 
+/** Node itself is not built for the sanitizer, whose library must come first, and keeps much until it ends. */
+function sanitizerEnv(): Record<string, string> {
+  const library = execFileSync('gcc', ['-print-file-name=libasan.so'], { encoding: 'utf8' }).trim();
+  return {
+    LD_PRELOAD: library,
+    ASAN_OPTIONS: 'detect_leaks=0',
+    SANDBOX_AGENT_DIR: resolve('../dist/sanitized'),
+  };
+}
+
 function isSoak(): boolean {
   return process.env.SOAK === '1';
 }
@@ -81,7 +103,7 @@ function hasLongForm(file: string): boolean {
   return readFileSync(file, 'utf8').includes('process.env.SOAK');
 }
 
-async function runFile(file: string, { fileTimeoutS, isShownLive }: Suite): Promise<void> {
+async function runFile(file: string, { fileTimeoutS, isShownLive, env }: Suite): Promise<void> {
   const startedAt = performance.now();
   const counts: Counts = { passed: 0, failed: 0, skipped: 0, planned: undefined };
   const output: string[] = [];
@@ -90,7 +112,7 @@ async function runFile(file: string, { fileTimeoutS, isShownLive }: Suite): Prom
     const title = countLine(line, counts);
     if (isShownLive && title !== undefined) console.log(`    ${title}`);
   };
-  const end = await runProgram(file, fileTimeoutS, onLine);
+  const end = await runProgram(file, { timeoutS: fileTimeoutS, env: env?.() ?? {} }, onLine);
   const failure = judge(counts, end);
   // A file that broke is a failure even when no test of it said so.
   const failed = Math.max(counts.failed, failure === undefined ? 0 : 1);
@@ -106,12 +128,12 @@ async function runFile(file: string, { fileTimeoutS, isShownLive }: Suite): Prom
 /** Resolves with the exit code, or with what ended it instead. A test file is a TAP program of its own. */
 function runProgram(
   file: string,
-  timeoutS: number,
+  { timeoutS, env }: { readonly timeoutS: number; readonly env: Readonly<Record<string, string>> },
   onLine: (line: string) => void,
 ): Promise<number | string> {
   const child = spawn(process.execPath, [file], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, TAP_TIMEOUT: String(timeoutS) },
+    env: { ...process.env, ...env, TAP_TIMEOUT: String(timeoutS) },
   });
   let isTooLate = false;
   const timer = setTimeout(

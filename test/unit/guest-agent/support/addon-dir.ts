@@ -1,4 +1,4 @@
-// Lets the agent's modules find the built addon. To be imported before them.
+// Lets the agent's modules find the built addon, or the one that the environment names. To be imported before them.
 import { existsSync } from 'node:fs';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -7,4 +7,4 @@ const directory = fileURLToPath(new URL('../../../../dist/agent', import.meta.ur
 if (!existsSync(`${directory}/agent.node`)) {
   throw new Error('dist/agent/agent.node is missing: run scripts/build-agent.sh first');
 }
-process.env.SANDBOX_AGENT_DIR = directory;
+process.env.SANDBOX_AGENT_DIR ??= directory;
