@@ -14,7 +14,7 @@ export KERNEL INITRD
 # Baking, bridges, guests and tests of what the agent does as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup build check test test-unit test-http test-vm test-kvm test-cloud-hypervisor need-cloud-hypervisor \
+.PHONY: help setup build check test test-unit test-native test-http mutation test-vm test-kvm test-cloud-hypervisor need-cloud-hypervisor \
   bench run demo clean soak image test-images
 
 help: ## show this
@@ -37,11 +37,16 @@ check: setup ## format, lint, types, import direction, generated code
 	@$(NODE) scripts/check.ts
 
 test: test-images ## every test, with all that they need
+	@scripts/build-sanitized.sh
 	@echo 'left out: make test-kvm, make test-cloud-hypervisor (guests under KVM in an emulated host; hours, and a program)'
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit contract http vm
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http vm
 
 test-unit: build ## tests of single parts, and of engines against a stand-in
 	@$(AS_ROOT) $(NODE) scripts/test.ts unit contract
+
+test-native: build ## the guest's C and C++ under the address and undefined-behaviour sanitizers
+	@scripts/build-sanitized.sh
+	@$(AS_ROOT) $(NODE) scripts/test.ts native
 
 test-http: setup ## tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
@@ -60,6 +65,9 @@ need-cloud-hypervisor:
 	@test -x "$(CLOUD_HYPERVISOR)" || { \
 	  echo 'This needs the cloud-hypervisor program, 53.0 or newer, which is no Debian package (docs/install.md):' >&2; \
 	  echo '  make test-cloud-hypervisor CLOUD_HYPERVISOR=/path/to/cloud-hypervisor' >&2; exit 2; }
+
+mutation: build ## whether tests notice a change of the code (ROOM=sandboxes or sandboxes/start.ts, SAMPLE=10)
+	@$(AS_ROOT) $(NODE) scripts/mutation.ts $(ROOM) $(if $(SAMPLE),--sample "$(SAMPLE)")
 
 bench: test-images ## measure, and write docs/benchmarks.md (ENGINE= measures another engine)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(ENGINE),SANDBOXD_TEST_ENGINE="$(ENGINE)") $(NODE) test/bench/run.ts

@@ -1,0 +1,70 @@
+// `make mutation ROOM=sandboxes` or `ROOM=sandboxes/manager.ts`: changes one thing of the code at a time and sees whether a
+// test without guests notices. Says what nobody noticed. docs/testing.md says what is left out, and how to read it.
+import { globSync, mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import process from 'node:process';
+import { parseArgs } from 'node:util';
+import type { PartialStrykerOptions } from '@stryker-mutator/api/core';
+import { Stryker } from '@stryker-mutator/core';
+import { ROOMS } from './mutation/rooms.ts';
+import { summarize } from './mutation/summary.ts';
+
+const ROOT = resolve(import.meta.dirname, '..');
+/** What a room's tests need of the tree, beside packages and what was built. */
+const PARTS = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'test', 'docs', 'scripts'];
+const WORK = 'dist/.mutation';
+
+process.chdir(ROOT);
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { sample: { type: 'string' } },
+});
+const [name = '', file] = (positionals[0] ?? '').split(/\/(.*)/s);
+const room = Object.hasOwn(ROOMS, name) ? ROOMS[name] : undefined;
+const mutated = globSync(room === undefined ? [] : `${room.source}/${file ?? '**/*.ts'}`).sort();
+if (room === undefined || mutated.length === 0 || !/^[1-9]\d*$/.test(values.sample ?? '1')) {
+  console.error(
+    `usage: make mutation ROOM=<room>[/<file>] [SAMPLE=<n>]; rooms: ${Object.keys(ROOMS).join(', ')}`,
+  );
+  process.exit(2);
+}
+
+const testFiles = room.tests.flatMap((folder) => globSync(`${folder}/**/*.test.ts`, { cwd: 'test' }).sort());
+process.env.MUTATION_TEST_FILES = JSON.stringify(testFiles);
+mkdirSync(WORK, { recursive: true });
+if (values.sample === undefined) {
+  // What is known is written after each file: a run that is stopped goes on from there.
+  const known = `${WORK}/${name}.json`;
+  for (const path of mutated) await mutate([path], { incremental: true, incrementalFile: known });
+  console.log(summarize(known, mutated, 1));
+} else {
+  process.env.MUTATION_SAMPLE = values.sample;
+  const path = `${WORK}/${name}-sample.json`;
+  await mutate(mutated, { jsonReporter: { fileName: path } }, ['json']);
+  console.log(summarize(path, mutated, Number(values.sample)));
+}
+
+async function mutate(paths: string[], more: PartialStrykerOptions, reporters: string[] = []): Promise<void> {
+  await new Stryker({
+    mutate: paths,
+    // Words: those of a type would not compile, and most others are for people. Nor do objects without their fields.
+    mutator: { excludedMutations: ['StringLiteral', 'ObjectLiteral'] },
+    ignorers: ['log-calls'],
+    plugins: [join(ROOT, 'scripts/mutation/runner.ts')],
+    testRunner: 'room',
+    coverageAnalysis: 'perTest',
+    ignorePatterns: ['**', ...PARTS.map((part) => `!${part}/**`)],
+    // The sandbox's packages must be its own, not those that node_modules of this tree links to.
+    symlinkNodeModules: false,
+    buildCommand: `sh ${join(ROOT, 'scripts/mutation/link-modules.sh')} ${ROOT}`,
+    tempDirName: `${WORK}/${name}`,
+    concurrency: 1,
+    // The runner decides what hangs; these end the runner itself.
+    timeoutMS: 900_000,
+    dryRunTimeoutMinutes: 30,
+    reporters: [process.stdout.isTTY ? 'progress' : 'progress-append-only', ...reporters],
+    allowConsoleColors: false,
+    warnings: false,
+    ...more,
+  }).runMutationTest();
+}

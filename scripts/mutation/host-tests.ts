@@ -1,0 +1,44 @@
+// A program that the test runner of scripts/mutation/runner.ts starts: runs the test files of its arguments in one process,
+// and writes which top-level test ran which mutant to the file that MUTATION_REPORT names.
+import { writeFileSync } from 'node:fs';
+import process from 'node:process';
+import { pathToFileURL } from 'node:url';
+import t from 'tap';
+import { GATE, type HostReport } from './shared.ts';
+
+type Space = {
+  currentTestId?: string;
+  hitLimit?: number;
+  hitCount?: number;
+  mutantCoverage?: HostReport['coverage'];
+};
+
+const space: Space = {};
+Object.assign(globalThis, { __stryker__: space });
+if (process.env.MUTATION_HIT_LIMIT !== undefined) {
+  space.hitLimit = Number(process.env.MUTATION_HIT_LIMIT);
+  space.hitCount = 0;
+}
+const files = process.argv.slice(2);
+const tests: HostReport['tests'][number][] = [];
+let imported = '';
+const addTest = t.test.bind(t);
+t.test = ((...args: unknown[]) => {
+  if (typeof args[0] === 'string') tests.push({ name: args[0], file: imported });
+  return Reflect.apply(addTest, t, args);
+}) as typeof t.test;
+t.beforeEach((test) => {
+  if (test.parent === t && test.name !== GATE) space.currentTestId = test.name;
+});
+process.on('exit', () => {
+  const report: HostReport = { tests, coverage: space.mutantCoverage, hits: space.hitCount };
+  writeFileSync(process.env.MUTATION_REPORT ?? '/dev/null', JSON.stringify(report));
+});
+
+// Nothing is tested until all is imported: what modules do when they are loaded belongs to no test.
+addTest(GATE, async () => {
+  for (const file of files) {
+    imported = file;
+    await import(pathToFileURL(file).href);
+  }
+});

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Gives the sandbox in which mutants run the npm packages and the built agent of the tree at $1, but its own workspaces.
+set -eu
+mkdir node_modules
+for entry in "$1"/node_modules/* "$1"/node_modules/.bin; do ln -s "$entry" node_modules/; done
+rm node_modules/@sandboxd
+cp -a "$1"/node_modules/@sandboxd node_modules/
+ln -s "$1"/dist dist

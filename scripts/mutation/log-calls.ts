@@ -1,0 +1,27 @@
+// Plugin of Stryker: leaves alone what only says something to a person.
+import { declareValuePlugin, PluginKind } from '@stryker-mutator/api/plugin';
+
+const LEVELS = /^(?:trace|debug|info|warn|error|fatal)$/;
+const LOGGERS = /^(?:log|logger|console)$/i;
+
+type Name = { readonly type?: string; readonly name?: string };
+type Node = {
+  readonly type: string;
+  readonly callee?: {
+    readonly type: string;
+    readonly object?: Name & { readonly property?: Name };
+    readonly property?: Name;
+  };
+};
+
+/** `log.warn(…)`, `this.log.warn(…)`, `this.options.log?.warn(…)`, `console.error(…)`. */
+function isLogCall({ type, callee }: Node): boolean {
+  if (type !== 'CallExpression' && type !== 'OptionalCallExpression') return false;
+  const logger = callee?.object?.property?.name ?? callee?.object?.name ?? '';
+  return LOGGERS.test(logger.replace('#', '')) && LEVELS.test(callee?.property?.name ?? '');
+}
+
+export const logCalls = declareValuePlugin(PluginKind.Ignore, 'log-calls', {
+  shouldIgnore: (path: unknown) =>
+    isLogCall((path as { readonly node: Node }).node) ? 'only says something' : undefined,
+});

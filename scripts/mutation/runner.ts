@@ -1,0 +1,158 @@
+// Plugin of Stryker: runs tap's test files of one room, all in one new process per mutant, and of them only the tests that
+// reach the mutant. (Stryker's own runner for tap takes a process per file and knows which file reaches what, not which
+// test: a mutant of a room with many files would take minutes.)
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { createInterface } from 'node:readline';
+import { declareClassPlugin, PluginKind } from '@stryker-mutator/api/plugin';
+import {
+  type CompleteDryRunResult,
+  type DryRunResult,
+  DryRunStatus,
+  determineHitLimitReached,
+  type MutantRunOptions,
+  type MutantRunResult,
+  MutantRunStatus,
+  type TestResult,
+  type TestRunner,
+  TestStatus,
+  toMutantRunResult,
+} from '@stryker-mutator/api/test-runner';
+import { logCalls } from './log-calls.ts';
+import { GATE, type HostReport, isInSample } from './shared.ts';
+import { StallWatch } from './stall-watch.ts';
+
+/** Ends of all that a test started, also of what left its process group. */
+const NAMESPACE = ['unshare', '--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
+/** The first process of a namespace has to wait for orphans, which a node does not. */
+const FIRST_PROCESS = ['sh', '-c', '"$@" & wait $!', 'sh'];
+
+type Run = {
+  readonly env: Record<string, string>;
+  readonly stopsAtFailure: boolean;
+  readonly watch: StallWatch;
+};
+type Outcome = {
+  readonly results: readonly TestResult[];
+  readonly report: HostReport | undefined;
+  readonly stall: string | undefined;
+  readonly output: string;
+};
+
+class RoomTests implements TestRunner {
+  private readonly files: readonly string[] = JSON.parse(process.env.MUTATION_TEST_FILES ?? '[]');
+  private readonly sample = Number(process.env.MUTATION_SAMPLE ?? 1);
+  private slowestTestMs = 0;
+  private cpuMs = 0;
+
+  capabilities() {
+    return { reloadEnvironment: true };
+  }
+
+  async dryRun(): Promise<DryRunResult> {
+    const watch = new StallWatch({ idleMs: 120_000, cpuMs: Number.POSITIVE_INFINITY });
+    const { results, report, stall, output } = await this.run({ env: {}, stopsAtFailure: false, watch });
+    if (stall !== undefined || report?.coverage === undefined) {
+      return { status: DryRunStatus.Error, errorMessage: `${stall ?? 'the tests ended early'}\n${output}` };
+    }
+    this.slowestTestMs = Math.max(...results.map((result) => result.timeSpentMs));
+    this.cpuMs = watch.cpuMs;
+    const files = new Map(report.tests.map(({ name, file }) => [name, file]));
+    const tests = results.map((result) => ({
+      ...result,
+      fileName: join('test', files.get(result.id) ?? ''),
+    }));
+    return { status: DryRunStatus.Complete, tests, mutantCoverage: report.coverage };
+  }
+
+  async mutantRun({ activeMutant, testFilter, hitLimit }: MutantRunOptions): Promise<MutantRunResult> {
+    if (!isInSample(activeMutant.id, this.sample)) {
+      return { status: MutantRunStatus.Error, errorMessage: 'not in the sample' };
+    }
+    const watch = new StallWatch({
+      idleMs: 12_000 + 3 * this.slowestTestMs,
+      cpuMs: 20_000 + 10 * this.cpuMs,
+    });
+    const env: Record<string, string> = { __STRYKER_ACTIVE_MUTANT__: activeMutant.id };
+    if (hitLimit !== undefined) env.MUTATION_HIT_LIMIT = String(hitLimit);
+    if (testFilter !== undefined) {
+      env.TAP_GREP = `/^(?:${[GATE, ...testFilter].map((name) => escapePattern(name)).join('|')})$/`;
+    }
+    const { results, report, stall } = await this.run({ env, stopsAtFailure: true, watch });
+    if (stall !== undefined) return toMutantRunResult({ status: DryRunStatus.Timeout, reason: stall });
+    const limit = determineHitLimitReached(report?.hits, hitLimit);
+    if (limit !== undefined) return toMutantRunResult(limit);
+    return toMutantRunResult({
+      status: DryRunStatus.Complete,
+      tests: [...results],
+    } satisfies CompleteDryRunResult);
+  }
+
+  private async run({ env, stopsAtFailure, watch }: Run): Promise<Outcome> {
+    const scratch = mkdtempSync(join(tmpdir(), 'mutant-'));
+    const reportPath = join(scratch, 'report.json');
+    const host = join(import.meta.dirname, 'host-tests.ts');
+    const [program = '', ...args] = [...NAMESPACE, ...FIRST_PROCESS, process.execPath, host, ...this.files];
+    const child = spawn(program, args, {
+      cwd: 'test',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // Without a limit of tap's own: a test that only takes long has not failed.
+      env: { ...process.env, ...env, TMPDIR: scratch, TAP_TIMEOUT: '0', MUTATION_REPORT: reportPath },
+    });
+    const results: TestResult[] = [];
+    const output: string[] = [];
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      output.push(line);
+      const result = parsePoint(line);
+      if (result === undefined) return;
+      watch.progress();
+      if (result.id !== GATE || result.status === TestStatus.Failed) results.push(result);
+      if (stopsAtFailure && result.status === TestStatus.Failed) child.kill('SIGKILL');
+    });
+    createInterface({ input: child.stderr }).on('line', (line) => output.push(line));
+    const stopWatching = watch.start(child.pid ?? 0, () => child.kill('SIGKILL'));
+    const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+    stopWatching();
+    const report = readReport(reportPath);
+    rmSync(scratch, { recursive: true, force: true, maxRetries: 3 });
+    // A process that broke is a failure even when no test of it said so.
+    if (
+      code !== 0 &&
+      watch.stall === undefined &&
+      results.every(({ status }) => status !== TestStatus.Failed)
+    ) {
+      results.push(failed('test process', output.slice(-20).join('\n')));
+    }
+    return { results, report, stall: watch.stall, output: output.join('\n') };
+  }
+}
+
+/** A top-level line of TAP: `not ok 3 - name # time=12ms`. */
+function parsePoint(line: string): TestResult | undefined {
+  const [, state, name = '', directive = ''] = /^(ok|not ok) \d+ - (.*?)(?: # (.*))?$/.exec(line) ?? [];
+  if (state === undefined || /^skip/i.test(directive)) return undefined;
+  if (state === 'not ok') return failed(name, line);
+  const timeSpentMs = Number(/time=([\d.]+)ms/.exec(directive)?.[1] ?? 0);
+  return { id: name, name, timeSpentMs, status: TestStatus.Success };
+}
+
+function failed(name: string, failureMessage: string): TestResult {
+  return { id: name, name, timeSpentMs: 0, status: TestStatus.Failed, failureMessage };
+}
+
+function escapePattern(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
+}
+
+function readReport(path: string): HostReport | undefined {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as HostReport;
+  } catch {
+    return undefined; // It was killed.
+  }
+}
+
+export const strykerPlugins = [declareClassPlugin(PluginKind.TestRunner, 'room', RoomTests), logCalls];

@@ -1,0 +1,64 @@
+// What is known of a room's mutants, in words: each that nobody noticed, then figures by file and for the room.
+import { readFileSync } from 'node:fs';
+import { isInSample } from './shared.ts';
+
+type Mutant = {
+  readonly id: string;
+  readonly status: string;
+  readonly mutatorName: string;
+  readonly replacement?: string;
+  readonly location: { readonly start: { readonly line: number; readonly column: number } };
+};
+type Report = {
+  readonly files: Readonly<Record<string, { readonly source: string; readonly mutants: readonly Mutant[] }>>;
+};
+
+const MAX_SHOWN = 100;
+
+/** Of the report at `path`, each `sample`th mutant; those nobody noticed are named of the files in `shown` only. */
+export function summarize(path: string, shown: readonly string[], sample: number): string {
+  const { files } = JSON.parse(readFileSync(path, 'utf8')) as Report;
+  const known = Object.entries(files)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(
+      ([name, file]) =>
+        [name, { ...file, mutants: file.mutants.filter(({ id }) => isInSample(id, sample)) }] as const,
+    );
+  const missed = known
+    .filter(([name]) => shown.includes(name))
+    .flatMap(([name, file]) => listMissed(name, file));
+  const figures = known.map(([name, { mutants }]) => `${figuresOf(mutants)}  ${name}`);
+  const total = figuresOf(known.flatMap(([, { mutants }]) => mutants));
+  return [...missed, '', '   killed  hung  survived  unreached', ...figures, `${total}  together`].join('\n');
+}
+
+function listMissed(name: string, { source, mutants }: Report['files'][string]): string[] {
+  const lines = source.split('\n');
+  return mutants
+    .filter(({ status }) => status === 'Survived' || status === 'NoCoverage' || status === 'RuntimeError')
+    .sort((a, b) => a.location.start.line - b.location.start.line)
+    .map(({ status, mutatorName, replacement = '', location: { start } }) => {
+      const change = replacement.replace(/\s+/g, ' ').slice(0, MAX_SHOWN);
+      const line = lines[start.line - 1]?.trim().slice(0, MAX_SHOWN);
+      return `${name}:${start.line}:${start.column} ${status} ${mutatorName}: ${line}\n    → ${change}`;
+    });
+}
+
+function figuresOf(mutants: readonly Mutant[]): string {
+  const count = (wanted: string) => mutants.filter(({ status }) => status === wanted).length;
+  const [killed, hung, survived, unreached] = ['Killed', 'Timeout', 'Survived', 'NoCoverage'].map(count) as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  const sum = killed + hung + survived + unreached;
+  const share = sum === 0 ? 100 : Math.floor((100 * (killed + hung)) / sum);
+  const cells = [
+    [killed, 8],
+    [hung, 5],
+    [survived, 9],
+    [unreached, 10],
+  ] as const;
+  return `${`${share} %`.padStart(5)}${cells.map(([value, width]) => String(value).padStart(width)).join(' ')}`;
+}
