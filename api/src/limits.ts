@@ -10,6 +10,13 @@ const GIB = 1024 * MIB;
 export const MAX_JSON_BYTES = MIB;
 /** Longest silence within the body of a request. */
 export const BODY_IDLE_MS = 30_000;
+/** A body that comes more slowly than this is given up when that has cost as long as a silence may last. */
+export const MIN_BODY_BYTES_PER_S = 240;
+/** Headers of one request, and what they and its first line may take. */
+export const MAX_HEADERS = 128;
+export const MAX_HEAD_BYTES = 16 * KIB;
+/** Requests of one connection that wait for their answers. */
+export const MAX_PIPELINED_REQUESTS = 16;
 /** Time for the first message of a WebSocket. */
 export const FIRST_MESSAGE_MS = 30_000;
 /** Most problems that one error message lists. */

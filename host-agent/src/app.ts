@@ -8,9 +8,11 @@ import { EngineChoice } from './engines/choice.ts';
 import { makeAdopters, makeEngines } from './engines/index.ts';
 import { createHttpApp, HttpServer } from './http/index.ts';
 import { Profiles } from './images/profiles.ts';
+import { readDescriptorLimit, shareDescriptors } from './lib/descriptors.ts';
 import { AppError } from './lib/errors.ts';
 import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
+import { ensurePrivateDirectory } from './lib/private-directory.ts';
 import { LogStore } from './logs/index.ts';
 import { LifeEvents, logLifeEvents } from './sandboxes/life-events.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
@@ -37,9 +39,13 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
   let started: Promise<ListenAddress> | undefined;
 
   const open = async (): Promise<ListenAddress> => {
+    const { limits, maxConnections } = shareOut(config, log);
     const directories = { dataDir: config.dataDir, runDir: config.runDir };
-    resources.use(await lockDirectory(config.dataDir));
-    resources.use(await lockDirectory(config.runDir));
+    for (const dir of Object.values(directories)) {
+      const change = await ensurePrivateDirectory(dir);
+      if (change !== undefined) log.warn(change);
+      resources.use(await lockDirectory(dir));
+    }
     const store = await Store.open(join(config.dataDir, 'state.lmdb'));
     resources.defer(() => store.close());
 
@@ -84,9 +90,10 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       bootTimeoutMs: config.bootTimeoutMs,
       profiles,
       defaults: config.defaults,
-      limits: config.limits,
+      limits,
       logs,
       snapshotRecords: store.table<SnapshotRecord>('snapshots'),
+      reservesDisks: config.reservesDisks,
       templateBudgetBytes: config.templateBudgetBytes,
       admission: config.admission,
       watchdogTimeoutMs: config.watchdogTimeoutMs,
@@ -101,7 +108,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       sandboxes,
       logs,
       stopping: draining.signal,
-      limits: { ...config.limits, hostCpus: cpus().length },
+      limits: { ...limits, hostCpus: cpus().length },
       listProfiles: async () =>
         (await profiles.list()).map((profile) => ({
           ...profile,
@@ -115,7 +122,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
         tried: engines.tried,
       }),
     });
-    const server = new HttpServer({ app, log, allowedHosts: config.allowedHosts });
+    const server = new HttpServer({ app, log, allowedHosts: config.allowedHosts, maxConnections });
     // Undone from the last to the first: requests finish, then sandboxes end or are let go of, then the connections.
     resources.defer(() => server.close());
     let isServing = false;
@@ -155,6 +162,22 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       await resources.disposeAsync();
     },
   };
+}
+
+/** The limits that are left where this process may not have descriptors for all that was asked for. */
+function shareOut(
+  { limits, maxConnections }: Config,
+  log: Logger,
+): Pick<Config, 'limits' | 'maxConnections'> {
+  const descriptors = readDescriptorLimit();
+  const wanted = { connections: maxConnections, sandboxes: limits.sandboxes };
+  const { connections, sandboxes } = shareDescriptors(descriptors, wanted);
+  if (connections < maxConnections || sandboxes < limits.sandboxes) {
+    log.warn(
+      `this process may have ${descriptors} descriptors: at most ${connections} clients may be connected, and ${sandboxes} sandboxes exist; raise its limit (LimitNOFILE of systemd, ulimit -n) for more`,
+    );
+  }
+  return { limits: { ...limits, sandboxes }, maxConnections: connections };
 }
 
 /** What is waited for in starts and stops (VMMs, idle sockets) may not keep the process alive by itself. */

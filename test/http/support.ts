@@ -86,7 +86,10 @@ export type Served = Fixture & { server: HttpServer; port: number; url: string }
 export async function serve(
   t: Test,
   changes: Partial<HttpServices> &
-    Pick<HttpServerOptions, 'headersTimeoutMs' | 'lingerMs' | 'readPeers' | 'allowedHosts'> = {},
+    Pick<
+      HttpServerOptions,
+      'headersTimeoutMs' | 'lingerMs' | 'readPeers' | 'allowedHosts' | 'maxConnections'
+    > = {},
 ): Promise<Served> {
   const fixture = makeApp(changes);
   const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000, lingerMs = 30_000 } = changes;
@@ -98,6 +101,7 @@ export async function serve(
     headersTimeoutMs,
     lingerMs,
     ...(changes.readPeers && { readPeers: changes.readPeers }),
+    ...(changes.maxConnections && { maxConnections: changes.maxConnections }),
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => server.close());

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { open } from 'lmdb';
+import { LOCK_NAME } from '../../host-agent/src/lib/instance-lock.ts';
 
 export const DAEMON_PROGRAM = join(resolve(import.meta.dirname, '../..'), 'dist/sandboxd');
 
@@ -15,7 +16,7 @@ export type Directories = { readonly dataDir: string; readonly runDir: string };
 /** What a daemon, its tests and its bakery have in a data directory. */
 const KNOWN_NAMES: readonly string[] = [
   ...['profiles', 'kernels', 'layers', 'engines', 'templates', 'snapshots', 'sandboxes', 'logs'],
-  ...['state.lmdb', 'state.lmdb-lock', 'faults'],
+  ...['state.lmdb', 'state.lmdb-lock', 'faults', LOCK_NAME],
 ];
 
 /** Of a saved guest. */
@@ -41,7 +42,7 @@ export async function leftovers(
     ...(await readRecordIds(dataDir, ['snapshots'])).map((key) => `record ${key}`),
   ];
   for (const dir of [runDir, join(dataDir, 'sandboxes')])
-    found.push(...(await names(dir)).map((name) => join(dir, name)));
+    found.push(...(await names(dir)).filter((name) => name !== LOCK_NAME).map((name) => join(dir, name)));
   return ignore === undefined ? found : found.filter((line) => !line.includes(ignore));
 }
 

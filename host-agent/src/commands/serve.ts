@@ -11,6 +11,8 @@ import { MemoryTrim } from '../lib/memory-trim.ts';
 import { scheduleForThroughput } from '../lib/scheduling.ts';
 
 const EXIT_FAILED = 1;
+/** Nothing that the daemon makes is for others. */
+const UMASK = 0o077;
 
 export type ServeOptions = {
   /** Comes before the settings when help is asked for. */
@@ -29,6 +31,7 @@ export async function serve(words: readonly string[], options: ServeOptions = {}
 }
 
 async function runDaemon({ config, warnings }: LoadedConfig, faults: Faults = NO_FAULTS): Promise<void> {
+  process.umask(UMASK);
   const log = createLogger(config.log);
   for (const warning of warnings) log.warn(warning);
   process.on('uncaughtException', (err) => {

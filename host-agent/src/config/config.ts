@@ -10,6 +10,7 @@ export type Config = {
   readonly listen: ListenAddress;
   /** Names of the daemon beside its loopback ones. */
   readonly allowedHosts: readonly HostName[];
+  readonly maxConnections: number;
   readonly dataDir: string;
   readonly runDir: string;
   /** `auto` or an engine's name. */
@@ -27,6 +28,8 @@ export type Config = {
     readonly diskBytes: number;
   };
   readonly limits: SandboxLimits;
+  /** Whether a sandbox gets all of its disk at once. */
+  readonly reservesDisks: boolean;
   /** Disk for templates; 0 turns them off. */
   readonly templateBudgetBytes: number;
   readonly admission: {
@@ -44,7 +47,11 @@ export type Config = {
   readonly bootTimeoutMs: number;
   readonly drainTimeoutMs: number;
   /** Absent: no logs of sandboxes are kept. */
-  readonly sandboxLogs?: { readonly maxBytes: number; readonly retentionMs: number };
+  readonly sandboxLogs?: {
+    readonly maxBytes: number;
+    readonly retentionMs: number;
+    readonly retentionBytes: number;
+  };
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
@@ -52,6 +59,7 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
   return {
     listen: values.listen,
     allowedHosts: values.allowed_host,
+    maxConnections: values.max_connections,
     dataDir: values.data_dir,
     runDir: values.run_dir,
     engine: values.engine,
@@ -72,6 +80,7 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
       sandboxes: values.max_sandboxes,
       fork: values.max_fork,
     },
+    reservesDisks: values.disk_allocation === 'full',
     templateBudgetBytes: values.template_disk_bytes,
     admission: {
       memoryReserveBytes: values.memory_reserve_bytes,
@@ -86,6 +95,7 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
       sandboxLogs: {
         maxBytes: values.sandbox_log_max_bytes,
         retentionMs: values.sandbox_log_retention_s * 1000,
+        retentionBytes: values.sandbox_log_retention_bytes,
       },
     }),
     log: { level: values.log_level, format: values.log_format },

@@ -29,6 +29,10 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: [],
       help: 'answer requests that call the daemon by this name, too; may be given more than once',
     }),
+    max_connections: integer(1, 1_000_000, {
+      fallback: 4096,
+      help: 'clients that may be connected at once; fewer where this process may have few descriptors',
+    }),
     data_dir: path({
       fallback: '/var/lib/sandboxd',
       help: 'profiles, kernels, templates, logs and the registry',
@@ -80,6 +84,10 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 1024 * GIB,
       help: 'largest writable layer of one sandbox',
     }),
+    disk_allocation: choice(['sparse', 'full'], {
+      fallback: 'sparse',
+      help: 'full reserves the whole disk of a sandbox when it is made; sparse gives it as it is written',
+    }),
     max_sandboxes: integer(1, 100_000, { fallback: 1000, help: 'sandboxes that may exist at once' }),
     max_fork: integer(1, MAX_FORKS, { fallback: MAX_FORKS, help: 'most forks of one request' }),
     memory_reserve_bytes: bytes(0, 16_384 * GIB, {
@@ -121,6 +129,10 @@ export function createSettings(engineNames: readonly string[]) {
     sandbox_log_retention_s: integer(0, 2 ** 31 - 1, {
       fallback: 7 * 86_400,
       help: 'the log of a deleted sandbox is kept for this many seconds',
+    }),
+    sandbox_log_retention_bytes: bytes(0, 1024 * GIB, {
+      fallback: 8 * GIB,
+      help: 'most that the logs of deleted sandboxes take together; the oldest go first',
     }),
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',

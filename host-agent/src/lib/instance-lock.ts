@@ -1,22 +1,23 @@
-// One daemon per directory: a lock of the kernel (flock) on the directory itself. It ends with its process, so that a
-// crash leaves nothing to clean up, and daemons in other containers see it, too.
+// One daemon per directory: a lock of the kernel (flock) on a file in it, which nobody else can open. It ends with its
+// process, so that a crash leaves nothing to clean up, and daemons in other containers see it, too.
 import { spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { closeSync, constants, openSync } from 'node:fs';
+import { join } from 'node:path';
 import { AppError, errnoOf, toError } from './errors.ts';
 
+export const LOCK_NAME = 'sandboxd.lock';
+const { O_CREAT, O_RDWR, O_NOFOLLOW } = constants;
 const FLOCK = '/usr/bin/flock';
 /** What flock(1) exits with when somebody else has the lock. */
 const HELD = 75;
 
-/** Makes the directory and holds it until disposed. AppError conflict when another daemon does. */
+/** Holds the directory, which is there, until disposed. AppError conflict when another daemon does. */
 export async function lockDirectory(path: string): Promise<AsyncDisposable> {
   let fd: number;
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 });
-    fd = openSync(path, 'r');
+    fd = openSync(join(path, LOCK_NAME), O_CREAT | O_RDWR | O_NOFOLLOW, 0o600);
   } catch (cause) {
-    throw new AppError('internal', `cannot make directory ${path}: ${errnoOf(cause) ?? cause}`, { cause });
+    throw new AppError('internal', `cannot lock directory ${path}: ${errnoOf(cause) ?? cause}`, { cause });
   }
   try {
     await lock(fd, path);
@@ -27,7 +28,7 @@ export async function lockDirectory(path: string): Promise<AsyncDisposable> {
   return { [Symbol.asyncDispose]: async () => closeSync(fd) };
 }
 
-/** The lock is the open directory's, which this process keeps when the program that took it has ended. */
+/** The lock is the open file's, which this process keeps when the program that took it has ended. */
 function lock(fd: number, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const child = spawn(FLOCK, ['--nonblock', '--conflict-exit-code', String(HELD), '3'], {

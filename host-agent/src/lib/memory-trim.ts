@@ -32,11 +32,21 @@ export class MemoryTrim {
     const before = this.#utilization;
     this.#utilization = performance.eventLoopUtilization();
     if (performance.eventLoopUtilization(this.#utilization, before).utilization > MAX_UTILIZATION) return;
-    const bytes = process.memoryUsage.rss();
+    const bytes = readResident();
+    if (bytes === undefined) return;
     this.#leastBytes = Math.min(this.#leastBytes, bytes);
     if (bytes - this.#leastBytes < GROWTH_BYTES) return;
     this.#collect();
-    this.#leastBytes = process.memoryUsage.rss();
+    this.#leastBytes = readResident() ?? bytes;
+  }
+}
+
+/** Undefined when there is no descriptor left to read it with. */
+function readResident(): number | undefined {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,6 +1,7 @@
 // A ByteLink over a socket.
 import { connect, type Socket } from 'node:net';
 import type { ByteLink, LinkEvents } from '@sandboxd/proto';
+import { holdSocket } from './untrusted-path.ts';
 import { raceSignal } from './wait.ts';
 
 /** Where every link's bytes are read to: they are dealt with before anything else is read. */
@@ -87,17 +88,19 @@ export class SocketLink implements ByteLink {
   }
 }
 
-/** Connects to a Unix socket; rejects with the system error, or the signal's reason. */
-export function connectUnix(path: string, signal?: AbortSignal): Promise<Socket> {
-  return connected(() => connect({ path }), path, signal);
+/** Connects to the Unix socket that is at the path, not to one that a link leads to; rejects with the system error, or the signal's reason. */
+export async function connectUnix(path: string, signal?: AbortSignal): Promise<Socket> {
+  using held = holdSocket(path);
+  return await connected(() => connect({ path: held.path }), path, signal);
 }
 
 /** The same as a link, whose bytes are read to memory that all links share. */
 export async function connectLink(path: string, signal?: AbortSignal): Promise<SocketLink> {
+  using held = holdSocket(path);
   let link: SocketLink | undefined;
   const open = (): Socket => {
     const socket = connect({
-      path,
+      path: held.path,
       onread: {
         buffer: scratch,
         callback: (size, buffer) => {

@@ -1,11 +1,11 @@
 // The end of a text file, for error messages.
-import { open } from 'node:fs/promises';
+import { openRegular } from './untrusted-path.ts';
 
-/** The last `maxLines` lines within the last `maxBytes`, control characters removed; '' when there is no file. */
+/** The last `maxLines` lines within the last `maxBytes`, control characters removed; '' when there is no file, or none that is one. */
 export async function tailFile(path: string, maxLines: number, maxBytes = 16_384): Promise<string> {
   let text: string;
   try {
-    await using file = await open(path, 'r');
+    await using file = await openRegular(path);
     const { size } = await file.stat();
     const length = Math.min(size, maxBytes);
     const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length);

@@ -1,5 +1,5 @@
 // The registry on disk: LMDB tables of JSON-like records, with a schema version that is checked at opening.
-import { mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
@@ -70,6 +70,8 @@ export class Store {
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
       checkRegistryFile(path);
       root = open({ path, noSubdir: true, maxDbs: MAX_TABLES });
+      // Records have passwords of services in them.
+      for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
       readEverything(root);
       await migrate(root, path);
       return new Store(root);

@@ -1,4 +1,5 @@
 // `sandboxd profiles bake`: makes profiles, and the guest kernel where there is none yet.
+import { mkdir } from 'node:fs/promises';
 import {
   bakeProfile,
   builtinProfileNames,
@@ -40,6 +41,8 @@ export const bake: Command = {
     const config = loadSharedConfig(input);
     const keep = readKeep(input);
     await requireBakingHost();
+    // The daemon's, which nobody else may enter.
+    await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
     const book = await openRecipeBook(input.names.filter(isFile));
     const names = input.names.length > 0 ? input.names : [config.defaults.profile];
     const recipes = await Promise.all(

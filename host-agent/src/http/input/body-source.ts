@@ -5,7 +5,7 @@ import { BODY_IDLE_MS } from '@sandboxd/api';
 import type { ByteSource } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { HttpContext } from '../context.ts';
-import { HttpError } from '../errors.ts';
+import { BodyPace } from './body-pace.ts';
 
 /** Bytes that may wait here for the guest. */
 const QUEUE_BYTES = 256 * 1024;
@@ -35,7 +35,7 @@ function openBody(c: HttpContext): Readable | undefined {
 
 class QueuedBody implements BodySource {
   readonly #stream: Readable | undefined;
-  readonly #idleMs: number;
+  readonly #pace: BodyPace;
   #queue: Uint8Array[] = [];
   #queuedBytes = 0;
   #end: { readonly error?: Error } | undefined;
@@ -44,7 +44,7 @@ class QueuedBody implements BodySource {
 
   constructor(stream: Readable | undefined, idleMs: number) {
     this.#stream = stream;
-    this.#idleMs = idleMs;
+    this.#pace = new BodyPace(idleMs, (error) => this.#finish({ error }));
     if (stream === undefined) {
       this.#end = {};
       return;
@@ -78,20 +78,17 @@ class QueuedBody implements BodySource {
     if (this.#isDiscarding) return;
     this.#queue.push(chunk);
     this.#queuedBytes += chunk.length;
+    this.#pace.took(chunk.length);
     if (this.#queuedBytes >= QUEUE_BYTES || this.#queue.length >= QUEUE_CHUNKS) this.#stream?.pause();
     this.#notify();
   }
 
   async #more(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
-      timer = setTimeout(() => {
-        const message = `the body stopped for ${this.#idleMs} ms; send it without pauses`;
-        this.#finish({ error: new HttpError('timeout', message) });
-      }, this.#idleMs);
+      this.#pace.wait();
     });
-    clearTimeout(timer);
+    this.#pace.stop();
   }
 
   #finish(end: { readonly error?: Error }): void {

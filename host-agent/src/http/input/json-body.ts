@@ -3,6 +3,8 @@ import { BODY_IDLE_MS, MAX_JSON_BYTES, show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 import type { HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
+import { BodyPace } from './body-pace.ts';
+import { BodyRoom } from './body-room.ts';
 import { findJsonError } from './json-error.ts';
 
 /** The parsed body; undefined when it is empty. */
@@ -42,24 +44,25 @@ async function readAll(body: ReadableStream<Uint8Array>, idleMs: number): Promis
   const reader = body.getReader();
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
-  let onIdle: (error: Error) => void = () => {};
-  const idle = new Promise<never>((_, reject) => {
-    onIdle = reject;
+  let onLate: (error: Error) => void = () => {};
+  const late = new Promise<never>((_, reject) => {
+    onLate = reject;
   });
-  const timer = setTimeout(() => {
-    onIdle(new HttpError('timeout', `the body stopped for ${idleMs} ms; send it without pauses`));
-  }, idleMs);
+  const pace = new BodyPace(idleMs, (error) => onLate(error));
+  using room = new BodyRoom();
   try {
     for (;;) {
-      const { done, value } = await Promise.race([reader.read(), idle]);
+      pace.wait();
+      const { done, value } = await Promise.race([reader.read(), late]);
       if (done) return Buffer.concat(chunks, sizeBytes);
-      timer.refresh();
+      pace.took(value.length);
       sizeBytes += value.length;
       if (sizeBytes > MAX_JSON_BYTES) throw tooLarge();
+      room.add(value.length);
       chunks.push(value);
     }
   } finally {
-    clearTimeout(timer);
+    pace.stop();
   }
 }
 

@@ -1,6 +1,7 @@
 // Answers on connections that have no response object: malformed HTTP, and requests that wanted the connection itself.
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { MAX_HEAD_BYTES } from '@sandboxd/api';
 import { errnoOf } from '../../lib/errors.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
@@ -17,7 +18,7 @@ export function toHttpError(error: Error): HttpError | undefined {
     case 'HPE_HEADER_OVERFLOW':
       return new HttpError(
         'headers_too_large',
-        'the request line and headers are over 16384 bytes; send fewer',
+        `the request line and headers are over ${MAX_HEAD_BYTES} bytes; send fewer`,
       );
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new HttpError('timeout', 'the request did not come in time; send it without pauses');

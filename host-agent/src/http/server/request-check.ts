@@ -2,7 +2,7 @@
 // daemon's, pages of other sites, and what HTTP forbids and the parser lets through, as which of two readings is meant must
 // never be guessed.
 import type { IncomingMessage } from 'node:http';
-import { show } from '@sandboxd/api';
+import { MAX_HEADERS, show } from '@sandboxd/api';
 import { parseAuthority } from '../../lib/authority.ts';
 import { AppError } from '../../lib/errors.ts';
 import { HttpError } from '../errors.ts';
@@ -25,6 +25,9 @@ export function findRefusal(request: IncomingMessage, names: HostNames): Error |
     const message = `host ${show(stranger)} is no name of this daemon; use localhost:${socket.localPort}, or allow it with --allowed-host`;
     return new AppError('forbidden', message);
   }
+  const count = rawHeaders.length / 2;
+  if (count > MAX_HEADERS)
+    return new HttpError('headers_too_large', `there are ${count} headers; send at most ${MAX_HEADERS}`);
   const { origin } = headers;
   const isHarmless = READING.has(request.method) && headers.upgrade === undefined;
   if (origin !== undefined && !isHarmless && !names.hasOrigin(origin, socket)) {

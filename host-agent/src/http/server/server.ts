@@ -4,12 +4,14 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getRequestListener, RequestError } from '@hono/node-server';
+import { MAX_HEAD_BYTES } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import type { HttpApp } from '../context.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
 import { poke } from '../outflow.ts';
+import { Connections } from './connections.ts';
 import { Departures } from './departures.ts';
 import { answerDirectly } from './direct-answer.ts';
 import { type AllowedHost, HostNames } from './host-names.ts';
@@ -29,11 +31,15 @@ const TCP_PROBE_MS = 30_000;
 /** How long clients may take to receive the last frames of streams that a stop ended. */
 const LAST_FRAMES_MS = 2000;
 
+const DEFAULT_MAX_CONNECTIONS = 1024;
+
 export type HttpServerOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
   /** Beside the names that every daemon has. */
   readonly allowedHosts?: readonly AllowedHost[];
+  /** Clients that may be connected at once. */
+  readonly maxConnections?: number;
   /** Longest silence in the middle of a request body. */
   readonly bodyIdleMs?: number;
   readonly headersTimeoutMs?: number;
@@ -48,6 +54,7 @@ export class HttpServer {
   readonly #log: Logger;
   readonly #names: HostNames;
   readonly #lingerMs: number;
+  readonly #connections: Connections;
   readonly #active = new Set<ServerResponse>();
   readonly #taken = new Set<Duplex>();
   readonly #current = new WeakMap<Duplex, ServerResponse>();
@@ -61,6 +68,7 @@ export class HttpServer {
     app,
     log,
     allowedHosts = [],
+    maxConnections = DEFAULT_MAX_CONNECTIONS,
     bodyIdleMs = 30_000,
     headersTimeoutMs = HEADERS_TIMEOUT_MS,
     lingerMs = LINGER_MS,
@@ -69,6 +77,7 @@ export class HttpServer {
     this.#lingerMs = lingerMs;
     this.#log = log;
     this.#names = new HostNames(allowedHosts);
+    this.#connections = new Connections(maxConnections);
     const ending = this.#ending.signal;
     const listener = getRequestListener(answerDirectly({ app, log, ending }), {
       hostname: 'localhost',
@@ -80,6 +89,7 @@ export class HttpServer {
         // No deadline for a whole request: uploads may be long. Bodies have an idle limit where they are read.
         requestTimeout: 0,
         headersTimeout: headersTimeoutMs,
+        maxHeaderSize: MAX_HEAD_BYTES,
         keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
         connectionsCheckingInterval: Math.min(5000, headersTimeoutMs),
         // Checked in request-check.ts, where the answer is JSON.
@@ -90,7 +100,7 @@ export class HttpServer {
         shouldUpgradeCallback: isWebSocketRequest,
       },
       (request, response) => {
-        this.#track(request, response);
+        if (!this.#track(request, response)) return;
         const refusal = findRefusal(request, this.#names);
         if (refusal === undefined) void listener(request, response);
         else this.#refuse(response, refusal);
@@ -98,12 +108,15 @@ export class HttpServer {
     );
     // A client that has ended its side still gets its answer.
     Object.assign(this.#server, { httpAllowHalfOpen: true });
+    // Headers beyond Node's own limit would be left out in silence; ours refuses.
+    this.#server.maxHeadersCount = 0;
     const departures = new Departures(readPeers);
     this.#server.on('connection', (socket: Socket) => {
+      this.#connections.add(socket);
       socket.once('end', () => departures.watch(socket, () => this.#probe(socket)));
     });
     this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-      this.#track(request, response);
+      if (!this.#track(request, response)) return;
       const message = `expectation ${JSON.stringify(request.headers.expect)} is not known; only 100-continue is`;
       const refusal = findRefusal(request, this.#names);
       this.#refuse(response, refusal ?? new HttpError('expectation_failed', message));
@@ -127,12 +140,18 @@ export class HttpServer {
       settled: (socket) => this.#settled(socket),
       onOpen: (socket) => {
         this.#taken.add(socket);
+        this.#connections.take(socket);
         socket.once('close', () => {
           this.#taken.delete(socket);
           this.#checkIdle();
         });
       },
     });
+  }
+
+  /** Clients that are connected. */
+  get connectionCount(): number {
+    return this.#connections.count;
   }
 
   /** Resolves with the address in use. AppError conflict says why it cannot be had. */
@@ -185,7 +204,9 @@ export class HttpServer {
     await closed;
   }
 
-  #track(request: IncomingMessage, response: ServerResponse): void {
+  /** False for one that is not answered any more. */
+  #track(request: IncomingMessage, response: ServerResponse): boolean {
+    if (!this.#connections.track(request, response)) return false;
     this.#active.add(response);
     this.#current.set(request.socket, response);
     lingerAfter(request, response, this.#lingerMs);
@@ -194,6 +215,7 @@ export class HttpServer {
       this.#active.delete(response);
       this.#checkIdle();
     });
+    return true;
   }
 
   #refuse(response: ServerResponse, error: Error): void {

@@ -6,6 +6,8 @@ import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
+import { BodyPace } from '../input/body-pace.ts';
+import { BodyRoom } from '../input/body-room.ts';
 import { resolveRequestId } from '../middleware/request-id.ts';
 import { BodyCollector } from './chunked-body.ts';
 import type { HostNames } from './host-names.ts';
@@ -96,12 +98,14 @@ async function readBody(
   idleMs: number,
 ): Promise<{ body: Buffer; rest: Buffer }> {
   const collector = new BodyCollector(headers, MAX_JSON_BYTES);
+  using room = new BodyRoom();
+  room.add(head.length);
   let rest = collector.push(head);
   if (!collector.isDone) {
     if (headers.expect?.toLowerCase() === '100-continue') socket.write('HTTP/1.1 100 Continue\r\n\r\n');
     rest = await new Promise<Buffer>((resolve, reject) => {
       const finish = (settle: () => void) => {
-        clearTimeout(timer);
+        pace.stop();
         socket.off('data', onData).off('close', onClose).off('end', onClose);
         socket.pause();
         settle();
@@ -109,18 +113,18 @@ async function readBody(
       const onClose = () =>
         finish(() => reject(new AppError('cancelled', 'the client left within its request')));
       const onData = (bytes: Buffer) => {
-        timer.refresh();
+        pace.took(bytes.length);
+        pace.wait();
         try {
+          room.add(bytes.length);
           const behind = collector.push(bytes);
           if (collector.isDone) finish(() => resolve(behind));
         } catch (error) {
           finish(() => reject(toError(error)));
         }
       };
-      const timer = setTimeout(() => {
-        const message = `the body stopped for ${idleMs} ms; send it without pauses`;
-        finish(() => reject(new HttpError('timeout', message)));
-      }, idleMs);
+      const pace = new BodyPace(idleMs, (error) => finish(() => reject(error)));
+      pace.wait();
       socket.on('data', onData).on('close', onClose).on('end', onClose);
     });
   }

@@ -1,17 +1,28 @@
 // Small parts of the host agent: the log, the directory lock, the finder of JSON errors, the collector of bodies.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { findJsonError } from '../../../../host-agent/src/http/input/json-error.ts';
 import { BodyCollector } from '../../../../host-agent/src/http/server/chunked-body.ts';
+import { readDescriptorLimit, shareDescriptors } from '../../../../host-agent/src/lib/descriptors.ts';
 import { lockDirectory } from '../../../../host-agent/src/lib/instance-lock.ts';
 import { createLogger } from '../../../../host-agent/src/lib/logger.ts';
+import { ensurePrivateDirectory } from '../../../../host-agent/src/lib/private-directory.ts';
 import { isRunning, readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 
 t.test('log lines are JSON, or readable when asked for', async (t) => {
@@ -51,17 +62,59 @@ t.test('a process runs until its last thread has ended', async (t) => {
 });
 
 t.test('a directory is held by one at a time', async (t) => {
-  const root = mkdtempSync(join(tmpdir(), 'lock-test-'));
-  t.teardown(() => rmSync(root, { recursive: true }));
-  const dir = join(root, 'made/on/demand');
+  const dir = mkdtempSync(join(tmpdir(), 'lock-test-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
   const first = await lockDirectory(dir);
-  await t.rejects(lockDirectory(`${dir}/../demand`), {
+  await t.rejects(lockDirectory(`${dir}/../${basename(dir)}`), {
     code: 'conflict',
     message: /is in use by another sandboxd/,
   });
   await first[Symbol.asyncDispose]();
+  t.equal(statSync(join(dir, 'sandboxd.lock')).mode & 0o777, 0o600);
+  const stranger = spawn('flock', ['--no-fork', dir, 'sh', '-c', 'echo locked; exec sleep 60'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => stranger.kill());
+  await once(stranger.stdout, 'data');
   await (await lockDirectory(dir))[Symbol.asyncDispose]();
-  await t.rejects(lockDirectory('/dev/null/x'), {
+  rmSync(join(dir, 'sandboxd.lock'));
+  symlinkSync('/etc/hostname', join(dir, 'sandboxd.lock'));
+  await t.rejects(lockDirectory(dir), { message: /^cannot lock directory .*: ELOOP$/ });
+});
+
+t.test('nobody else enters a directory of the daemon', async (t) => {
+  const root = mkdtempSync(join(tmpdir(), 'private-test-'));
+  t.teardown(() => rmSync(root, { recursive: true }));
+  const modeOf = (path: string) => statSync(path).mode & 0o777;
+  const made = join(root, 'made/on/demand');
+  t.equal(await ensurePrivateDirectory(made), undefined);
+  t.same([made, join(root, 'made')].map(modeOf), [0o700, 0o700]);
+  chmodSync(made, 0o755);
+  t.match(await ensurePrivateDirectory(made), /^directory .* had mode 0755, .* it has 0700 now$/, 'empty');
+  writeFileSync(join(made, 'state.lmdb'), '');
+  chmodSync(made, 0o750);
+  t.match(await ensurePrivateDirectory(made), /had mode 0750/, 'one that a daemon used');
+  t.equal(modeOf(made), 0o700);
+  for (const [mode, names] of [
+    [0o777, ['state.lmdb']],
+    [0o755, ['lock', 'etc']],
+    [0o1777, ['x']],
+  ] as const) {
+    const dir = mkdtempSync(join(root, 'other-'));
+    for (const name of names) writeFileSync(join(dir, name), '');
+    chmodSync(dir, mode);
+    await t.rejects(ensurePrivateDirectory(dir), {
+      code: 'conflict',
+      message: /^directory .* has mode \d+, so that others can enter it; choose one that is the daemon's own/,
+    });
+    t.equal(statSync(dir).mode & 0o7777, mode, 'it is left as it was');
+  }
+  const theirs = mkdtempSync(join(root, 'theirs-'));
+  if (process.getuid?.() === 0) {
+    chownSync(theirs, 65_534, 65_534);
+    await t.rejects(ensurePrivateDirectory(theirs), { message: /belongs to user 65534/ });
+  }
+  await t.rejects(ensurePrivateDirectory('/dev/null/x'), {
     code: 'internal',
     message: /^cannot make directory \/dev\/null\/x: /,
   });
@@ -151,4 +204,25 @@ t.test('a body is collected whatever its cuts, and what is behind it is left alo
   for (const [headers, bytes, pattern] of refused) {
     t.throws(() => new BodyCollector(headers, 10).push(Buffer.from(bytes)), { message: pattern });
   }
+});
+
+t.test('descriptors are shared out between clients and sandboxes', async (t) => {
+  const wanted = { connections: 4096, sandboxes: 1000 };
+  t.same(shareDescriptors(1_048_576, wanted), wanted);
+  t.same(shareDescriptors(Number.POSITIVE_INFINITY, wanted), wanted);
+  t.same(shareDescriptors(1024, wanted), { connections: 448, sandboxes: 56 });
+  t.same(shareDescriptors(64, wanted), { connections: 1, sandboxes: 1 }, 'never nothing');
+  for (const limit of [256, 1024, 4096, 20_000, 65_536]) {
+    const { connections, sandboxes } = shareDescriptors(limit, wanted);
+    t.ok(connections + sandboxes * 8 + 100 <= limit, `${connections} and ${sandboxes} of ${limit}`);
+  }
+  t.ok(readDescriptorLimit() >= 64);
+  t.equal(
+    readDescriptorLimit('Max open files            1024                 4096                 files'),
+    1024,
+  );
+  t.equal(
+    readDescriptorLimit('Max open files            unlimited            unlimited            files'),
+    Number.POSITIVE_INFINITY,
+  );
 });

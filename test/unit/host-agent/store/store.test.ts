@@ -1,6 +1,7 @@
 // The registry: versions, damage, several readers.
 import { execFileSync } from 'node:child_process';
 import {
+  chmodSync,
   copyFileSync,
   mkdtempSync,
   readFileSync,
@@ -202,3 +203,15 @@ function overwrite(path: string, fromPage: number, byte: (at: number) => number)
   for (let at = fromPage * 4096; at < content.length; at++) content[at] = byte(at);
   writeFileSync(path, content);
 }
+
+t.test('nobody else reads the registry, in which services have their passwords', async (t) => {
+  const path = newPath();
+  const before = process.umask(0);
+  t.teardown(() => process.umask(before));
+  await fill(path, 1);
+  const modes = () => [path, `${path}-lock`].map((file) => statSync(file).mode & 0o777);
+  t.same(modes(), [0o600, 0o600]);
+  chmodSync(path, 0o644);
+  await (await Store.open(path)).close();
+  t.same(modes(), [0o600, 0o600], 'one of an earlier daemon');
+});
