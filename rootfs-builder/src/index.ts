@@ -6,7 +6,7 @@ export {
   type ResolvedKernel,
   resolveKernel,
 } from './kernel/kernels.ts';
-export { copySparse, createWritableLayer, ensurePristineLayer } from './layer.ts';
+export { copyReserved, copySparse, createWritableLayer, ensurePristineLayer } from './layer.ts';
 export type { Progress, ProgressEvent } from './lib/progress.ts';
 export { builtinProfileNames, openRecipeBook, readRecipe } from './recipe/book.ts';
 export { parseRecipe, type Recipe } from './recipe/recipe.ts';

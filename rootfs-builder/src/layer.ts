@@ -54,6 +54,16 @@ export async function copySparse(from: string, to: string): Promise<void> {
 }
 
 /**
+ * The same with blocks of its own for all of `sizeBytes`, which may be more than the file has: nothing that is written into
+ * it later finds the disk full. Throws `host_disk_full`.
+ */
+export async function copyReserved(from: string, to: string, sizeBytes: number): Promise<void> {
+  // Blocks that are shared would have to be found when they are written.
+  await runCommand('cp', ['--sparse=always', '--reflink=never', '--', from, to]);
+  await runCommand('fallocate', ['--keep-size', '--length', String(sizeBytes), '--', to]);
+}
+
+/**
  * A small journal, though the layer lives only as long as its guest's memory: without one ext4 gives no inode out again
  * that was deleted within the last minutes, and looks at each of them for every new file (creating 4,000 files after
  * deleting as many took some 10 s instead of 2).

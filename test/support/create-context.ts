@@ -60,6 +60,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     adopters: [engine],
     events,
     watchdogTimeoutMs: 0,
+    reservesDisks: false,
     kernel: { vmlinuxPath: join(dir, 'kernel'), initramfsPath: join(dir, 'initramfs'), digest: 'k' },
     directories: { dataDir, runDir: join(dir, 'run') },
     records,

@@ -6,7 +6,7 @@ import t from 'tap';
 import { ApiError, type SandboxJson } from '../support/api.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
-import { vmmPids } from '../support/vmms.ts';
+import { pidsNaming, vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(scaled(240_000));
 /** No sandbox may have more than its host has. */
@@ -88,14 +88,15 @@ t.test('a sandbox has the sizes that were asked for', async (t) => {
     vcpus: CPUS,
     memory_mib: 300,
     disk_bytes: 200 * 2 ** 20 + 1,
-    boot_args: 'mine=1',
+    boot_args: 'mine=1 secret="of mine, only"',
   });
   t.match(sandbox, { vcpus: CPUS, memory_mib: 300 });
   t.equal(await api.sh(sandbox.id, 'nproc'), String(CPUS));
   const memoryMib = Number(await api.sh(sandbox.id, "awk '/MemTotal/ {print int($2/1024)}' /proc/meminfo"));
   t.ok(memoryMib > 220 && memoryMib <= 300, `${memoryMib} MiB`);
   t.equal(await api.sh(sandbox.id, 'cat /sys/block/vdb/size'), String((201 * 2 ** 20) / 512));
-  t.match(await api.sh(sandbox.id, 'cat /proc/cmdline'), / mine=1$/);
+  t.match(await api.sh(sandbox.id, 'cat /proc/cmdline'), / mine=1 secret="of mine, only"$/);
+  t.same(await pidsNaming('of mine, only'), [], 'which no other user of the host reads');
   await api.delete(sandbox.id);
 });
 

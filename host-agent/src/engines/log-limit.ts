@@ -1,6 +1,10 @@
 // Keeps a log that a guest can fill small: it may print without end, the host's disk must not fill.
-import { stat, truncate, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tailFile } from '../lib/tail.ts';
+import { openRegular } from '../lib/untrusted-path.ts';
+
+const { O_WRONLY, O_CREAT, O_EXCL } = constants;
 
 const CHECK_MS = 2000;
 const LIMIT_BYTES = 1024 * 1024;
@@ -12,12 +16,22 @@ const KEEP_BYTES = 64 * 1024;
 export function limitLog(path: string): Disposable {
   const check = async (): Promise<void> => {
     // Of a VMM that writes on at its old position only the size grows: what is before it became a hole.
-    const { blocks } = await stat(path);
-    if (blocks * BLOCK_BYTES <= LIMIT_BYTES) return;
-    await writeFile(`${path}.1`, await tailFile(path, Number.POSITIVE_INFINITY, KEEP_BYTES));
-    await truncate(path);
+    await using log = await openRegular(path, O_WRONLY);
+    if ((await log.stat()).blocks * BLOCK_BYTES <= LIMIT_BYTES) return;
+    // What cannot be kept must not keep the rest from going.
+    await keep(`${path}.1`, await tailFile(path, Number.POSITIVE_INFINITY, KEEP_BYTES)).catch(
+      () => undefined,
+    );
+    await log.truncate();
   };
   const timer = setInterval(() => void check().catch(() => undefined), CHECK_MS);
   timer.unref();
   return { [Symbol.dispose]: () => clearInterval(timer) };
+}
+
+/** Never into what is there: it may be another file's name. */
+async function keep(path: string, text: string): Promise<void> {
+  await rm(path, { force: true });
+  await using file = await openRegular(path, O_WRONLY | O_CREAT | O_EXCL);
+  await file.writeFile(text);
 }

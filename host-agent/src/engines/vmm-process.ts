@@ -1,10 +1,12 @@
 // A VMM process: its own session so that it outlives us, its end observed.
 import { spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { constants, writeFileSync } from 'node:fs';
 import { AppError, toError } from '../lib/errors.ts';
 import { isRunning, listInheritable, readStartTicks, signalProcess } from '../lib/proc.ts';
 import { resetPriority } from '../lib/scheduling.ts';
+import { openRegular } from '../lib/untrusted-path.ts';
+
+const { O_WRONLY, O_APPEND, O_CREAT } = constants;
 
 /** How often a process that is not our child is looked at. */
 const ADOPTED_POLL_MS = 250;
@@ -62,7 +64,7 @@ export async function spawnVmm(
   options: SpawnOptions = {},
 ): Promise<VmmProcess> {
   const { inheritedFds = [], argv0 } = options;
-  await using log = await open(logPath, 'a', 0o600);
+  await using log = await openRegular(logPath, O_WRONLY | O_APPEND | O_CREAT);
   const child = spawn(program, args, {
     detached: true,
     stdio: descriptors(log.fd, inheritedFds),

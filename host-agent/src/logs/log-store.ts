@@ -9,6 +9,10 @@ import { RESERVE_NAME, SandboxLog } from './sandbox-log.ts';
 import { ENDED_NAME, repairLog } from './segments.ts';
 
 const EXPIRY_CHECK_MS = 10 * 60_000;
+/** The total is looked at again when this part of it is new. */
+const TOTAL_SHARES = 16;
+/** Unit of `blocks`, whatever the file system's own is. */
+const BLOCK_BYTES = 512;
 /** A reader waits this long for what was just produced to be written. */
 const FLUSH_LIMIT_MS = 2000;
 
@@ -18,6 +22,8 @@ export type LogStoreOptions = {
   readonly maxBytes: number;
   /** How long a log is kept when its sandbox is gone. */
   readonly retentionMs: number;
+  /** What such logs may take together; the oldest go first. */
+  readonly retentionBytes: number;
   readonly log: Logger;
 };
 
@@ -25,6 +31,9 @@ export class LogStore {
   readonly #options: LogStoreOptions;
   readonly #open = new Map<string, SandboxLog>();
   #expiry: NodeJS.Timeout | undefined;
+  /** Of logs that ended since the total was looked at. */
+  #newBytes = 0;
+  #removal: Promise<void> | undefined;
   #hasWarned = false;
 
   constructor(options: LogStoreOptions) {
@@ -48,8 +57,8 @@ export class LogStore {
         log.warn({ err, sandbox: id }, 'cannot repair a log');
       }
     }
-    await this.#removeExpired();
-    this.#expiry = setInterval(() => void this.#removeExpired(), EXPIRY_CHECK_MS);
+    await this.#removeOld();
+    this.#expiry = setInterval(() => void this.#removeOld(), EXPIRY_CHECK_MS);
     this.#expiry.unref();
   }
 
@@ -75,6 +84,8 @@ export class LogStore {
     await log.close();
     this.#open.delete(id);
     await this.#markEnded(id);
+    this.#newBytes += await sizeOf(join(this.#options.dir, id));
+    if (this.#newBytes > this.#options.retentionBytes / TOTAL_SHARES) await this.#removeOld();
   }
 
   /** As if the sandbox had never been. */
@@ -98,22 +109,40 @@ export class LogStore {
   /** Writes everything. The sandboxes' logs are not ended by that. */
   async stop(): Promise<void> {
     clearInterval(this.#expiry);
+    await this.#removal;
     await Promise.all([...this.#open.values()].map((log) => log.close()));
     this.#open.clear();
   }
 
-  async #removeExpired(): Promise<void> {
-    const { dir, retentionMs, log } = this.#options;
-    try {
-      for (const id of await this.#ids()) {
-        if (this.#open.has(id)) continue;
-        const endedMs = await stat(join(dir, id, ENDED_NAME)).then(({ mtimeMs }) => mtimeMs, ignoreMissing);
-        if (endedMs === undefined || Date.now() - endedMs < retentionMs) continue;
+  /** Who asks meanwhile waits for the one that is under way. */
+  #removeOld(): Promise<void> {
+    this.#removal ??= this.#removeEnded()
+      .catch((err: unknown) => this.#options.log.warn({ err }, 'cannot remove old logs'))
+      .finally(() => {
+        this.#removal = undefined;
+      });
+    return this.#removal;
+  }
+
+  async #removeEnded(): Promise<void> {
+    const { dir, retentionMs, retentionBytes, log } = this.#options;
+    this.#newBytes = 0;
+    const ended: { readonly id: string; readonly endedMs: number }[] = [];
+    for (const id of await this.#ids()) {
+      if (this.#open.has(id)) continue;
+      const endedMs = await stat(join(dir, id, ENDED_NAME)).then(({ mtimeMs }) => mtimeMs, ignoreMissing);
+      if (endedMs !== undefined) ended.push({ id, endedMs });
+    }
+    ended.sort((a, b) => b.endedMs - a.endedMs);
+    let totalBytes = 0;
+    for (const { id, endedMs } of ended) {
+      const bytes = await sizeOf(join(dir, id));
+      const isOld = Date.now() - endedMs >= retentionMs;
+      if (isOld || totalBytes + bytes > retentionBytes) {
         await rm(join(dir, id), { recursive: true, force: true });
-        log.info({ sandbox: id }, 'removed the log of a sandbox that is long gone');
-      }
-    } catch (err) {
-      log.warn({ err }, 'cannot remove old logs');
+        const why = isOld ? 'is long gone' : 'is gone, as newer ones need the room';
+        log.info({ sandbox: id, bytes }, `removed the log of a sandbox that ${why}`);
+      } else totalBytes += bytes;
     }
   }
 
@@ -142,6 +171,21 @@ export function logsAreOff(): AppError {
     'unsupported',
     'this daemon keeps no logs; its operator can start it with --sandbox-logs on',
   );
+}
+
+/** What a directory and the files in it take. */
+async function sizeOf(dir: string): Promise<number> {
+  const names = await readdir(dir).catch(() => []);
+  const paths = [dir, ...names.map((name) => join(dir, name))];
+  const sizes = await Promise.all(
+    paths.map((path) =>
+      stat(path).then(
+        ({ blocks }) => blocks,
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, blocks) => sum + blocks, 0) * BLOCK_BYTES;
 }
 
 async function exists(path: string): Promise<boolean> {

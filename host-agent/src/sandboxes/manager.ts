@@ -113,7 +113,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     const { profiles, defaults, limits } = this.#options;
     const rootfs = await findRootfs(profiles, options.rootfs ?? { kind: 'profile', name: defaults.profile });
     const resolved = resolveSandboxOptions(options, rootfs, defaults, limits);
-    const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes: NEW_LAYER_BYTES };
+    const diskBytes = this.#options.reservesDisks ? resolved.diskBytes : NEW_LAYER_BYTES;
+    const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes };
     const createOne = () => this.#createOne(resolved, signal);
     const make = async () => [await this.#options.engines.withReplacement(createOne)];
     const [sandbox] = await this.#add(need, signal, make);
@@ -177,10 +178,10 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
   async fork(snapshotId: string, count: number, outer?: AbortSignal): Promise<SandboxInfo[]> {
     const signal = this.#signal(outer);
     const saved = this.#snapshots.open(snapshotId);
-    const { log } = this.#options;
+    const { log, reservesDisks } = this.#options;
     const slots = this.#slots;
-    const { memoryMib } = saved.manifest.options;
-    const diskBytes = count * (await allocatedBytes(saved.diskPath));
+    const { memoryMib, diskBytes: wholeBytes } = saved.manifest.options;
+    const diskBytes = count * (reservesDisks ? wholeBytes : await allocatedBytes(saved.diskPath));
     const need = { memoryMib: new Array<number>(count).fill(memoryMib), areCopies: true, diskBytes };
     const sandboxes = await this.#add(need, signal, () =>
       forkGuest(this.#options, { snapshotId, saved, count, slots, log, signal }),

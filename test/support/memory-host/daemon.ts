@@ -71,6 +71,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     dir: join(home.dataDir, 'logs'),
     maxBytes: 64 * MIB,
     retentionMs: 3_600_000,
+    retentionBytes: 2 ** 30,
     log,
   });
   const events = new LifeEvents();
@@ -93,6 +94,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     templateBudgetBytes: 1024 * MIB,
     admission: { memoryReserveBytes: 0, memoryOvercommit: 100 },
     watchdogTimeoutMs: 0,
+    reservesDisks: false,
     maxConcurrentStarts: 4,
     log,
     ...options,

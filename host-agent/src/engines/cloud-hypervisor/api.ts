@@ -3,6 +3,7 @@
 import { Client } from 'undici';
 import { AppError } from '../../lib/errors.ts';
 import { patientDeadline } from '../../lib/patience.ts';
+import { connectUnix } from '../../lib/socket-link.ts';
 import { ApiError, parseReasons } from './api-error.ts';
 import type { MemoryRestoreMode, VmConfig } from './vm-config.ts';
 
@@ -88,7 +89,12 @@ export class VmmApi {
     const { signal } = limit;
     // A connection for each call: one that timed out must not be used again, and nothing is gained by keeping them.
     const client = new Client('http://localhost', {
-      socketPath: this.#socketPath,
+      connect: (_options, callback) => {
+        connectUnix(this.#socketPath, signal).then(
+          (socket) => callback(null, socket),
+          (error: Error) => callback(error, null),
+        );
+      },
       headersTimeout: 0,
       bodyTimeout: 0,
       maxResponseSize: MAX_ANSWER_BYTES,

@@ -1,11 +1,13 @@
 // The VMM's account of what happened. A hint only: the last events of a VMM that ends may be missing.
 import { watch } from 'node:fs';
-import { open } from 'node:fs/promises';
 import { tailFile } from '../../lib/tail.ts';
+import { openRegular } from '../../lib/untrusted-path.ts';
 
 export type VmmEvent = { readonly source: string; readonly event: string };
 
 const READ_BYTES = 64 * 1024;
+/** Of what came since the last time, at most this much is read: what a VMM writes faster is left out. */
+const MAX_BEHIND_BYTES = 1024 * 1024;
 /** How often the file is looked at where the kernel does not say that it changed. */
 const POLL_MS = 500;
 
@@ -61,6 +63,7 @@ export class EventTail implements Disposable {
   #rest = '';
   #kept: VmmEvent[] = [];
   #reading: Promise<void> = Promise.resolve();
+  #next: Promise<void> | undefined;
   #watching: Disposable | undefined;
 
   constructor(path: string) {
@@ -69,8 +72,13 @@ export class EventTail implements Disposable {
 
   /** Those so far of which a VM ends. */
   async read(): Promise<readonly VmmEvent[]> {
-    this.#reading = this.#reading.then(() => this.#readNew().catch(() => undefined));
-    await this.#reading;
+    // Who asks while others wait for the next reading waits for that one, too.
+    this.#next ??= this.#reading.then(() => {
+      this.#next = undefined;
+      this.#reading = this.#readNew().catch(() => undefined);
+      return this.#reading;
+    });
+    await this.#next;
     return this.#kept;
   }
 
@@ -96,9 +104,14 @@ export class EventTail implements Disposable {
   }
 
   async #readNew(): Promise<void> {
-    await using file = await open(this.#path, 'r');
+    await using file = await openRegular(this.#path);
+    const { size } = await file.stat();
+    if (size - this.#offset > MAX_BEHIND_BYTES) {
+      this.#offset = size - MAX_BEHIND_BYTES;
+      this.#rest = '';
+    }
     const buffer = Buffer.alloc(READ_BYTES);
-    for (;;) {
+    while (this.#offset < size) {
       const { bytesRead } = await file.read(buffer, 0, READ_BYTES, this.#offset);
       if (bytesRead === 0) return;
       this.#offset += bytesRead;

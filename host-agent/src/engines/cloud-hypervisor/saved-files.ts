@@ -1,14 +1,17 @@
 // A saved VM as files of ours, and as the directory that the VMM writes and reads.
-import { link, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import { z } from 'zod';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import { copyRegular, openRegular, readSmall } from '../../lib/untrusted-path.ts';
 import type { SavedVm } from '../engine.ts';
 
 const CONFIG_FILE = 'config.json';
 const STATE_FILE = 'state.json';
 const MEMORY_FILE = 'memory-ranges';
+/** A guest of 32 vCPUs has some 2 MiB of state. */
+const MAX_SMALL_BYTES = 64 * 1024 * 1024;
 
 /** The VMM's two small files, unread: what is in them is its own affair, down to the last digit. */
 const savedStateSchema = z.object({ formatVersion: z.literal(1), config: z.string(), state: z.string() });
@@ -19,7 +22,7 @@ const savedStateSchema = z.object({ formatVersion: z.literal(1), config: z.strin
  */
 export async function collectSaved(from: string, to: string, memoryBytes: number): Promise<SavedVm> {
   const [config, state] = await Promise.all(
-    [CONFIG_FILE, STATE_FILE].map((name) => readFile(join(from, name), 'utf8')),
+    [CONFIG_FILE, STATE_FILE].map((name) => readSmall(join(from, name), MAX_SMALL_BYTES)),
   );
   for (const [name, text] of [
     [CONFIG_FILE, config],
@@ -28,11 +31,13 @@ export async function collectSaved(from: string, to: string, memoryBytes: number
     if (!isJson(text)) throw incomplete(`${name} is no JSON`);
   }
   const written = join(from, MEMORY_FILE);
-  const { size } = await stat(written);
-  if (size !== memoryBytes) throw incomplete(`${MEMORY_FILE} has ${size} bytes, not ${memoryBytes}`);
   const saved = { memoryPath: join(to, 'memory'), statePath: join(to, 'state') };
   await writeFile(saved.statePath, JSON.stringify({ formatVersion: 1, config, state }), { mode: 0o600 });
   await moveFile(written, saved.memoryPath);
+  // Where it is now nobody can put something else in its place.
+  await using memory = await openRegular(saved.memoryPath);
+  const { size } = await memory.stat();
+  if (size !== memoryBytes) throw incomplete(`${MEMORY_FILE} has ${size} bytes, not ${memoryBytes}`);
   return saved;
 }
 
@@ -72,7 +77,7 @@ async function moveFile(from: string, to: string): Promise<void> {
     await rename(from, to);
   } catch (error) {
     if (errnoOf(error) !== 'EXDEV') throw error;
-    await copySparse(from, to);
+    await copyRegular(from, (source) => copySparse(source, to));
     await rm(from);
   }
 }

@@ -44,15 +44,13 @@ export function diskNode(index: number): string {
   return `disk${index}`;
 }
 
-function kernelArgs(spec: VmSpec, accelerator: Accelerator): string[] {
-  return [
-    '-kernel',
-    spec.kernelPath,
-    '-initrd',
-    spec.initramfsPath,
-    '-append',
-    kernelCommandLine(spec, [...KERNEL_ARGS, ...(accelerator === 'tcg' ? EMULATION_ARGS : [])]),
-  ];
+/** The machine is not made before it is told the kernel's command line: its own is for every user of the host to read. */
+function kernelArgs(spec: VmSpec): string[] {
+  return ['-kernel', spec.kernelPath, '-initrd', spec.initramfsPath, '-preconfig'];
+}
+
+export function qemuCommandLine(spec: VmSpec, accelerator: Accelerator): string {
+  return kernelCommandLine(spec, [...KERNEL_ARGS, ...(accelerator === 'tcg' ? EMULATION_ARGS : [])]);
 }
 
 function diskArgs(disk: Disk, index: number): string[] {
@@ -105,7 +103,7 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     '-object',
     memoryObject(options.memory, spec.memoryMib),
     // A saved guest has its kernel in its memory.
-    ...(options.incomingFd === undefined ? kernelArgs(spec, accelerator) : []),
+    ...(options.incomingFd === undefined ? kernelArgs(spec) : []),
     // Append mode: the engine may cut the file while the guest writes on.
     '-chardev',
     `file,id=console,path=${escapeComma(options.consolePath)},append=on`,

@@ -3,8 +3,8 @@ import { open } from 'node:fs/promises';
 import type { BootOptions, ColdBootOptions, GuestMemory, RestoreOptions, Vm } from '../engine.ts';
 import { startVmm } from '../start.ts';
 import { FIRST_INHERITED_FD } from '../vmm-process.ts';
-import { type Accelerator, buildQemuArgs } from './args.ts';
-import { QEMU } from './control.ts';
+import { type Accelerator, buildQemuArgs, qemuCommandLine } from './args.ts';
+import { bootingQemu, QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 
 /** What was found to work on this host. */
@@ -37,5 +37,6 @@ function startQemu(
     ...qemuFiles(paths),
   });
   const inheritedFds = stateFd === undefined ? [] : [stateFd];
-  return startVmm(QEMU, options, { program, args, memory, argv0: QEMU_PROGRAM, inheritedFds });
+  const kind = stateFd === undefined ? bootingQemu(qemuCommandLine(spec, accelerator)) : QEMU;
+  return startVmm(kind, options, { program, args, memory, argv0: QEMU_PROGRAM, inheritedFds });
 }

@@ -6,12 +6,14 @@ import type { SavedVm, SaveOptions } from '../engine.ts';
 import { diskNode } from './args.ts';
 import { explainEndState } from './end-states.ts';
 import { controlSocketOf, type QemuFiles, qemuFiles } from './files.ts';
-import { QmpClient, QmpError, type QmpEvent } from './qmp.ts';
+import { QmpClient, QmpError, type QmpEvent, QmpViolation, toObject, toText } from './qmp.ts';
 import { saveQemu } from './save.ts';
 import { IO_ERROR, Standstill } from './standstill.ts';
 
 /** States of a guest that somebody stopped: a daemon that saved it and did not come back. */
 const PAUSED = ['paused', 'save-vm', 'prelaunch'];
+/** Of what the VMM says of a write that failed. */
+const MAX_REASON = 200;
 
 export const QEMU: VmmKind = {
   name: 'qemu',
@@ -23,6 +25,11 @@ export const QEMU: VmmKind = {
   answerTimeoutMs: 20_000,
 };
 
+/** One that waits for its kernel's command line before it makes the machine. */
+export function bootingQemu(commandLine: string): VmmKind {
+  return { ...QEMU, control: (vm, options) => new QemuControl(vm, options, commandLine) };
+}
+
 class QemuControl implements Control {
   readonly #vm: Controlled;
   readonly #files: QemuFiles;
@@ -33,9 +40,13 @@ class QemuControl implements Control {
   /** What the VMM said of its guest's end. */
   #shutdownReason: string | undefined;
   #hasSpoken: boolean;
+  #questions = 0;
+  /** Still to be told. */
+  #commandLine: string | undefined;
 
-  constructor(vm: Controlled, options: ControlOptions) {
+  constructor(vm: Controlled, options: ControlOptions, commandLine?: string) {
     this.#vm = vm;
+    this.#commandLine = commandLine;
     this.#files = qemuFiles(vm.identity.paths);
     this.#options = options;
     this.#hasSpoken = options.isAdopted;
@@ -58,11 +69,25 @@ class QemuControl implements Control {
     this.#qmp?.close();
     const socket = await connectUnix(this.#files.controlSocketPath, signal).catch(() => undefined);
     if (socket === undefined) return false;
-    const qmp = await QmpClient.open(socket, (event) => this.#onEvent(event), signal);
+    const qmp = await QmpClient.open(socket, (event) => this.#onEvent(event), signal).catch(async (error) => {
+      if (error instanceof QmpViolation) await this.#vm.giveUp(error.message);
+      throw error;
+    });
     this.#qmp = qmp;
-    void qmp.closed.then(() => this.#vm.lookForEnd());
+    void qmp.closed.then(() =>
+      qmp.violation === undefined ? this.#vm.lookForEnd() : this.#vm.giveUp(qmp.violation.message),
+    );
     if (this.#isClosed) qmp.close();
+    await this.#begin(qmp);
     return true;
+  }
+
+  async #begin(qmp: QmpClient): Promise<void> {
+    if (this.#commandLine === undefined) return;
+    const value = this.#commandLine;
+    this.#commandLine = undefined;
+    await qmp.execute('qom-set', { path: '/machine', property: 'append', value });
+    await qmp.execute('x-exit-preconfig');
   }
 
   /** What happened before there was a connection was told to nobody; the rest comes over it. */
@@ -125,17 +150,25 @@ class QemuControl implements Control {
   }
 
   #onEvent({ event, data }: QmpEvent): void {
-    if (event === 'SHUTDOWN') this.#shutdownReason = String(data.reason ?? 'unknown');
+    if (event === 'SHUTDOWN') this.#shutdownReason = toText(data.reason) ?? 'unknown';
     if (event === 'GUEST_PANICKED') this.#shutdownReason = 'guest-panic';
     if (event === 'BLOCK_IO_ERROR' && data.action === 'stop')
-      this.#standstill.begin(String(data.reason ?? 'an input/output error'));
+      this.#standstill.begin((toText(data.reason) ?? 'an input/output error').slice(0, MAX_REASON));
     // What a save stopped goes on, or says why it does not.
-    if (event === 'STOP' && !this.#standstill.isSaving)
-      this.#vm
-        .checkState()
-        .catch((error) =>
-          this.#options.log.debug({ err: toError(error) }, 'a guest that stopped cannot be asked why'),
-        );
+    if (event === 'STOP' && !this.#standstill.isSaving) void this.#askWhy();
+  }
+
+  /** Not once for each time that it says so: one question is under way, and one more will see what came since. */
+  async #askWhy(): Promise<void> {
+    if (this.#questions >= 2) return;
+    this.#questions += 1;
+    try {
+      await this.#vm.checkState();
+    } catch (error) {
+      this.#options.log.debug({ err: toError(error) }, 'a guest that stopped cannot be asked why');
+    } finally {
+      this.#questions -= 1;
+    }
   }
 
   /** A guest that cannot go on any more is ended: paused for good it would look as if it lived. */
@@ -161,8 +194,7 @@ class QemuControl implements Control {
 
   /** The VMM's word for the guest's state, such as `running`. */
   async #readStatus(): Promise<string> {
-    const answer = (await this.#connected().execute('query-status')) as { readonly status?: string };
-    return answer.status ?? 'unknown';
+    return toText(toObject(await this.#connected().execute('query-status')).status) ?? 'unknown';
   }
 
   #connected(): QmpClient {

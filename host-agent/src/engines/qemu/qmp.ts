@@ -1,8 +1,8 @@
 // A QMP client: JSON commands and events, one per line, over a Unix socket.
 
 import type { Socket } from 'node:net';
-import { createInterface } from 'node:readline';
 import { AppError } from '../../lib/errors.ts';
+import { LineReader } from '../../lib/line-reader.ts';
 import { patientDeadline } from '../../lib/patience.ts';
 import { VmmRefusal } from '../control.ts';
 
@@ -13,6 +13,16 @@ type Pending = {
   readonly resolve: (value: unknown) => void;
   readonly reject: (cause: Error) => void;
 };
+
+/** Its longest answer has some KiB. */
+const MAX_LINE_BYTES = 256 * 1024;
+/** Of an error's text. */
+const MAX_DESCRIPTION = 2000;
+
+/** What answers is no VMM as it should be: nobody can trust it any more. */
+export class QmpViolation extends Error {
+  override readonly name = 'QmpViolation';
+}
 
 /** The VMM refused a command. */
 export class QmpError extends VmmRefusal {
@@ -39,9 +49,12 @@ export class QmpClient {
   private constructor(socket: Socket, onEvent: (event: QmpEvent) => void) {
     this.#socket = socket;
     this.#onEvent = onEvent;
-    const lines = createInterface({ input: socket, crlfDelay: Number.POSITIVE_INFINITY });
-    lines.on('line', (line) => this.#receive(line));
-    lines.on('error', () => undefined);
+    new LineReader(socket, {
+      maxBytes: MAX_LINE_BYTES,
+      onLine: (line) => this.#receive(line),
+      onTooLong: () =>
+        this.#close(new QmpViolation(`the VMM sent more than ${MAX_LINE_BYTES} bytes without a line's end`)),
+    });
     socket.on('error', (cause) => this.#close(new Error('the VMM closed its control socket', { cause })));
     socket.on('close', () => this.#close(new Error('the VMM closed its control socket')));
   }
@@ -100,6 +113,11 @@ export class QmpClient {
     return this.#end.promise;
   }
 
+  /** Why it was ended, if that is why. */
+  get violation(): QmpViolation | undefined {
+    return this.#closed instanceof QmpViolation ? this.#closed : undefined;
+  }
+
   get isOpen(): boolean {
     return this.#closed === undefined;
   }
@@ -109,24 +127,21 @@ export class QmpClient {
   }
 
   #receive(line: string): void {
-    let message: Record<string, unknown>;
+    let message: Readonly<Record<string, unknown>>;
     try {
-      message = JSON.parse(line);
+      message = toObject(JSON.parse(line));
     } catch {
       return;
     }
+    const { event, data, id, error } = message;
     if ('QMP' in message) {
       this.#greeting.resolve();
-    } else if (typeof message.event === 'string') {
-      this.#onEvent({ event: message.event, data: (message.data ?? {}) as Record<string, unknown> });
-    } else if (typeof message.id === 'number') {
-      const pending = this.#pending.get(message.id);
-      const error = message.error as { class?: string; desc?: string } | undefined;
+    } else if (typeof event === 'string') {
+      this.#onEvent({ event, data: toObject(data) });
+    } else if (typeof id === 'number') {
+      const pending = this.#pending.get(id);
       if (error === undefined) pending?.resolve(message.return);
-      else
-        pending?.reject(
-          new QmpError(pending.command, error.class ?? 'GenericError', error.desc ?? 'no description'),
-        );
+      else pending?.reject(toQmpError(pending.command, toObject(error)));
     }
   }
 
@@ -138,4 +153,18 @@ export class QmpClient {
     this.#end.resolve();
     for (const pending of this.#pending.values()) pending.reject(cause);
   }
+}
+
+function toQmpError(command: string, { class: name, desc }: Readonly<Record<string, unknown>>): QmpError {
+  const description = (toText(desc) ?? 'no description').slice(0, MAX_DESCRIPTION);
+  return new QmpError(command, toText(name) ?? 'GenericError', description);
+}
+
+/** Empty for anything else: a VMM may send what it likes. */
+export function toObject(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+export function toText(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }

@@ -1,5 +1,5 @@
 // The directories of a sandbox, with its root filesystem pinned and its writable layer.
-import { copySparse, createWritableLayer } from '@sandboxd/rootfs-builder';
+import { copyReserved, copySparse, ensurePristineLayer } from '@sandboxd/rootfs-builder';
 import { makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
 import { pinRootfs } from './pin.ts';
 import type { Resource } from './resource.ts';
@@ -12,8 +12,15 @@ export const files: Resource = {
     await makeSandboxDirs(paths);
     await pinRootfs(paths.dir, record.options.rootfs.rootfsPath);
     faults.reach('start.directories');
-    if (origin.kind === 'saved') await copySparse(origin.saved.diskPath, paths.layerPath);
-    else await createWritableLayer(directories.dataDir, paths.layerPath, record.options.diskBytes);
+    const { diskBytes } = record.options;
+    const source =
+      origin.kind === 'saved'
+        ? origin.saved.diskPath
+        : await ensurePristineLayer(directories.dataDir, diskBytes);
+    // A template's is soon gone, and nobody's.
+    const isReserved = context.reservesDisks && !(origin.kind === 'boot' && origin.memoryPath !== undefined);
+    if (isReserved) await copyReserved(source, paths.layerPath, diskBytes);
+    else await copySparse(source, paths.layerPath);
     faults.reach('start.disk');
   },
 

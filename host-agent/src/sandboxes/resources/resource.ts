@@ -21,6 +21,8 @@ export type ResourceContext = {
   readonly kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string; readonly digest: string };
   readonly directories: Directories;
   readonly records: Table<SandboxRecord>;
+  /** Whether a sandbox gets all of its disk at once, not as it writes. */
+  readonly reservesDisks: boolean;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
   readonly faults: Faults;

@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Vm } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
+import { copyRegular } from '../../lib/untrusted-path.ts';
 import { pinRootfs } from '../resources/pin.ts';
 import { DISK_FILE, describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './manifest.ts';
 import { SavedGuest } from './saved-guest.ts';
@@ -38,7 +39,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
       isQuiet = await guest.hold();
     },
     whilePaused: async () => {
-      await copySparse(input.layerPath, join(dir, DISK_FILE));
+      await copyRegular(input.layerPath, (layer) => copySparse(layer, join(dir, DISK_FILE)));
       input.onPaused?.();
     },
     afterPause: () => {

@@ -18,7 +18,8 @@ async function makeStore(t: Test, options: Partial<LogStoreOptions> = {}) {
   t.teardown(() => rm(dir, { recursive: true, force: true }));
   const lines: { level: number; msg: string }[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  const open = () => new LogStore({ dir, maxBytes: 64 * MIB, retentionMs: 1000_000, log, ...options });
+  const usual = { dir, maxBytes: 64 * MIB, retentionMs: 1000_000, retentionBytes: 2 ** 40, log };
+  const open = (changes = {}) => new LogStore({ ...usual, ...options, ...changes });
   const store = open();
   await store.start(new Set());
   return { dir, store, lines, reopen: open };
@@ -269,5 +270,28 @@ t.test('the log of a sandbox that lives on is not ended by a restart', async (t)
   await next.start(new Set([ID]));
   t.notOk((await readdir(join(dir, ID))).includes('ended'));
   t.ok(await readLog(join(dir, ID), {}));
+  await next.stop();
+});
+
+t.test('logs of sandboxes that are gone take no more than they may together', async (t) => {
+  const { dir, store, reopen } = await makeStore(t, { retentionBytes: 256 * 1024 });
+  const ids = Array.from('abcdefgh', (letter) => `sbx_${letter.repeat(13)}`);
+  const alive = `sbx_${'v'.repeat(13)}`;
+  (await store.open(alive))?.append(out('y'.repeat(60_000)));
+  for (const [at, id] of ids.entries()) {
+    (await store.open(id))?.append(out('x'.repeat(50_000)));
+    await store.end(id);
+    const endedS = Date.now() / 1000 - 100 + at;
+    await utimes(join(dir, id, 'ended'), endedS, endedS).catch(() => undefined);
+  }
+  const kept = async () => (await readdir(dir)).filter((id) => id !== alive).sort();
+  const left = await kept();
+  t.ok(left.length >= 3 && left.length <= 5, `${left.length} logs of some 56 KiB each are left`);
+  t.same(left, ids.slice(-left.length), 'the newest');
+  t.ok((await readdir(dir)).includes(alive), 'one of a sandbox that is there does not count');
+  await store.stop();
+  const next = reopen({ retentionBytes: 130 * 1024 });
+  await next.start(new Set([alive]));
+  t.same(await kept(), ids.slice(-2));
   await next.stop();
 });

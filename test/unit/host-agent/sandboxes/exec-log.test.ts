@@ -16,7 +16,13 @@ const MIB = 2 ** 20;
 async function logged(t: Test, output: Buffer, pieceBytes: number): Promise<LogRecord[]> {
   const dir = await mkdtemp(join(tmpdir(), 'sandboxd-exec-log-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));
-  const store = new LogStore({ dir, maxBytes: 64 * MIB, retentionMs: 1e6, log: pino({ level: 'silent' }) });
+  const store = new LogStore({
+    dir,
+    maxBytes: 64 * MIB,
+    retentionMs: 1e6,
+    retentionBytes: 1e9,
+    log: pino({ level: 'silent' }),
+  });
   await store.start(new Set());
   const log = await store.open(ID);
   if (log === undefined) throw new Error('no log');
@@ -75,7 +81,13 @@ t.test('after a crash the log says that the commands that ran then ended', async
   const dir = await mkdtemp(join(tmpdir(), 'sandboxd-exec-log-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));
   const openStore = async (alive: readonly string[]) => {
-    const store = new LogStore({ dir, maxBytes: 64 * MIB, retentionMs: 1e6, log: pino({ level: 'silent' }) });
+    const store = new LogStore({
+      dir,
+      maxBytes: 64 * MIB,
+      retentionMs: 1e6,
+      retentionBytes: 1e9,
+      log: pino({ level: 'silent' }),
+    });
     await store.start(new Set(alive));
     const log = alive.includes(ID) ? await store.open(ID) : undefined;
     const texts = async () => (await store.read(ID, { since: 0 }))?.records.map(({ text }) => text);

@@ -72,7 +72,13 @@ async function makeLogs(t: Test) {
   t.teardown(() => rm(dir, { recursive: true, force: true }));
   const logger = pino({ level: 'silent' });
   const open = async () => {
-    const store = new LogStore({ dir, maxBytes: 2 ** 24, retentionMs: 1e9, log: logger });
+    const store = new LogStore({
+      dir,
+      maxBytes: 2 ** 24,
+      retentionMs: 1e9,
+      retentionBytes: 1e9,
+      log: logger,
+    });
     await store.start(new Set([ID]));
     const log = await store.open(ID);
     if (log === undefined) throw new Error('no log');
