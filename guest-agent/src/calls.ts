@@ -45,8 +45,7 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   if (request.exec) {
     startExec(context, stream, request.exec as Exec);
   } else if (request.identity) {
-    applyIdentity(request.identity as Identity);
-    stream.finish({ identity: {} });
+    stream.finish({ identity: { unixTimeUs: applyIdentity(request.identity as Identity) } });
   } else if (request.stats) {
     stream.finish({
       stats: readStats({ execCgroups: context.cgroups.count, streams: context.streamCount() }),

@@ -25,6 +25,7 @@ const SIZE_MIB = 64;
 const ROOT = resolve(import.meta.dirname, '../..');
 const DIR = '/bench-pair';
 const EXECS = 20;
+const FORKS = 4;
 
 type Side = {
   readonly name: string;
@@ -35,8 +36,8 @@ type Side = {
 
 type Running = { readonly side: Side; readonly daemon: Daemon; readonly id: string; readonly vmm: number };
 
-/** Gives MiB/s, or runs a second. */
-type Measure = (running: Running) => Promise<number>;
+/** Gives MiB/s, or how many a second. `others` gets the CPU time of VMMs that are gone when it is done, ms. */
+type Measure = (running: Running, others: number[]) => Promise<number>;
 
 function parseSide(text: string): Side {
   const [name = '', ...settings] = text.split(';');
@@ -58,10 +59,10 @@ async function rate(work: () => Promise<unknown>, amount = SIZE_MIB): Promise<nu
   return amount / ((performance.now() - startedAt) / 1000);
 }
 
-/** CPU time of a daemon and a VMM, ms: what a machine with other work changes least. */
-async function cpuMs({ daemon, vmm }: Running): Promise<number> {
+/** CPU time of processes, ms: what a machine with other work changes least. */
+async function cpuMs(pids: readonly number[]): Promise<number> {
   let ns = 0;
-  for (const pid of [daemon.pid, vmm])
+  for (const pid of pids)
     for (const task of await readdir(`/proc/${pid}/task`))
       ns += Number((await readFile(`/proc/${pid}/task/${task}/schedstat`, 'utf8')).split(' ')[0]);
   return ns / 1e6;
@@ -109,23 +110,31 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   },
   'pull-tmpfs': (running) => rate(() => pull(running, `${DIR}/ram/large`)),
   exec: (running) => rate(() => execs(running), EXECS),
-  create: async ({ daemon }) => {
-    let id = '';
-    const creates = await rate(async () => {
-      ({ id } = await daemon.api.create());
-    }, 1);
-    await daemon.api.delete(id);
-    return creates;
-  },
-  boot: async ({ daemon, side }) => {
-    let id = '';
-    const boots = await rate(async () => {
-      ({ id } = await daemon.api.create({ boot_args: side.args }));
-    }, 1);
-    await daemon.api.delete(id);
-    return boots;
+  create: ({ daemon }, others) => made(others, daemon, async () => [(await daemon.api.create()).id]),
+  boot: ({ daemon, side }, others) =>
+    made(others, daemon, async () => [(await daemon.api.create({ boot_args: side.args })).id]),
+  fork: async ({ daemon, id }, others) => {
+    const snapshot = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`);
+    const path = `/snapshots/${snapshot.id}/fork?count=${FORKS}`;
+    const forks = await made(others, daemon, async () => {
+      const { sandboxes } = await daemon.api.call<{ sandboxes: { id: string }[] }>('POST', path);
+      return sandboxes.map((fork) => fork.id);
+    });
+    await daemon.api.call('DELETE', `/snapshots/${snapshot.id}`);
+    return forks;
   },
 };
+
+/** Sandboxes a second; they are deleted then. */
+async function made(others: number[], { api }: Daemon, make: () => Promise<string[]>): Promise<number> {
+  const startedAt = performance.now();
+  const ids = await make();
+  const seconds = (performance.now() - startedAt) / 1000;
+  const pids = await Promise.all(ids.map(async (id) => (await vmmPids(id))[0] ?? 0));
+  others.push(await cpuMs(pids));
+  for (const id of ids) await api.delete(id);
+  return ids.length / seconds;
+}
 
 const { values, positionals } = parseArgs({
   options: {
@@ -164,7 +173,7 @@ function print(): void {
   const rows = measures.flatMap(({ name, rates, cpu }) =>
     rates.map((own, at) => {
       const ratios = own.map((value, n) => value / (rates[0]?.[n] ?? Number.NaN));
-      const unit = name === 'exec' || name === 'create' || name === 'boot' ? '/s' : 'MiB/s';
+      const unit = ['exec', 'create', 'boot', 'fork'].includes(name) ? '/s' : 'MiB/s';
       const digits = unit === '/s' ? 2 : 0;
       return [
         name,
@@ -199,7 +208,7 @@ try {
   for (const one of running) {
     if (names.some((name) => name === 'pull-tmpfs')) await push(one, `${DIR}/ram`);
     if (names.some((name) => name === 'pull-disk')) await push(one, `${DIR}/kept`);
-    for (const { measure } of measures) await measure(one);
+    for (const { measure } of measures) await measure(one, []);
   }
   const endAt = performance.now() + Number(values.seconds) * 1000;
   for (let round = 0; round < Number(values.rounds) && performance.now() < endAt; round++) {
@@ -209,9 +218,11 @@ try {
         const at = (n + round) % running.length;
         const one = running[at];
         if (one === undefined) continue;
-        const before = await cpuMs(one);
-        rates[at]?.push(await measure(one));
-        cpu[at]?.push((await cpuMs(one)) - before);
+        const pids = [one.daemon.pid, one.vmm];
+        const before = await cpuMs(pids);
+        const others: number[] = [];
+        rates[at]?.push(await measure(one, others));
+        cpu[at]?.push((await cpuMs(pids)) - before + others.reduce((sum, ms) => sum + ms, 0));
       }
     }
   }

@@ -29,8 +29,11 @@ export function checkIdentity(identity: Identity): void {
   if (identity.unixTimeUs <= 0) throw new AgentError('invalid', 'the time is missing');
 }
 
-/** Takes the identity on. Entropy and clock come first: what follows is already the new guest. */
-export function applyIdentity(identity: Identity): void {
+/**
+ * Takes the identity on. Entropy and clock come first: what follows is already the new guest. Gives what the clock says at the
+ * end, microseconds since 1970.
+ */
+export function applyIdentity(identity: Identity): number {
   checkIdentity(identity);
   addon.addEntropy(identity.entropy);
   addon.setClock(identity.unixTimeUs);
@@ -39,6 +42,7 @@ export function applyIdentity(identity: Identity): void {
   write('/etc/machine-id', `${identity.machineId}\n`);
   write('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
   write('/run/sandbox/id', `${identity.sandboxId}\n`);
+  return addon.shiftClock(0);
 }
 
 /** Sets or moves the clock, or leaves it; the time then, microseconds since 1970. */

@@ -14,7 +14,7 @@ export function nowUs(): number {
 const NEAR_US = 10_000;
 /** Round trips in a row; half of the shortest is as near as they can come. */
 const ROUNDS = 6;
-/** Who waits for a guest waits for no more than two of them after this time; the rest is done behind their back. */
+/** Who waits for a guest waits for no more than two of them after this time, the call that set the clock included. */
 const PATIENCE_MS = 100;
 /** The host's clock has milliseconds. */
 const GRAIN_US = 1000;
@@ -30,6 +30,9 @@ export type ClockCalls = {
   readonly canShift: () => boolean | undefined;
   readonly call: (request: RequestInput, signal?: AbortSignal) => Promise<Result>;
 };
+
+/** What a guest's clock said at the beginning and at the end of a call; `toUs` is 0 when nobody knows. */
+export type ClockSpan = { readonly fromUs: number; readonly toUs: number };
 
 /** Guest's time less the host's is between these. */
 type Range = { readonly lowUs: number; readonly highUs: number };
@@ -67,18 +70,20 @@ export class GuestClock {
     if (this.#isDistrusted) this.#look();
   }
 
-  /** Puts a clock right that was just set, and sees to it from here on. Rejects when the guest cannot be reached. */
-  async settle(signal?: AbortSignal): Promise<void> {
+  /** Makes a call that sets the clock, puts it right and sees to it from here on. Rejects as the call, or another, does. */
+  async settle(set: () => Promise<ClockSpan>, signal?: AbortSignal): Promise<void> {
     this.#forget();
     while (this.#work !== undefined) await this.#work;
-    const work = this.#correct(performance.now() + PATIENCE_MS, signal);
+    const work = this.#setAndCorrect(set, signal);
     this.#work = work.catch(() => undefined);
     try {
       await work;
     } finally {
       this.#work = undefined;
     }
-    this.#plan();
+    // Nobody waits for it, but it is sent before whatever else the guest is asked to do.
+    if (this.#calls.canShift() === true && !this.#isNear) this.#look(1);
+    else this.#plan();
   }
 
   close(): void {
@@ -92,7 +97,7 @@ export class GuestClock {
     this.#retryMs = RETRY_MS;
   }
 
-  #look(): void {
+  #look(rounds = ROUNDS): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#work !== undefined) return;
     if (this.#calls.canShift() === undefined) {
@@ -101,8 +106,7 @@ export class GuestClock {
     }
     const epoch = this.#epoch;
     this.#isDistrusted = false;
-    const patientUntilMs = Number.POSITIVE_INFINITY;
-    this.#work = this.#correct(patientUntilMs)
+    this.#work = this.#correct(rounds, Number.POSITIVE_INFINITY)
       .catch((err) => {
         // Over the next connection, if that is what failed.
         this.#isDistrusted = true;
@@ -118,42 +122,62 @@ export class GuestClock {
   #plan(): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#calls.canShift() === false) return;
-    const isNear = farthestUs(this.#known) <= NEAR_US;
+    const isNear = this.#isNear;
     const waitMs = isNear ? LOOK_MS : Math.min(LOOK_MS, this.#retryMs);
     this.#retryMs = isNear ? RETRY_MS : this.#retryMs * 2;
     this.#timer = setTimeout(() => this.#look(), waitMs).unref();
   }
 
-  async #correct(patientUntilMs: number, signal?: AbortSignal): Promise<void> {
+  get #isNear(): boolean {
+    return farthestUs(this.#known) <= NEAR_US;
+  }
+
+  async #setAndCorrect(set: () => Promise<ClockSpan>, signal?: AbortSignal): Promise<void> {
+    const patientUntilMs = performance.now() + PATIENCE_MS;
+    await this.#measure(set, 0);
+    if (!this.#isNear) await this.#correct(ROUNDS, patientUntilMs, signal);
+  }
+
+  async #correct(rounds: number, patientUntilMs: number, signal?: AbortSignal): Promise<void> {
     if (this.#calls.canShift() !== true) {
       await this.#set(patientUntilMs, signal);
       return;
     }
-    let shiftUs = 0;
-    for (let round = 0; round < ROUNDS; round++) {
-      await this.#measure(shiftUs, signal);
-      if (this.#isClosed || farthestUs(this.#known) <= NEAR_US) break;
-      const middleUs = (this.#known.lowUs + this.#known.highUs) / 2;
-      // What the host's clock cannot tell is no reason to move the guest's.
-      shiftUs = Math.abs(middleUs) > GRAIN_US ? -Math.round(middleUs) : 0;
-      if (round > 0 && performance.now() > patientUntilMs) break;
+    let trips = this.#known === ANYTHING ? 0 : 1;
+    for (let round = 0; round < rounds; round++) {
+      const shiftUs = this.#shiftUs();
       // Not in the same moment of a busy host.
-      if (shiftUs === 0) await sleep(1);
+      if (round > 0 && shiftUs === 0) await sleep(1);
+      await this.#measure(() => this.#shift(shiftUs, signal), shiftUs);
+      trips += 1;
+      if (this.#isClosed || this.#isNear) break;
+      if (trips > 1 && performance.now() > patientUntilMs) break;
     }
     this.#log.debug({ ...this.#known }, 'the clock of a guest');
   }
 
+  /** What brings the clock to the middle of what is left. What the host's clock cannot tell is no reason to move the guest's. */
+  #shiftUs(): number {
+    const middleUs = (this.#known.lowUs + this.#known.highUs) / 2;
+    return Number.isFinite(middleUs) && Math.abs(middleUs) > GRAIN_US ? -Math.round(middleUs) : 0;
+  }
+
+  async #shift(shiftUs: number, signal?: AbortSignal): Promise<ClockSpan> {
+    const { setClock } = await this.#calls.call({ setClock: { shiftUs } }, signal);
+    const unixTimeUs = setClock?.unixTimeUs ?? 0;
+    return { fromUs: unixTimeUs, toUs: unixTimeUs };
+  }
+
   /** One round trip, after which `#known` holds what it and those before it say. */
-  async #measure(shiftUs: number, signal?: AbortSignal): Promise<void> {
+  async #measure(call: () => Promise<ClockSpan>, shiftUs: number): Promise<void> {
     const epoch = this.#epoch;
     const sentUs = nowUs();
     const sentMs = performance.now();
-    const { setClock } = await this.#calls.call({ setClock: { shiftUs } }, signal);
-    const guestUs = setClock?.unixTimeUs ?? 0;
+    const { fromUs, toUs } = await call();
     const tripUs = (performance.now() - sentMs) * 1000;
-    if (epoch !== this.#epoch) return;
+    if (epoch !== this.#epoch || toUs === 0) return;
     // The guest read its clock between the two moments, each known to a millisecond.
-    const found = { lowUs: guestUs - sentUs - tripUs - GRAIN_US, highUs: guestUs - sentUs };
+    const found = { lowUs: toUs - sentUs - tripUs - GRAIN_US, highUs: fromUs - sentUs };
     const driftUs = ((sentMs - this.#knownAtMs) / 1000) * DRIFT_US_PER_S;
     const before = {
       lowUs: this.#known.lowUs + shiftUs - driftUs,

@@ -175,8 +175,10 @@ export class Guest {
 
   /** Makes the guest this one, its clock included, as near as a few round trips can bring it. */
   async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<void> {
-    await this.#call({ identity }, signal);
-    await this.#clock.settle(signal);
+    await this.#clock.settle(async () => {
+      const result = await this.#call({ identity }, signal);
+      return { fromUs: Number(identity.unixTimeUs), toUs: result.identity?.unixTimeUs ?? 0 };
+    }, signal);
   }
 
   async stats(signal?: AbortSignal): Promise<StatsResult> {

@@ -1721,6 +1721,9 @@ export namespace sandboxd {
                 /** Unknown fields preserved while decoding when enabled */
                 $unknowns?: Uint8Array[];
 
+                /** IdentityResult unixTimeUs. */
+                unixTimeUs: number;
+
                 /**
                  * Creates a new IdentityResult instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1752,6 +1755,9 @@ export namespace sandboxd {
 
                 /** Properties of an IdentityResult. */
                 interface $Properties {
+
+                    /** IdentityResult unixTimeUs */
+                    unixTimeUs?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

@@ -4261,6 +4261,7 @@ export const sandboxd = $root.sandboxd = (() => {
                 /**
                  * Properties of an IdentityResult.
                  * @typedef {Object} sandboxd.agent.v1.IdentityResult.$Properties
+                 * @property {number|null} [unixTimeUs] IdentityResult unixTimeUs
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -4291,6 +4292,14 @@ export const sandboxd = $root.sandboxd = (() => {
                             if (properties[keys[i]] != null && keys[i] !== "__proto__")
                                 this[keys[i]] = properties[keys[i]];
                 };
+
+                /**
+                 * IdentityResult unixTimeUs.
+                 * @member {number} unixTimeUs
+                 * @memberof sandboxd.agent.v1.IdentityResult
+                 * @instance
+                 */
+                IdentityResult.prototype.unixTimeUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
                 /**
                  * Creates a new IdentityResult instance using the specified properties.
@@ -4324,6 +4333,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         _depth = 0;
                     if (_depth > $util.recursionLimit)
                         throw $Error("max depth exceeded");
+                    if (message.unixTimeUs != null && $Object.hasOwnProperty.call(message, "unixTimeUs") && (typeof message.unixTimeUs === "object" ? message.unixTimeUs.low || message.unixTimeUs.high : message.unixTimeUs !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.unixTimeUs);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -4348,7 +4359,7 @@ export const sandboxd = $root.sandboxd = (() => {
                         _depth = 0;
                     if (_depth > $Reader.recursionLimit)
                         throw $Error("max depth exceeded");
-                    let end, message;
+                    let end, message, value;
                     if (length === $undefined)
                         end = reader.len;
                     else {
@@ -4366,7 +4377,19 @@ export const sandboxd = $root.sandboxd = (() => {
                             _end = $undefined;
                             break;
                         }
-                        reader.skipType(tag & 7, _depth, tag);
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.unixTimeUs = value;
+                                else
+                                    delete message.unixTimeUs;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
                             $util.makeProp(message, "$unknowns", false);
                             (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
