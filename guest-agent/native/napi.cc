@@ -1,4 +1,4 @@
-// Arguments, results and errors between JavaScript and the system calls of the other files; and the module itself.
+// Arguments, results and errors between JavaScript and the system calls of the other files.
 #include "napi.h"
 
 #include <string.h>
@@ -138,14 +138,4 @@ bool add_methods(napi_env env, napi_value exports, const Method* methods, size_t
     if (napi_set_named_property(env, exports, methods[i].name, function) != napi_ok) return false;
   }
   return true;
-}
-
-NAPI_MODULE_INIT() {
-  bool (*const parts[])(napi_env, napi_value) = {
-      add_poll,        add_io,    add_frames,   add_direct_file, add_intake, add_files, add_tree_making,
-      add_tree_reading, add_spawn, add_children, add_system,      add_tty,   add_vsock,
-  };
-  bool ok = true;
-  for (auto add : parts) ok = ok && add(env, exports);
-  return ok ? exports : rejected(env);
 }

@@ -56,17 +56,3 @@ struct Method {
   napi_callback callback;
 };
 bool add_methods(napi_env env, napi_value exports, const Method* methods, size_t count);
-
-bool add_poll(napi_env env, napi_value exports);
-bool add_io(napi_env env, napi_value exports);
-bool add_frames(napi_env env, napi_value exports);
-bool add_direct_file(napi_env env, napi_value exports);
-bool add_intake(napi_env env, napi_value exports);
-bool add_files(napi_env env, napi_value exports);
-bool add_tree_making(napi_env env, napi_value exports);
-bool add_tree_reading(napi_env env, napi_value exports);
-bool add_spawn(napi_env env, napi_value exports);
-bool add_children(napi_env env, napi_value exports);
-bool add_system(napi_env env, napi_value exports);
-bool add_tty(napi_env env, napi_value exports);
-bool add_vsock(napi_env env, napi_value exports);

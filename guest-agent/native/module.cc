@@ -1,0 +1,26 @@
+// The module: what each of the other files adds to its exports.
+#include "napi.h"
+
+bool add_poll(napi_env env, napi_value exports);
+bool add_io(napi_env env, napi_value exports);
+bool add_frames(napi_env env, napi_value exports);
+bool add_direct_file(napi_env env, napi_value exports);
+bool add_intake(napi_env env, napi_value exports);
+bool add_files(napi_env env, napi_value exports);
+bool add_tree_making(napi_env env, napi_value exports);
+bool add_tree_reading(napi_env env, napi_value exports);
+bool add_spawn(napi_env env, napi_value exports);
+bool add_children(napi_env env, napi_value exports);
+bool add_system(napi_env env, napi_value exports);
+bool add_tty(napi_env env, napi_value exports);
+bool add_vsock(napi_env env, napi_value exports);
+
+NAPI_MODULE_INIT() {
+  bool (*const parts[])(napi_env, napi_value) = {
+      add_poll,        add_io,    add_frames,   add_direct_file, add_intake, add_files, add_tree_making,
+      add_tree_reading, add_spawn, add_children, add_system,      add_tty,   add_vsock,
+  };
+  bool ok = true;
+  for (auto add : parts) ok = ok && add(env, exports);
+  return ok ? exports : rejected(env);
+}
