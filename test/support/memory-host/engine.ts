@@ -35,6 +35,8 @@ export class MemoryHost {
   agentFaults: AgentFaults = {};
   /** Whether a kill does not end a VMM. */
   isUnkillable = false;
+  /** Processes that look like VMMs of this run directory. */
+  strangers: readonly FoundVmm[] = [];
   readonly counts = { boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
 
   get running(): readonly Machine[] {
@@ -69,6 +71,10 @@ export class Machine {
   hasSpoken = false;
   standstill: string | undefined;
   isAnswering = true;
+  /** What it was made of; of one that was adopted, by the daemon that started it. */
+  spec: ColdBootOptions['spec'] | undefined;
+  /** Disks that were told their new sizes: index and bytes. */
+  readonly resizes: (readonly [number, number])[] = [];
   readonly #resolve: (exit: VmExit) => void;
 
   constructor(identity: VmmIdentity, agent: MemoryAgent) {
@@ -141,18 +147,19 @@ export class MemoryEngine implements Engine {
     return 'it ended while nobody looked';
   }
 
-  /** None: a stray machine has no process that could be killed. */
+  /** Machines have no process that could be killed. */
   findVmms(): FoundVmm[] {
-    return [];
+    return [...this.host.strangers];
   }
 
   async #start(
-    { paths, onSpawn, signal }: ColdBootOptions,
+    { spec, paths, onSpawn, signal }: ColdBootOptions,
     memory: VmmIdentity['memory'] = { kind: 'anonymous' },
     state?: AgentState,
   ): Promise<Vm> {
     signal?.throwIfAborted();
     const machine = this.host.start({ engine: this.name, bootId: readBootId(), paths, memory }, state);
+    machine.spec = spec;
     try {
       await onSpawn?.(machine.identity);
       signal?.throwIfAborted();
@@ -226,7 +233,9 @@ class MemoryVm implements Vm {
     }
   }
 
-  async resizeDisk(): Promise<void> {}
+  async resizeDisk(index: number, sizeBytes: number): Promise<void> {
+    this.#machine.resizes.push([index, sizeBytes]);
+  }
 
   async stop(): Promise<void> {
     await this.kill();

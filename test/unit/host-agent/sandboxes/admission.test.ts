@@ -72,6 +72,26 @@ t.test('of many at once exactly as many as fit are let in', async (t) => {
   t.equal(results.filter(({ status }) => status === 'fulfilled').length, 5);
 });
 
+t.test('what fits to the last byte is let in, and one more is not', async (t) => {
+  // One guest with its VMM, beside the reserve.
+  const memoryTotalBytes = (1024 + 128 + 96) * MIB;
+  await make({ room: { memoryTotalBytes } }).reserve(need([128]));
+  await t.rejects(make({ room: { memoryTotalBytes: memoryTotalBytes - 1 } }).reserve(need([128])), {
+    message: /promised 223 MiB on this host, 224 MiB would be/,
+  });
+  const memoryAvailableBytes = memoryTotalBytes;
+  await make({ room: { memoryAvailableBytes } }).reserve(need([128]));
+  await t.rejects(make({ room: { memoryAvailableBytes: memoryAvailableBytes - 1 } }).reserve(need([128])), {
+    message: /1247 MiB are available on this host, 1248 MiB must be/,
+  });
+  await make({ room: { diskFreeBytes: 257 * MIB } }).reserve(need([], { diskBytes: MIB }));
+  await t.rejects(make({ room: { diskFreeBytes: 257 * MIB - 1 } }).reserve(need([], { diskBytes: MIB })), {
+    message: /256 MiB are free in the data directory, 257 MiB must be/,
+  });
+  const full = { sandboxes: 10, memoryMib: new Array(10).fill(8192) };
+  await make({ inUse: () => full, room: { memoryAvailableBytes: 0 } }).reserve(need([], { diskBytes: MIB }));
+});
+
 t.test('slots and disk count what is starting, too', async (t) => {
   const slots = make({ maxSandboxes: 3, inUse: () => ({ sandboxes: 1, memoryMib: [] }) });
   await slots.reserve(need([128, 128]));

@@ -75,7 +75,15 @@ t.test('defaults and bounds of a create', async (t) => {
     2048,
     'a default is clamped',
   );
+  const least = { vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB, timeoutS: 0, bootArgs: ' ~' };
+  t.match(resolveSandboxOptions(least, rootfs, defaults, limits), least);
+  const most = { vcpus: 4, memoryMib: 2048, diskBytes: limits.diskBytes, bootArgs: 'x'.repeat(1024) };
+  t.match(resolveSandboxOptions(most, rootfs, defaults, limits), most);
+  t.throws(() => resolveSandboxOptions({ bootArgs: 'x'.repeat(1025) }, rootfs, defaults, limits), {
+    message: `boot_args must be at most 1024 printable ascii characters, not 1025: "${'x'.repeat(80)}"`,
+  });
   for (const [options, field] of [
+    [{ vcpus: 0 }, 'vcpus'],
     [{ vcpus: 5 }, 'vcpus'],
     [{ vcpus: 1.5 }, 'vcpus'],
     [{ memoryMib: 127 }, 'memory_mib'],

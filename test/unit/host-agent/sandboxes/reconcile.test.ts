@@ -1,0 +1,112 @@
+// What a new daemon finds and nobody has: what is ours goes, and nothing else is touched.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { isRunning, readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
+import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
+import { execText } from '../../../support/memory-host/client.ts';
+import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+
+const ADOPTED = 'sandboxes adopted';
+
+t.test('a VMM that no record knows is ended, and one whose process id is another’s now is not', async (t) => {
+  const home = await makeHome(t);
+  const [stray, other] = [1, 2].map(() => {
+    const child = spawn('sleep', ['600'], { stdio: 'ignore' });
+    t.teardown(() => child.kill('SIGKILL'));
+    const pid = child.pid ?? 0;
+    return { child, pid, startTicks: readStartTicks(pid) ?? 0, socketDir: join(home.runDir, 'x') };
+  }) as [{ child: ReturnType<typeof spawn>; pid: number; startTicks: number; socketDir: string }, never];
+  const reused = { ...(other as typeof stray), startTicks: stray.startTicks - 1 };
+  home.host.strangers = [stray, reused];
+  const { lines } = await startMemoryDaemon(t, { home });
+  t.notOk(isRunning(stray));
+  t.ok(isRunning(other), 'it began at another time than the VMM');
+  t.match(
+    lines.filter(({ msg }) => msg === ADOPTED),
+    [{ adopted: 0, failed: 0, removed: 0, strangers: 2 }],
+  );
+});
+
+t.test('directories without a record go, and those that are no sandbox’s stay', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home });
+  const { id } = await first.manager.create({});
+  await first.crash();
+  const gone = id.replace(/^sbx_./, (start) => (start === 'sbx_2' ? 'sbx_3' : 'sbx_2'));
+  const roots = [join(home.dataDir, 'sandboxes'), home.runDir];
+  for (const root of roots) for (const name of [gone, 'lost+found']) mkdirSync(join(root, name));
+  const { lines } = await startMemoryDaemon(t, { home });
+  for (const root of roots) t.same(readdirSync(root).sort(), ['lost+found', id].sort());
+  t.match(
+    lines.filter(({ msg }) => msg === ADOPTED),
+    [{ adopted: 1, failed: 0, removed: 1, strangers: 0 }],
+  );
+});
+
+t.test('a daemon that finds nothing says nothing', async (t) => {
+  const { lines } = await startMemoryDaemon(t);
+  t.same(
+    lines.filter(({ msg }) => msg === ADOPTED),
+    [],
+  );
+});
+
+t.test('a log stays when somebody knew its sandbox', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const ids: Record<string, string> = {};
+  for (const name of ['unready', 'leaving', 'forgotten']) {
+    const { id } = await first.manager.create({});
+    await execText(first.manager, id, ['true']);
+    ids[name] = id;
+  }
+  const { unready = '', leaving = '', forgotten = '' } = ids;
+  const records = first.store.table<SandboxRecord>('sandboxes');
+  await records.put(unready, { ...records.get(unready)!, isReady: false });
+  await records.put(leaving, { ...records.get(leaving)!, isReady: false, isDeleting: true });
+  await first.crash();
+  // Its record went, its files did not.
+  const second = await startMemoryDaemon(t, { home, recordFaults: {} });
+  t.same(
+    second.manager.list().map(({ id }) => id),
+    [forgotten],
+  );
+  t.equal(await second.logs.read(unready, { since: 0 }), undefined, 'nobody ever had its id');
+  const page = await second.logs.read(leaving, { since: 0 });
+  t.match(page?.records[0], { text: 'exec: true' });
+  await second.store.table('sandboxes').remove(forgotten);
+  await second.crash();
+  const third = await startMemoryDaemon(t, { home });
+  t.same(third.manager.list(), []);
+  t.match((await third.logs.read(forgotten, { since: 0 }))?.records[0], { text: 'exec: true' });
+});
+
+t.test('a snapshot that was never completed goes, one that cannot be read is left alone', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home });
+  const { id } = await first.manager.create({});
+  const [unfinished, damaged, whole] = [
+    await first.manager.snapshot(first.manager.get(id)),
+    await first.manager.snapshot(first.manager.get(id)),
+    await first.manager.snapshot(first.manager.get(id)),
+  ] as const;
+  const records = first.store.table<Record<string, unknown>>('snapshots');
+  await records.put(unfinished.id, { ...records.get(unfinished.id), isComplete: false });
+  await records.put('snap_gone', { ...records.get(whole.id) });
+  writeFileSync(join(damaged.dir, 'manifest.json'), 'no manifest');
+  await first.crash();
+  const next = await startMemoryDaemon(t, { home });
+  t.same(
+    next.manager.listSnapshots().map((snapshot) => snapshot.id),
+    [whole.id],
+  );
+  t.notOk(existsSync(unfinished.dir));
+  t.ok(existsSync(join(damaged.dir, 'memory')), 'it is somebody’s data all the same');
+  const known = next.store
+    .table('snapshots')
+    .all()
+    .map((entry) => entry.id);
+  t.same(known.sort(), [damaged.id, whole.id].sort());
+});
