@@ -155,7 +155,6 @@ class ExecSession {
 
   /** The client is gone: ends everything, and waits for no reader. */
   #abort(): void {
-    this.#stopTimeout();
     this.#kill();
     this.#closeInput();
     for (const output of this.#outputs) output.close();

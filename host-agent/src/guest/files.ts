@@ -179,7 +179,7 @@ function open({ channel }: FileCallOptions, request: RequestInput, handlers: Str
 /** The guest stops; what it still sends is dropped. */
 function cancel(stream: Stream): void {
   if (stream.isOver) return;
-  stream.handlers = { data: (_flow, bytes) => stream.consumed(bytes.length) };
+  stream.handlers = {};
   stream.cancel();
 }
 

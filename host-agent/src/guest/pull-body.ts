@@ -6,7 +6,7 @@ import { AppError } from '../lib/errors.ts';
 export type PullBodyOwner = {
   /** So many bytes were taken by the reader. */
   consumed(bytes: number): void;
-  /** Nobody reads any more. */
+  /** Nobody reads any more: nothing is pushed from here on. */
   cancel(): void;
 };
 
@@ -31,10 +31,6 @@ export class PullBody implements Outflow {
 
   /** `bytes` are lent. */
   push(bytes: Uint8Array): void {
-    if (this.#end !== undefined) {
-      this.#owner.consumed(bytes.length);
-      return;
-    }
     this.#left -= bytes.length;
     if (this.#left < 0) {
       this.fail(new AppError('guest_unreachable', 'the guest agent sent more bytes than it had announced'));

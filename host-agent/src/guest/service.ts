@@ -114,10 +114,7 @@ export class OutputSubscription {
   }
 
   #onData(flow: number, chunk: Buffer): void {
-    if (this.#isOver) {
-      this.#stream.consumed(chunk.length);
-      return;
-    }
+    if (this.#isOver) return;
     const records = flow === FLOW.out ? this.#decoder.push(Buffer.from(chunk)) : [];
     this.#events.records(records, chunk.length);
   }

@@ -1,9 +1,11 @@
 // The host's side of a guest agent that breaks the protocol as soon as it has said hello.
-import type { Result } from '@sandboxd/proto';
+import { GuestConnection, type Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import { GuestService } from '../../../../host-agent/src/guest/service.ts';
+import { loopLinks } from '../../../support/memory-host/link.ts';
+import { until } from '../../../support/until.ts';
 import { openHostile, openSilent } from '../support/silent-guest.ts';
 
 t.test('what breaks the protocol right behind the hello fails the connect, and nothing else', async (t) => {
@@ -32,6 +34,56 @@ t.test('a call whose signal has fired already is refused with its reason', async
   const asked = guest.stats(later.signal);
   later.abort(new Error('enough'));
   await t.rejects(asked, { message: 'enough' });
+});
+
+t.test('a call that is given up is cancelled in the guest', async (t) => {
+  const links = loopLinks();
+  const seen: string[] = [];
+  const agent = new GuestConnection({
+    describe: () => ({ agentVersion: '1', bootId: 'b' }),
+    onRequest: (stream) => {
+      seen.push('asked');
+      stream.handlers = {
+        cancel: () => {
+          seen.push('cancelled');
+          stream.finish({ stats: {} });
+        },
+      };
+    },
+  });
+  agent.attach(links.guest);
+  const guest = new Guest({
+    source: { openChannel: async () => ({ link: links.host, needsResync: false }) },
+    incarnation: 'one',
+    log: pino({ level: 'silent' }),
+  });
+  t.teardown(() => guest.close(new Error('over')));
+  await guest.connect();
+  const client = new AbortController();
+  const asked = guest.stats(client.signal);
+  await until(() => seen.length === 1, 'the call');
+  client.abort(new Error('enough'));
+  await t.rejects(asked, { message: 'enough' });
+  await until(() => seen.length === 2, 'its end in the guest');
+  t.same(seen, ['asked', 'cancelled']);
+  t.equal(agent.channel?.streamCount, 0);
+});
+
+t.test('a connection that comes when nobody wants it any more is closed', async (t) => {
+  const { link, answer } = openHostile(Buffer.alloc(0));
+  const guest = new Guest({
+    source: { openChannel: async () => ({ link, needsResync: false }) },
+    incarnation: 'one',
+    log: pino({ level: 'silent' }),
+  });
+  const connecting = guest.connect();
+  connecting.catch(() => undefined);
+  await new Promise((resolve) => setImmediate(resolve));
+  guest.close(new Error('it was deleted'));
+  answer();
+  await t.rejects(connecting, { message: 'it was deleted' });
+  t.ok(link.isClosed);
+  t.notOk(guest.isConnected);
 });
 
 t.test(

@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { until } from '../../../support/until.ts';
@@ -37,6 +38,23 @@ t.test('one that ended meanwhile is listed with its cause until it is deleted', 
   t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
 });
 
+t.test('one whose end this daemon saw says the same of it in the next', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home });
+  const { id } = await first.manager.create({});
+  home.host.of(id).end('the guest panicked');
+  const records = first.store.table<SandboxRecord>('sandboxes');
+  await until(() => records.get(id)?.exit !== undefined, 'its end in the registry');
+  await first.crash();
+  const next = await startMemoryDaemon(t, { home });
+  t.throws(() => next.manager.get(id).assertAlive(), { message: /is dead: the guest panicked;/ });
+  t.same(
+    next.happened.map(({ kind }) => kind),
+    ['adopted'],
+    'and it is told once only',
+  );
+});
+
 t.test('what was half made is removed, also from a run directory of another daemon', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
@@ -56,6 +74,13 @@ t.test('what was half made is removed, also from a run directory of another daem
   );
   t.notOk(existsSync(socketDir), 'its sockets were where the record says');
   t.same(readdirSync(join(home.dataDir, 'sandboxes')), [kept.id]);
+  t.same(
+    next.store
+      .table('sandboxes')
+      .all()
+      .map(({ id }) => id),
+    [kept.id],
+  );
   t.same(
     home.host.running.map(({ identity }) => identity.paths.socketDir.endsWith(kept.id)),
     [true],

@@ -37,11 +37,12 @@ t.test('a create that nobody wants any more leaves nothing', async (t) => {
   t.notOk(existsSync(join(home.runDir, 'x')));
 });
 
-t.test('a start that fails closes its connection for good', async (t) => {
-  const { host, manager } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
+t.test('a start that fails leaves no record, and closes its connection for good', async (t) => {
+  const { host, manager, store } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   host.agentFaults = { refuses: 'identity' };
   await t.rejects(manager.create({}), { code: 'internal', message: /identity was refused/ });
   t.equal(host.running.length, 0);
+  t.same(store.table('sandboxes').all(), []);
   const { channels } = host.counts;
   // The pause before a connection is tried again is a second.
   await new Promise((resolve) => setTimeout(resolve, 1300));

@@ -1,4 +1,6 @@
 // The end of a sandbox: who still uses it learns why, and by then nobody sees it any more.
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
 import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manager.ts';
@@ -65,5 +67,36 @@ t.test('a sandbox whose delete failed is seen again, and can be deleted', async 
   host.isUnkillable = false;
   await manager.delete(id);
   t.same(manager.list(), []);
+  t.equal(host.running.length, 0);
+});
+
+t.test('a sandbox that died is not called any more', async (t) => {
+  const { manager, host } = await startMemoryDaemon(t);
+  const { id } = await manager.create({});
+  const ended = waitIn(manager, id);
+  host.of(id).end('the guest panicked');
+  t.match((await ended).outcome, { exitCode: -1, error: /the guest panicked$/ });
+  const { channels } = host.counts;
+  // The pause before a connection is tried again is a second.
+  await new Promise((resolve) => setTimeout(resolve, 1300));
+  t.equal(host.counts.channels, channels);
+});
+
+t.test('a stop waits until what was being made is undone', async (t) => {
+  const { manager, host, home } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
+  const { promise, resolve: goOn } = Promise.withResolvers<void>();
+  host.onBoot = () => promise;
+  const refused = t.rejects(manager.create({}), { message: 'the daemon is stopping' });
+  await until(() => host.counts.boots === 1, 'the boot');
+  let isStopped = false;
+  const stopping = manager.stop('keep').then(() => {
+    isStopped = true;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  t.equal(isStopped, false);
+  goOn();
+  await stopping;
+  await refused;
+  t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
   t.equal(host.running.length, 0);
 });

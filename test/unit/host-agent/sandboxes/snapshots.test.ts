@@ -49,6 +49,18 @@ t.test('forks are all or none', async (t) => {
   t.same(readdirSync(join(home.dataDir, 'sandboxes')), [source.id]);
 });
 
+t.test('the first copy that fails spares the others their start', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t, { maxConcurrentStarts: 1 });
+  const source = await manager.create({});
+  const snapshot = await manager.get(source.id).snapshot();
+  const before = host.counts.restores;
+  host.onRestore = (count) => {
+    if (count === before + 2) throw new Error('no more of this');
+  };
+  await t.rejects(manager.fork(snapshot.id, 6), { message: /no more of this/ });
+  t.equal(host.counts.restores, before + 2);
+});
+
 t.test('a snapshot that cannot be taken leaves its source as it was, and nothing else', async (t) => {
   const { host, manager, home } = await startMemoryDaemon(t);
   const source = await manager.create({});
@@ -60,6 +72,34 @@ t.test('a snapshot that cannot be taken leaves its source as it was, and nothing
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
   t.notOk(host.of(source.id).isPaused);
   t.equal(await execText(manager, source.id, ['note', 'a', 'b']), '');
+});
+
+t.test('a snapshot for which there is no room is refused before its source stands still', async (t) => {
+  let diskFreeBytes = 2 ** 40;
+  const readRoom = async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes });
+  const { host, manager } = await startMemoryDaemon(t, { readRoom });
+  const source = await manager.create({ memoryMib: 256 });
+  const before = host.counts.saves;
+  // The reserve, and not quite the memory.
+  diskFreeBytes = (256 + 255) * 2 ** 20;
+  await t.rejects(manager.get(source.id).snapshot(), { code: 'exhausted', message: /no disk space/ });
+  t.equal(host.counts.saves, before);
+});
+
+t.test('a snapshot that cannot be written down leaves nothing', async (t) => {
+  const { manager, home } = await startMemoryDaemon(t, {
+    changeSnapshotRecords: (records) => {
+      const put = records.put.bind(records);
+      return Object.assign(records, {
+        put: (id: string, record: SnapshotRecord) =>
+          record.isComplete ? Promise.reject(new Error('the registry is full')) : put(id, record),
+      });
+    },
+  });
+  const source = await manager.create({});
+  await t.rejects(manager.get(source.id).snapshot(), { message: /the registry is full/ });
+  t.same(manager.listSnapshots(), []);
+  t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
 });
 
 t.test('a changed byte is found at the first use, whatever the times of the file say', async (t) => {

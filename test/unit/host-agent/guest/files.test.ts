@@ -1,0 +1,135 @@
+// Pushes and pulls as the host sees them, over a channel whose other end the test plays.
+import { FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
+import t from 'tap';
+import { pullFile, pushFiles } from '../../../../host-agent/src/guest/files.ts';
+import { settle } from '../../../support/memory-link.ts';
+import { type ChannelPair, channelPair } from '../../proto/support/channel-pair.ts';
+
+const WINDOW_BYTES = 16 * 1024;
+
+/** Sends so many bytes, and then its result. */
+function send(stream: Stream, totalBytes: number, result: ResultInput): void {
+  let left = totalBytes;
+  stream.setSource(FLOW.out, (maxBytes) => {
+    if (left === 0) {
+      stream.finish(result);
+      return null;
+    }
+    const bytes = Buffer.alloc(Math.min(maxBytes, left, 1000), 1);
+    left -= bytes.length;
+    return bytes;
+  });
+  stream.ready(FLOW.out);
+}
+
+/** A guest whose file has `totalBytes`, and says that it has `announced`. */
+function guestWithFile(totalBytes: number, announced = totalBytes): ChannelPair & { cancels: () => number } {
+  let cancels = 0;
+  const pair = channelPair(
+    (stream) => {
+      stream.handlers = {
+        cancel: () => {
+          cancels++;
+          stream.finish({ error: { code: 'cancelled', message: 'the pull was cancelled' } });
+        },
+      };
+      stream.opened({ isSizeKnown: true, sizeBytes: announced, contentBytes: announced });
+      send(stream, totalBytes, { filePull: {} });
+    },
+    { windowBytes: WINDOW_BYTES },
+  );
+  return { ...pair, cancels: () => cancels };
+}
+
+const pull = (pair: ChannelPair) => pullFile({ channel: pair.host }, '/x', 1e9);
+
+t.test('a pull that is longer than the window comes whole, at its reader’s pace', async (t) => {
+  const pair = guestWithFile(10 * WINDOW_BYTES);
+  const pulling = pull(pair);
+  await settle(pair.links);
+  const { body, contentBytes } = await pulling;
+  t.equal(contentBytes, 10 * WINDOW_BYTES);
+  t.ok(pair.links.guest.writtenBytes < 2 * WINDOW_BYTES, 'no more than a window comes by itself');
+  let bytes = 0;
+  for (;;) {
+    const next = body.next();
+    await settle(pair.links);
+    const piece = await next;
+    if (piece === undefined) break;
+    bytes += piece.bytes.length;
+    piece.release();
+  }
+  t.equal(bytes, 10 * WINDOW_BYTES);
+  t.equal(pair.host.streamCount, 0);
+});
+
+t.test('a pull whose reader leaves is cancelled in the guest', async (t) => {
+  const pair = guestWithFile(10 * WINDOW_BYTES);
+  const pulling = pull(pair);
+  await settle(pair.links);
+  const { body } = await pulling;
+  body.cancel();
+  await settle(pair.links);
+  t.equal(pair.cancels(), 1);
+  t.equal(pair.host.streamCount, 0);
+  t.equal(await body.next(), undefined);
+});
+
+t.test('a file that is not as long as was said is an error', async (t) => {
+  for (const [real, announced, message] of [
+    [3000, 4000, /fewer bytes/],
+    [4000, 3000, /more bytes/],
+  ] as const) {
+    const pair = guestWithFile(real, announced);
+    const pulling = pull(pair);
+    await settle(pair.links);
+    const { body } = await pulling;
+    await t.rejects(
+      (async () => {
+        for (let piece = await body.next(); piece !== undefined; piece = await body.next()) piece.release();
+      })(),
+      { code: 'guest_unreachable', message },
+    );
+  }
+});
+
+t.test('a pull that is given up before it began is cancelled in the guest', async (t) => {
+  let cancels = 0;
+  const pair = channelPair((stream) => {
+    stream.handlers = { cancel: () => void cancels++ };
+  });
+  const client = new AbortController();
+  const pulling = pullFile({ channel: pair.host, signal: client.signal }, '/x', 10);
+  await settle(pair.links);
+  client.abort(new Error('the client left'));
+  await t.rejects(pulling, { message: 'the client left' });
+  await settle(pair.links);
+  t.equal(cancels, 1);
+});
+
+t.test('a push that is given up, or whose bytes cannot be read, is cancelled in the guest', async (t) => {
+  const cancelled: number[] = [];
+  const pair = channelPair((stream) => {
+    stream.handlers = {
+      data: (_flow, chunk) => stream.consumed(chunk.length),
+      cancel: () => {
+        cancelled.push(stream.id);
+        stream.finish({ error: { code: 'cancelled', message: 'the push was cancelled' } });
+      },
+    };
+  });
+  const client = new AbortController();
+  const waiting = new Promise<undefined>(() => {});
+  const pushing = pushFiles({ channel: pair.host, signal: client.signal }, '/x', () => waiting);
+  await settle(pair.links);
+  client.abort(new Error('the client left'));
+  await t.rejects(pushing, { message: 'the client left' });
+  await settle(pair.links);
+  const broken = pushFiles({ channel: pair.host }, '/x', () =>
+    Promise.reject(new Error('the body broke off')),
+  );
+  await t.rejects(broken, { message: 'the body broke off' });
+  await settle(pair.links);
+  t.same(cancelled, [1, 2]);
+  t.equal(pair.host.streamCount, 0, 'and nothing of them is left');
+});
