@@ -191,6 +191,11 @@ t.test('426 and two hosts and codings', async (t) => {
         `${coding} ${path}`,
       );
     }
+  const websocket = `GET /sandboxes/${id}/exec HTTP/1.1\r\nHost: x\r\n${upgrade.replace(': x', ': dGhlIHNhbXBsZSBub25jZQ==')}`;
+  for (const body of ['Content-Length: 5\r\n\r\nhello', 'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n'])
+    t.match(await answer(`${websocket}${body}`), /^HTTP\/1.1 400 .*a websocket request has no body/s);
+  const old = 'POST /sandboxes HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n';
+  t.match(await answer(old), /^HTTP\/1.1 400 .*http\/1.0 has no transfer-encoding/s);
   const repeated = 'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n';
   t.match(await answer(`POST /sandboxes HTTP/1.1\r\nHost: x\r\n${repeated}\r\n0\r\n\r\n`), /^HTTP\/1.1 400 /);
   t.match(

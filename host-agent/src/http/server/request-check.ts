@@ -35,7 +35,9 @@ export function findRefusal(request: IncomingMessage, names: HostNames): Error |
     return new AppError('forbidden', message);
   }
   const coding = headers['transfer-encoding'];
-  if (coding === undefined || coding.toLowerCase() === 'chunked') return undefined;
+  if (coding === undefined) return undefined;
+  if (httpVersion === '1.0') return malformed('http/1.0 has no transfer-encoding');
+  if (coding.toLowerCase() === 'chunked') return undefined;
   return malformed(`transfer-encoding ${show(coding)} is not known; use chunked`);
 }
 

@@ -79,6 +79,10 @@ async function serve(
   const refusal = findRefusal(incoming, names);
   if (refusal !== undefined) throw refusal;
   const isPost = incoming.method === 'POST';
+  if (!isPost && hasBody(incoming)) {
+    // What is behind the head would be a body for some, and WebSocket frames for others.
+    throw new HttpError('malformed', 'malformed http request: a websocket request has no body');
+  }
   const { body, rest } = isPost
     ? await readBody(incoming, socket, head, bodyIdleMs)
     : { body: null, rest: head };
@@ -147,6 +151,10 @@ function toRequest(incoming: IncomingMessage, body: Buffer | null, signal: Abort
     signal,
     ...(body === null ? {} : { body: new Uint8Array(body) }),
   });
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
 function isInteractiveExec(request: IncomingMessage): boolean {
