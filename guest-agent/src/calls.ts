@@ -5,6 +5,7 @@ import {
   type Exec,
   type FilePull,
   type FilePush,
+  type Freeze,
   type Identity,
   type Request,
   type ResultInput,
@@ -30,6 +31,8 @@ export type CallContext = ExecContext & {
   readonly service: Supervisor;
   readonly streamCount: () => number;
   readonly isEmulated: boolean;
+  /** Of the host that the call came from. */
+  readonly incarnation: () => string | undefined;
 };
 
 /** Serves one request; its stream always gets a result. */
@@ -45,7 +48,12 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   if (request.exec) {
     startExec(context, stream, request.exec as Exec);
   } else if (request.identity) {
-    stream.finish({ identity: { unixTimeUs: applyIdentity(request.identity as Identity) } });
+    const unixTimeUs = applyIdentity(request.identity as Identity);
+    // The last of it: from here on what runs is the new guest.
+    context.freezer.thaw();
+    stream.finish({ identity: { unixTimeUs } });
+  } else if (request.freeze) {
+    freeze(context, stream, request.freeze as Freeze);
   } else if (request.stats) {
     stream.finish({
       stats: readStats({ execCgroups: context.cgroups.count, streams: context.streamCount() }),
@@ -71,6 +79,16 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }
+}
+
+function freeze({ freezer, incarnation }: CallContext, stream: Stream, { isFrozen }: Freeze): void {
+  const answer = (): void => stream.finish({ freeze: {} });
+  if (isFrozen) {
+    freezer.freeze(incarnation(), answer);
+    return;
+  }
+  freezer.thaw();
+  answer();
 }
 
 function toErrorResult(error: unknown): ResultInput {

@@ -1,11 +1,12 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
-import { CLOCK, GuestConnection } from '@sandboxd/proto';
+import { CLOCK, FREEZE, GuestConnection } from '@sandboxd/proto';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
 import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
 import { ExecCgroups } from './exec/cgroups.ts';
+import { Freezer } from './exec/freezer.ts';
 import { logError } from './lib/log.ts';
 import { readIsEmulated } from './machine/emulated.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
@@ -46,7 +47,9 @@ cgroups.restock();
 const reaper = new Reaper({ poller, onOrphan: (path, usage) => cgroups.credit(path, usage) });
 reaper.start();
 
-const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), systemClock);
+const freezer = new Freezer(cgroups);
+const launcher = createLauncher({ poller, reaper, cgroups });
+const service = new Supervisor(launcher, systemClock, (work) => freezer.whenThawed(work));
 
 const bootId = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/boot_id').trim();
 const connection: GuestConnection = new GuestConnection({
@@ -55,8 +58,9 @@ const connection: GuestConnection = new GuestConnection({
     bootId,
     agentStartUs,
     agentReadyUs,
-    capabilities: [CLOCK],
+    capabilities: cgroups.canFreeze ? [CLOCK, FREEZE] : [CLOCK],
   }),
+  onHello: ({ incarnation }) => freezer.greeted(incarnation),
   onRequest: (stream, request) => {
     trim.touch();
     serveRequest(context, stream, request);
@@ -68,8 +72,10 @@ const context = {
   poller,
   reaper,
   cgroups,
+  freezer,
   service,
   isEmulated,
+  incarnation: () => connection.incarnation,
   streamCount: () => connection.channel?.streamCount ?? 0,
 };
 const trim = new MemoryTrim();

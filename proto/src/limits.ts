@@ -46,6 +46,9 @@ export const MAX_WINDOW_BYTES = 1024 * 1024;
 /** Capability of a guest that tells its time and shifts its clock. */
 export const CLOCK = 'clock';
 
+/** Capability of a guest whose commands and service stand still when it is told so. */
+export const FREEZE = 'freeze';
+
 export const NONCE_BYTES = 16;
 
 /** The virtio-serial port's name, and the vsock port the guest agent listens on. */

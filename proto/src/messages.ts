@@ -27,6 +27,7 @@ export type ResourceUsage = Decoded<sandboxd.agent.v1.ResourceUsage.$Properties>
 export type Identity = Decoded<sandboxd.agent.v1.Identity.$Properties>;
 export type IdentityInput = sandboxd.agent.v1.Identity.$Properties;
 export type SetClock = Decoded<sandboxd.agent.v1.SetClock.$Properties>;
+export type Freeze = Decoded<sandboxd.agent.v1.Freeze.$Properties>;
 export type StatsResult = Decoded<sandboxd.agent.v1.StatsResult.$Properties>;
 export type ServiceSpec = Decoded<sandboxd.agent.v1.ServiceSpec.$Properties>;
 export type ServiceConfigure = Decoded<sandboxd.agent.v1.ServiceConfigure.$Properties, 'spec'>;

@@ -4,6 +4,7 @@ import { GuestConnection } from '@sandboxd/proto';
 import { serveRequest } from '../../guest-agent/src/calls.ts';
 import { serveVsock } from '../../guest-agent/src/channel/serve.ts';
 import { ExecCgroups } from '../../guest-agent/src/exec/cgroups.ts';
+import { Freezer } from '../../guest-agent/src/exec/freezer.ts';
 import { Poller } from '../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../guest-agent/src/reap/reaper.ts';
 import { systemClock } from '../../guest-agent/src/service/clock.ts';
@@ -16,6 +17,7 @@ const report = (cause: unknown): void => void process.stdout.write(`${String(cau
 const poller = new Poller(report);
 poller.start();
 const cgroups = new ExecCgroups();
+const freezer = new Freezer(cgroups);
 const reaper = new Reaper({ poller, onOrphan: () => undefined });
 reaper.start();
 const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), systemClock);
@@ -29,7 +31,16 @@ const connection: GuestConnection = new GuestConnection({
   }),
   onRequest: (stream, request) =>
     serveRequest(
-      { poller, reaper, cgroups, service, isEmulated: false, streamCount: () => 0 },
+      {
+        poller,
+        reaper,
+        cgroups,
+        freezer,
+        service,
+        isEmulated: false,
+        incarnation: () => connection.incarnation,
+        streamCount: () => 0,
+      },
       stream,
       request,
     ),

@@ -5,7 +5,6 @@ import { logError } from '../lib/log.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import type { ProcessUsage } from '../reap/reaper.ts';
 
-const ROOT = '/sys/fs/cgroup';
 const PARENT = 'exec';
 
 export type CgroupUsage = {
@@ -39,21 +38,27 @@ export class ExecCgroups {
   readonly #cgroups = new Map<string, Cgroup>();
   /** Of these, the ones whose command is over. */
   readonly #released = new Set<string>();
+  readonly #root: string;
   #parentFd = -1;
   #lastNumber = 0;
   #spare: Cgroup | undefined;
   #isRestocking = false;
 
+  /** `root`: where cgroup v2 is mounted. */
+  constructor(root = '/sys/fs/cgroup') {
+    this.#root = root;
+  }
+
   /** Prepares the hierarchy; without cgroup v2 everything else still works, per process group. */
   start(): void {
     try {
       // The cpu controller only here: it keeps the agent responsive, whatever the commands do.
-      for (const controller of ['cpu', 'memory', 'io', 'pids']) enable(ROOT, controller);
-      const rootFd = addon.openDirectory(NO_DIRECTORY, ROOT);
+      for (const controller of ['cpu', 'memory', 'io', 'pids']) enable(this.#root, controller);
+      const rootFd = addon.openDirectory(NO_DIRECTORY, this.#root);
       ignoreExisting(() => addon.makeDirectory(rootFd, PARENT, 0o755));
       this.#parentFd = addon.openDirectory(rootFd, PARENT);
       addon.close(rootFd);
-      for (const controller of ['memory', 'io']) enable(`${ROOT}/${PARENT}`, controller);
+      for (const controller of ['memory', 'io']) enable(`${this.#root}/${PARENT}`, controller);
     } catch (error) {
       logError('cgroup', error);
     }
@@ -61,6 +66,25 @@ export class ExecCgroups {
 
   get count(): number {
     return this.#cgroups.size;
+  }
+
+  /** Whether what commands run can be frozen. */
+  get canFreeze(): boolean {
+    return this.#parentFd >= 0 && addon.readText(this.#parentFd, 'cgroup.freeze') !== '';
+  }
+
+  /**
+   * Freezes what is in all of them, and what will be: a start would wait for its thaw, and the agent with it. Signals that
+   * end a process still do.
+   */
+  setFrozen(isFrozen: boolean): void {
+    const result = addon.writeText(this.#parentFd, 'cgroup.freeze', isFrozen ? '1' : '0');
+    if (result < 0) throw new Error(`cannot write cgroup.freeze: error ${-result}`);
+  }
+
+  /** Whether everything that was frozen has come to a stop. */
+  get hasStopped(): boolean {
+    return addon.readText(this.#parentFd, 'cgroup.events').includes('frozen 1');
   }
 
   /** Gives an empty cgroup. One is kept in stock, because making one costs a good part of starting a command. */
@@ -139,13 +163,25 @@ export class ExecCgroups {
   }
 
   #remove(name: string): void {
-    const isGone = addon.removeDirectory(this.#parentFd, name) === 0 || removeTree(this.#parentFd, name);
+    const isGone = addon.removeDirectory(this.#parentFd, name) === 0 || this.#removeTree(name);
     if (isGone) {
       this.#cgroups.delete(name);
       this.#released.delete(name);
     } else {
       this.#released.add(name);
     }
+  }
+
+  /** For a command that made cgroups of its own below its own. False while one of them is in use. */
+  #removeTree(name: string): boolean {
+    const top = `${this.#root}/${PARENT}/${name}`;
+    if (addon.readText(NO_DIRECTORY, `${top}/cgroup.events`).includes('populated 1')) return false;
+    const nested = readdirSync(top, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map((entry) => `${entry.parentPath}/${entry.name}`)
+      .sort((a, b) => b.length - a.length);
+    for (const path of nested) addon.removeDirectory(NO_DIRECTORY, path);
+    return addon.removeDirectory(this.#parentFd, name) === 0;
   }
 }
 
@@ -162,18 +198,6 @@ export function addUsage(a: ProcessUsage, b: ProcessUsage): ProcessUsage {
 
 function isPopulated(fd: number): boolean {
   return fd >= 0 && addon.readText(fd, 'cgroup.events').includes('populated 1');
-}
-
-/** For a command that made cgroups of its own below its own. False while one of them is in use. */
-function removeTree(parentFd: number, name: string): boolean {
-  const root = `${ROOT}/${PARENT}/${name}`;
-  if (addon.readText(NO_DIRECTORY, `${root}/cgroup.events`).includes('populated 1')) return false;
-  const nested = readdirSync(root, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
-    .map((entry) => `${entry.parentPath}/${entry.name}`)
-    .sort((a, b) => b.length - a.length);
-  for (const path of nested) addon.removeDirectory(NO_DIRECTORY, path);
-  return addon.removeDirectory(parentFd, name) === 0;
 }
 
 function enable(path: string, controller: string): void {

@@ -14,6 +14,7 @@ import { addon } from '../native/addon.ts';
 import type { Poller } from '../native/poller.ts';
 import type { Exit, ProcessUsage, Reaper } from '../reap/reaper.ts';
 import { addUsage, type Cgroup, type ExecCgroups } from './cgroups.ts';
+import type { Freezer } from './freezer.ts';
 import { InputPump } from './input-pump.ts';
 import { LaunchError, type Launched, launch } from './launch.ts';
 import { OutputPump } from './output-pump.ts';
@@ -26,12 +27,14 @@ export type ExecContext = {
   readonly poller: Poller;
   readonly reaper: Reaper;
   readonly cgroups: ExecCgroups;
+  readonly freezer: Freezer;
 };
 
 /** Starts the command that `stream` asked for. Every outcome, also that it cannot start, is the stream's result. */
 export function startExec(context: ExecContext, stream: Stream, exec: Exec): void {
   const arrivedUs = Math.round(context.poller.wokeMs * 1000);
   const startedUs = nowUs();
+  context.freezer.assertThawed();
   const cgroup = context.cgroups.acquire();
   try {
     const launched = launch(exec, cgroup);

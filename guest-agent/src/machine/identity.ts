@@ -6,6 +6,10 @@ import { addon, NO_DIRECTORY } from '../native/addon.ts';
 
 const MIN_ENTROPY_BYTES = 32;
 const MAX_ENTROPY_BYTES = 512;
+/** What programs read instead of the kernel's own, which is of the boot that all copies come from. */
+const BOOT_ID_FILE = '/run/sandbox/boot_id';
+const BOOT_ID = '/proc/sys/kernel/random/boot_id';
+const MS_BIND = 4096;
 const HOSTS_MARK = '# sandbox host name';
 
 /** Throws AgentError for a field out of range. */
@@ -42,7 +46,16 @@ export function applyIdentity(identity: Identity): number {
   write('/etc/machine-id', `${identity.machineId}\n`);
   write('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
   write('/run/sandbox/id', `${identity.sandboxId}\n`);
+  renewBootId();
   return addon.shiftClock(0);
+}
+
+/** From the generator that was just given new entropy. */
+function renewBootId(): void {
+  const id = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/uuid');
+  write(BOOT_ID_FILE, id);
+  // A copy has the mount of the guest that was saved.
+  if (addon.readText(NO_DIRECTORY, BOOT_ID) !== id) addon.mount(BOOT_ID_FILE, BOOT_ID, '', MS_BIND, '');
 }
 
 /** Sets or moves the clock, or leaves it; the time then, microseconds since 1970. */

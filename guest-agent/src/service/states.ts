@@ -62,7 +62,7 @@ const TABLE: Readonly<Record<ServiceState, Partial<Readonly<Record<ServiceEvent,
     start: step('idle', 'refuse'),
     restart: step('idle', 'refuse'),
   },
-  // Only between a launch and its outcome, which come in one go.
+  // Only between a launch and its outcome, which come in one go, or while the guest is saved: no command comes then.
   starting: {
     launched: step('running'),
     not_launched: step('failed'),

@@ -30,6 +30,7 @@ export type LastExit = {
 
 export class Supervisor {
   readonly #launch: Launcher;
+  readonly #whenThawed: (work: () => void) => void;
   readonly #clock: Clock;
   readonly #budget = new RestartBudget();
   readonly #waiting = new Set<() => void>();
@@ -50,8 +51,10 @@ export class Supervisor {
   #stopGrace: () => void = () => {};
   #stopPause: () => void = () => {};
 
-  constructor(launch: Launcher, clock: Clock) {
+  /** `whenThawed` calls back as soon as a process can be started. */
+  constructor(launch: Launcher, clock: Clock, whenThawed: (work: () => void) => void = (work) => work()) {
     this.#launch = launch;
+    this.#whenThawed = whenThawed;
     this.#clock = clock;
     this.#ring.seal();
   }
@@ -147,7 +150,7 @@ export class Supervisor {
   }
 
   #do(action: ServiceAction): void {
-    if (action === 'launch') this.#start();
+    if (action === 'launch') this.#whenThawed(() => this.#start());
     else if (action === 'terminate') this.#terminate();
     else if (action === 'regrace') this.#regrace();
     else if (action === 'kill') this.#run?.kill();

@@ -5,6 +5,7 @@ import {
   type Channel,
   CLOCK,
   connectHost,
+  FREEZE,
   type HelloReply,
   type IdentityInput,
   type RequestInput,
@@ -13,6 +14,7 @@ import {
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
+import { patientDeadline } from '../lib/patience.ts';
 import { deadline } from '../lib/wait.ts';
 import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
 import { GuestClock } from './clock.ts';
@@ -44,6 +46,10 @@ const RECONNECT_PAUSE_MS = 1000;
 const CALL_TIMEOUT_MS = 30_000;
 /** An idle guest answers within a millisecond; one that is busy is not waited for. */
 const HOLD_TIMEOUT_MS = 1000;
+/** On a host that is not busy; the guest gives its commands half a second. */
+const FREEZE_TIMEOUT_MS = 10_000;
+/** One that takes no bytes now is told again to let its commands go on. */
+const THAW_PAUSE_MS = 1000;
 
 type ConnectOptions = {
   /** The guest may be in the middle of a frame. */
@@ -60,6 +66,7 @@ export class Guest {
   #isClosed = false;
   readonly #clock: GuestClock;
   #reconnecting: Promise<void> | undefined;
+  #holds = 0;
   readonly #onConnect = new Set<() => void>();
   readonly service = new GuestService({
     call: (request, signal) => this.#call(request, signal),
@@ -198,12 +205,31 @@ export class Guest {
   }
 
   /**
-   * Stops sending and waits until the guest has read everything; true when it has, so that a copy of it needs no resync.
-   * A guest that does not answer soon is left as it is. `release` must follow.
+   * Has the guest's commands and service stand still, stops sending and waits until the guest has read everything; true
+   * when it has, so that a copy of it needs no resync. `release` must follow, also when this rejects. AppError
+   * guest_unreachable when the commands may run on: a copy would go on before it knows who it is.
    */
   async hold(): Promise<boolean> {
-    const channel = this.#channel;
-    if (channel === undefined) return false;
+    const channel = this.#usable();
+    this.#holds += 1;
+    using limit = patientDeadline({
+      timeoutMs: FREEZE_TIMEOUT_MS,
+      reason: (waitedMs) =>
+        new AppError('guest_unreachable', `the guest agent did not stop its commands within ${waitedMs} ms`),
+    });
+    // Older agents cannot.
+    const frozen = channel.can(FREEZE)
+      ? this.#call({ freeze: { isFrozen: true } }, limit.signal)
+      : Promise.resolve();
+    const quiet = this.#quiet(channel);
+    // The first of what is kept back, as nothing can be started until then.
+    if (channel.can(FREEZE)) this.#thaw(channel);
+    const [isQuiet] = await Promise.all([quiet, frozen]);
+    return isQuiet;
+  }
+
+  /** A guest that does not answer soon is left as it is. */
+  #quiet(channel: Channel): Promise<boolean> {
     const answered = channel.hold().then(
       () => true,
       () => false,
@@ -214,6 +240,20 @@ export class Guest {
 
   release(): void {
     this.#channel?.release();
+  }
+
+  /** Of a guest that refuses or takes no bytes again and again; where the connection breaks, the next hello does it. */
+  #thaw(channel: Channel): void {
+    const holds = this.#holds;
+    const tryAgain = (): void => {
+      if (this.#channel === channel && this.#holds === holds) this.#thaw(channel);
+    };
+    const retry = () => void setTimeout(tryAgain, THAW_PAUSE_MS).unref();
+    try {
+      channel.open({ freeze: { isFrozen: false } }, { result: (result) => refusalOf(result) && retry() });
+    } catch {
+      retry();
+    }
   }
 
   /** Round trip to the agent, in milliseconds. */

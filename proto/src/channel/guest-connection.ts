@@ -42,6 +42,11 @@ export class GuestConnection {
     return this.#current?.channel;
   }
 
+  /** Of the newest host; undefined before the first. */
+  get incarnation(): string | undefined {
+    return this.#current?.incarnation;
+  }
+
   /**
    * Starts to serve a link until it closes. `hostLeft` may be called where a read said end of file: nothing that the
    * next host writes has been read by then.

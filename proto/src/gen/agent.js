@@ -2111,7 +2111,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.DirPull.$Properties|null} [dirPull] Request dirPull
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
                  * @property {sandboxd.agent.v1.SetClock.$Properties|null} [setClock] Request setClock
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"} [call] Request call
+                 * @property {sandboxd.agent.v1.Freeze.$Properties|null} [freeze] Request freeze
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2138,9 +2139,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
+                 *   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2255,17 +2257,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Request.prototype.setClock = null;
 
+                /**
+                 * Request freeze.
+                 * @member {sandboxd.agent.v1.Freeze.$Properties|null|undefined} freeze
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.freeze = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock", "freeze"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2325,6 +2335,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.GrowDisk.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
                     if (message.setClock != null && $Object.hasOwnProperty.call(message, "setClock"))
                         $root.sandboxd.agent.v1.SetClock.encode(message.setClock, writer.uint32(/* id 31, wireType 2 =*/250).fork(), _depth + 1).ldelim();
+                    if (message.freeze != null && $Object.hasOwnProperty.call(message, "freeze"))
+                        $root.sandboxd.agent.v1.Freeze.encode(message.freeze, writer.uint32(/* id 32, wireType 2 =*/258).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2453,6 +2465,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "setClock";
                                 continue;
                             }
+                        case 32: {
+                                if (wireType !== 2)
+                                    break;
+                                message.freeze = $root.sandboxd.agent.v1.Freeze.decode(reader, reader.size(), $undefined, _depth + 1, message.freeze);
+                                message.call = "freeze";
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -2490,7 +2509,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.DirPullResult.$Properties|null} [dirPull] Result dirPull
                  * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
                  * @property {sandboxd.agent.v1.SetClockResult.$Properties|null} [setClock] Result setClock
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"} [value] Result value
+                 * @property {sandboxd.agent.v1.FreezeResult.$Properties|null} [freeze] Result freeze
+                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2517,9 +2537,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
+                 *   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2634,17 +2655,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Result.prototype.setClock = null;
 
+                /**
+                 * Result freeze.
+                 * @member {sandboxd.agent.v1.FreezeResult.$Properties|null|undefined} freeze
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.freeze = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock", "freeze"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2704,6 +2733,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.GrowDiskResult.encode(message.growDisk, writer.uint32(/* id 30, wireType 2 =*/242).fork(), _depth + 1).ldelim();
                     if (message.setClock != null && $Object.hasOwnProperty.call(message, "setClock"))
                         $root.sandboxd.agent.v1.SetClockResult.encode(message.setClock, writer.uint32(/* id 31, wireType 2 =*/250).fork(), _depth + 1).ldelim();
+                    if (message.freeze != null && $Object.hasOwnProperty.call(message, "freeze"))
+                        $root.sandboxd.agent.v1.FreezeResult.encode(message.freeze, writer.uint32(/* id 32, wireType 2 =*/258).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2829,6 +2860,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.setClock = $root.sandboxd.agent.v1.SetClockResult.decode(reader, reader.size(), $undefined, _depth + 1, message.setClock);
                                 message.value = "setClock";
+                                continue;
+                            }
+                        case 32: {
+                                if (wireType !== 2)
+                                    break;
+                                message.freeze = $root.sandboxd.agent.v1.FreezeResult.decode(reader, reader.size(), $undefined, _depth + 1, message.freeze);
+                                message.value = "freeze";
                                 continue;
                             }
                         }
@@ -5429,6 +5467,287 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return SetClockResult;
+            })();
+
+            v1.Freeze = (function() {
+
+                /**
+                 * Properties of a Freeze.
+                 * @typedef {Object} sandboxd.agent.v1.Freeze.$Properties
+                 * @property {boolean|null} [isFrozen] Freeze isFrozen
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Freeze.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFreeze
+                 * @augments sandboxd.agent.v1.Freeze.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Freeze.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Freeze.
+                 * @typedef {sandboxd.agent.v1.Freeze.$Properties} sandboxd.agent.v1.Freeze.$Shape
+                 */
+
+                /**
+                 * Constructs a new Freeze.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Freeze.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Freeze.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Freeze = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Freeze isFrozen.
+                 * @member {boolean} isFrozen
+                 * @memberof sandboxd.agent.v1.Freeze
+                 * @instance
+                 */
+                Freeze.prototype.isFrozen = false;
+
+                /**
+                 * Creates a new Freeze instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Freeze
+                 * @static
+                 * @param {sandboxd.agent.v1.Freeze.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Freeze} Freeze instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Freeze.$Shape): sandboxd.agent.v1.Freeze & sandboxd.agent.v1.Freeze.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Freeze.$Properties): sandboxd.agent.v1.Freeze;
+                 * }}
+                 */
+                Freeze.create = function(properties) {
+                    return new Freeze(properties);
+                };
+
+                /**
+                 * Encodes the specified Freeze message. Does not implicitly {@link sandboxd.agent.v1.Freeze.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Freeze
+                 * @static
+                 * @param {sandboxd.agent.v1.Freeze.$Properties} message Freeze message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Freeze.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.isFrozen != null && $Object.hasOwnProperty.call(message, "isFrozen") && message.isFrozen !== false)
+                        writer.uint32(/* id 1, wireType 0 =*/8).bool(message.isFrozen);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Freeze message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Freeze
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Freeze & sandboxd.agent.v1.Freeze.$Shape} Freeze
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Freeze.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Freeze();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.isFrozen = value;
+                                else
+                                    delete message.isFrozen;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Freeze;
+            })();
+
+            v1.FreezeResult = (function() {
+
+                /**
+                 * Properties of a FreezeResult.
+                 * @typedef {Object} sandboxd.agent.v1.FreezeResult.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FreezeResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFreezeResult
+                 * @augments sandboxd.agent.v1.FreezeResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FreezeResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FreezeResult.
+                 * @typedef {sandboxd.agent.v1.FreezeResult.$Properties} sandboxd.agent.v1.FreezeResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new FreezeResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FreezeResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FreezeResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FreezeResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new FreezeResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FreezeResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FreezeResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FreezeResult} FreezeResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FreezeResult.$Shape): sandboxd.agent.v1.FreezeResult & sandboxd.agent.v1.FreezeResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FreezeResult.$Properties): sandboxd.agent.v1.FreezeResult;
+                 * }}
+                 */
+                FreezeResult.create = function(properties) {
+                    return new FreezeResult(properties);
+                };
+
+                /**
+                 * Encodes the specified FreezeResult message. Does not implicitly {@link sandboxd.agent.v1.FreezeResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FreezeResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FreezeResult.$Properties} message FreezeResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FreezeResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FreezeResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FreezeResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FreezeResult & sandboxd.agent.v1.FreezeResult.$Shape} FreezeResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FreezeResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FreezeResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FreezeResult;
             })();
 
             v1.ServiceSpec = (function() {

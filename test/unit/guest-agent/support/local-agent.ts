@@ -1,4 +1,4 @@
-// The agent's exec over a socket pair in this process, without a guest: no cgroups, so it ends process groups instead.
+// The agent's exec over a socket pair in this process, without a guest. Where it is given no cgroups it ends process groups.
 import './addon-dir.ts';
 import { Socket } from 'node:net';
 import {
@@ -16,10 +16,11 @@ import type { Test } from 'tap';
 import { serveRequest } from '../../../../guest-agent/src/calls.ts';
 import { FdLink } from '../../../../guest-agent/src/channel/fd-link.ts';
 import { type Cgroup, ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
+import { Freezer } from '../../../../guest-agent/src/exec/freezer.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../../../guest-agent/src/reap/reaper.ts';
-import { systemClock } from '../../../../guest-agent/src/service/clock.ts';
+import { type Clock, systemClock } from '../../../../guest-agent/src/service/clock.ts';
 import { createLauncher } from '../../../../guest-agent/src/service/process.ts';
 import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
 import { SocketLink } from '../../../../host-agent/src/lib/socket-link.ts';
@@ -34,7 +35,7 @@ export type Running = {
   readonly resume: () => void;
 };
 
-/** Those that are acquired and not released; without a control group of the kernel behind them. */
+/** Those that are acquired and not released. */
 class CountedCgroups extends ExecCgroups {
   inUse = 0;
 
@@ -60,22 +61,55 @@ export type LocalAgent = {
   connect(incarnation?: string): Promise<Channel>;
 };
 
-/** `isPort`: its links are never over, as that of a virtio-serial port. `isEmulated`: they read descriptors by themselves. */
-export function startLocalAgent(t: Test, { isPort = false, isEmulated = false } = {}): LocalAgent {
+/** What the supervisor still waits for does not keep a test going. */
+const clock: Clock = {
+  ...systemClock,
+  after: (delayMs, callback) => {
+    const timer = setTimeout(callback, delayMs).unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+export type LocalAgentOptions = {
+  /** Its links are never over, as that of a virtio-serial port. */
+  readonly isPort?: boolean;
+  /** Its links read descriptors by themselves. */
+  readonly isEmulated?: boolean;
+  /** Where it makes control groups; absent: it has none, and ends process groups. */
+  readonly cgroupRoot?: string;
+};
+
+export function startLocalAgent(
+  t: Test,
+  { isPort = false, isEmulated = false, cgroupRoot }: LocalAgentOptions = {},
+): LocalAgent {
   const faults: unknown[] = [];
   const poller = new Poller((error) => faults.push(error));
   poller.start();
-  const cgroups = new CountedCgroups();
-  const reaper = new Reaper({ poller, onOrphan: () => {} });
+  const cgroups = new CountedCgroups(cgroupRoot);
+  if (cgroupRoot !== undefined) cgroups.start();
+  const freezer = new Freezer(cgroups);
+  const reaper = new Reaper({ poller, onOrphan: (path, usage) => cgroups.credit(path, usage) });
   reaper.start();
-  const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), systemClock);
+  const launcher = createLauncher({ poller, reaper, cgroups });
+  const service = new Supervisor(launcher, clock, (work) => freezer.whenThawed(work));
   const connection: GuestConnection = new GuestConnection({
     describe: () => ({ agentVersion: 'test', capabilities: [] }),
-    onRequest: (stream, request) =>
-      serveRequest({ poller, reaper, cgroups, service, isEmulated, streamCount: () => 0 }, stream, request),
+    onHello: ({ incarnation }) => freezer.greeted(incarnation),
+    onRequest: (stream, request) => serveRequest(context, stream, request),
     onMalformed: (cause) => faults.push(cause),
     onFault: (cause) => faults.push(cause),
   });
+  const context = {
+    poller,
+    reaper,
+    cgroups,
+    freezer,
+    service,
+    isEmulated,
+    incarnation: () => connection.incarnation,
+    streamCount: () => 0,
+  };
   const sockets: Socket[] = [];
   t.teardown(() => {
     for (const socket of sockets) socket.destroy();

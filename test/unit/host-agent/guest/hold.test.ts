@@ -1,0 +1,71 @@
+// What a guest is told before and after a save: its commands stand still first, and go on before anything else is sent.
+import { FREEZE, GuestConnection, type Request, type Stream } from '@sandboxd/proto';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { Guest } from '../../../../host-agent/src/guest/guest.ts';
+import { loopLinks } from '../../../support/memory-host/link.ts';
+
+type Calls = (stream: Stream, request: Request) => void;
+
+/** A guest whose agent notes the calls that reach it, and answers as `answer` says. */
+async function openGuest(t: Test, capabilities: string[], answer: Calls) {
+  const calls: string[] = [];
+  const onRequest: Calls = (stream, request) => {
+    calls.push(request.freeze ? `freeze ${request.freeze.isFrozen === true}` : (request.call ?? 'none'));
+    answer(stream, request);
+  };
+  const agent = new GuestConnection({ describe: () => ({ capabilities }), onRequest });
+  const openChannel = async () => {
+    const links = loopLinks();
+    agent.attach(links.guest);
+    return { link: links.host, needsResync: false };
+  };
+  const guest = new Guest({ source: { openChannel }, incarnation: 'one', log: pino({ level: 'silent' }) });
+  await guest.connect();
+  t.teardown(() => guest.close(new Error('over')));
+  return { guest, calls };
+}
+
+const obey: Calls = (stream, { freeze }) => stream.finish(freeze ? { freeze: {} } : { stats: {} });
+
+t.test('commands stand still before a save, and go on before what was kept back', async (t) => {
+  const { guest, calls } = await openGuest(t, [FREEZE], obey);
+  t.equal(await guest.hold(), true);
+  const stats = guest.stats();
+  t.same(calls, ['freeze true']);
+  guest.release();
+  await stats;
+  t.same(calls, ['freeze true', 'freeze false', 'stats']);
+});
+
+t.test('an older agent is not asked', async (t) => {
+  const { guest, calls } = await openGuest(t, [], obey);
+  t.equal(await guest.hold(), true);
+  guest.release();
+  await guest.stats();
+  t.same(calls, ['stats']);
+});
+
+t.test(
+  'a guest that does not stop its commands is not saved, and is told again to let them go on',
+  async (t) => {
+    let refusals = 0;
+    const { guest, calls } = await openGuest(t, [FREEZE], (stream, request) => {
+      if (request.freeze && refusals++ < 2) {
+        stream.finish({ error: { code: 'internal', message: 'cannot' } });
+      } else obey(stream, request);
+    });
+    await t.rejects(guest.hold(), { message: /cannot/ });
+    guest.release();
+    await guest.stats();
+    while (calls.filter((call) => call === 'freeze false').length < 2) await new Promise(setImmediate);
+    t.same(calls, ['freeze true', 'freeze false', 'stats', 'freeze false']);
+  },
+);
+
+t.test('a guest that cannot be reached is not saved', async (t) => {
+  const { guest } = await openGuest(t, [FREEZE], obey);
+  guest.close(new Error('it is gone'));
+  await t.rejects(guest.hold(), { code: 'guest_unreachable', message: /it is gone/ });
+  guest.release();
+});
