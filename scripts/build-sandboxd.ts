@@ -35,10 +35,14 @@ const WORK = 'dist/.sandboxd-build';
 const V8_OPTIONS = ['--initial-old-space-size=128'];
 /** A signal opens no debugger, at which every user of the machine could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
+/** Small static programs of our own: they lie beside the executable. */
+const PROGRAMS = ['memfd'];
+const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-static', '-s'];
 const SOURCES = ['api', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
   `${name}/profiles/*.json`,
+  `${name}/native/*.c`,
 ]);
 
 /** Looks for addons beside the executable, where the packages' own loaders would look in node_modules. */
@@ -81,6 +85,10 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
   makeExecutable(ensureRuntime());
   copyFileSync(LMDB_ADDON, join(WORK, 'addons/lmdb.node'));
   layOutNpmRuntime(ensureRuntime());
+  for (const name of PROGRAMS) {
+    const source = `host-agent/native/${name}.c`;
+    execFileSync('gcc', [...GCC_OPTIONS, '-o', join(WORK, name), source], { stdio: 'inherit' });
+  }
   // A build that cannot even say its version must not replace one that can.
   const version = execFileSync(resolve(WORK, 'sandboxd'), ['--version'], {
     cwd: '/',
@@ -90,6 +98,7 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
   renameSync(join(WORK, 'addons'), 'dist/addons');
   rmSync('dist/node_modules', { recursive: true, force: true });
   renameSync(join(WORK, 'node_modules'), 'dist/node_modules');
+  for (const name of PROGRAMS) renameSync(join(WORK, name), `dist/${name}`);
   renameSync(join(WORK, 'sandboxd'), OUT);
   rmSync(WORK, { recursive: true, force: true });
   writeFileSync(STAMP, wanted);

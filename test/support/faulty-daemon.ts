@@ -1,6 +1,7 @@
 // A program: the daemon from its sources, with the faults that the file named by TEST_FAULTS asks for. `sandboxd` itself has
 // no such thing.
 import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { serve } from '../../host-agent/src/commands/serve.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import type { FaultPoint, Faults } from '../../host-agent/src/lib/faults.ts';
@@ -38,4 +39,5 @@ class FileFaults implements Faults {
   }
 }
 
+process.env.SANDBOX_PROGRAMS_DIR = resolve(import.meta.dirname, '../../dist');
 await serve(process.argv.slice(2), { faults: new FileFaults(process.env.TEST_FAULTS ?? '') });

@@ -54,14 +54,17 @@ export type VmmIdentity = {
 /** A VMM process that was found, with the socket directory that its arguments name. */
 export type FoundVmm = { readonly pid: number; readonly startTicks: number; readonly socketDir: string };
 
+/** A file, and `key`, by which it is known whether that is still what it was. */
+export type FileVersion = { readonly path: string; readonly key: string };
+
 /** How the host holds a guest's memory. */
 export type GuestMemory =
   /** In memory of its own, without a name. */
   | { readonly kind: 'anonymous' }
   /** A file that holds all of it. */
   | { readonly kind: 'file'; readonly path: string }
-  /** A private copy-on-write mapping of a saved guest's memory file. */
-  | { readonly kind: 'copy-on-write'; readonly path: string };
+  /** A private copy-on-write mapping of a saved guest's memory; `path` as /proc/<pid>/maps has it, without "(deleted)". `origin` has the same content, as long as it is there. */
+  | { readonly kind: 'copy-on-write'; readonly path: string; readonly origin?: FileVersion };
 
 /** What an engine wrote of a guest; any number of VMs can be restored from it, also at the same time. */
 export type SavedVm = {
@@ -203,6 +206,10 @@ export interface Engine {
   boot(options: ColdBootOptions): Promise<Vm>;
   /** Starts a VM as a copy of a saved one; it runs when this resolves. Its spec must be the saved one's but for paths. */
   restore(options: RestoreOptions): Promise<Vm>;
+  /** Host memory that it holds for all its copies together, beside their own; absent: none. */
+  readonly sharedBytes?: number;
+  /** By how much a restore of it would raise that; absent: not at all. */
+  neededBytes?(saved: SavedVm): Promise<number>;
   /** What a saved VM depends on beside its spec: only an engine with equal values can restore it. JSON-safe. */
   compatibility(): Readonly<Record<string, string>>;
   /**

@@ -20,8 +20,12 @@ export type AdmissionOptions = {
   /** How often the rest may be promised; 1 is never more than there is. */
   readonly memoryOvercommit: number;
   readonly readRoom: () => Promise<HostRoom>;
-  /** Memory of every sandbox whose VM runs, and how many sandboxes there are. */
-  readonly inUse: () => { readonly sandboxes: number; readonly memoryMib: readonly number[] };
+  /** Memory of every sandbox whose VM runs, how many sandboxes there are, and what engines hold for copies together. */
+  readonly inUse: () => {
+    readonly sandboxes: number;
+    readonly memoryMib: readonly number[];
+    readonly sharedBytes: number;
+  };
 };
 
 export type Need = {
@@ -29,6 +33,8 @@ export type Need = {
   readonly memoryMib: readonly number[];
   /** Whether they are copies of a saved guest. */
   readonly areCopies: boolean;
+  /** Memory that all of them share and that is not there yet; absent: none. */
+  readonly sharedBytes?: number;
   /** Disk that is written at once. */
   readonly diskBytes: number;
 };
@@ -66,8 +72,10 @@ export class Admission {
   /** All of it may be touched by its guests at any time. */
   #checkPromises(pending: readonly Need[], { memoryTotalBytes }: HostRoom): void {
     const { memoryReserveBytes, memoryOvercommit, inUse } = this.#options;
-    const all = [...inUse().memoryMib, ...pending.flatMap(({ memoryMib }) => memoryMib)];
-    const promisedMib = sum(all, (memoryMib) => memoryMib + VMM_OVERHEAD_MIB);
+    const used = inUse();
+    const all = [...used.memoryMib, ...pending.flatMap(({ memoryMib }) => memoryMib)];
+    const sharedMib = toMib(used.sharedBytes + sum(pending, ({ sharedBytes = 0 }) => sharedBytes));
+    const promisedMib = sharedMib + sum(all, (memoryMib) => memoryMib + VMM_OVERHEAD_MIB);
     const budgetMib = Math.floor(
       (Math.max(0, memoryTotalBytes - memoryReserveBytes) * memoryOvercommit) / MIB,
     );
@@ -80,13 +88,16 @@ export class Admission {
 
   /** What is being started has not shown in the host's numbers yet. */
   #checkAvailable(pending: readonly Need[], { memoryAvailableBytes }: HostRoom): void {
-    const soonMib = sum(pending, ({ memoryMib, areCopies }) =>
-      sum(
-        memoryMib,
-        (mib) => Math.min(mib, areCopies ? COPY_TOUCHED_MIB : BOOT_TOUCHED_MIB) + VMM_OVERHEAD_MIB,
-      ),
+    const soonMib = sum(
+      pending,
+      ({ memoryMib, areCopies, sharedBytes = 0 }) =>
+        toMib(sharedBytes) +
+        sum(
+          memoryMib,
+          (mib) => Math.min(mib, areCopies ? COPY_TOUCHED_MIB : BOOT_TOUCHED_MIB) + VMM_OVERHEAD_MIB,
+        ),
     );
-    const wantedMib = soonMib + Math.ceil(this.#options.memoryReserveBytes / MIB);
+    const wantedMib = soonMib + toMib(this.#options.memoryReserveBytes);
     const availableMib = Math.floor(memoryAvailableBytes / MIB);
     if (wantedMib <= availableMib) return;
     throw exhausted(
@@ -103,6 +114,10 @@ function checkDisk(pending: readonly Need[], { diskFreeBytes }: HostRoom): void 
     `no disk space: ${Math.floor(diskFreeBytes / MIB)} MiB are free in the data directory, ${Math.ceil(wantedBytes / MIB)} MiB must be; free some, or delete sandboxes or snapshots`,
     'disk',
   );
+}
+
+function toMib(bytes: number): number {
+  return Math.ceil(bytes / MIB);
 }
 
 function exhausted(message: string, stage: string): AppError {

@@ -75,7 +75,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
       inUse: () => {
         const running = [...this.#sandboxes.values()].filter(({ vm }) => vm.exit === undefined);
         const memoryMib = running.map(({ record }) => record.options.memoryMib);
-        return { sandboxes: this.#sandboxes.size, memoryMib };
+        const { sharedBytes = 0 } = options.engines.current;
+        return { sandboxes: this.#sandboxes.size, memoryMib, sharedBytes };
       },
     });
     this.#snapshots = new Snapshots({
@@ -182,7 +183,13 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     const slots = this.#slots;
     const { memoryMib, diskBytes: wholeBytes } = saved.manifest.options;
     const diskBytes = count * (reservesDisks ? wholeBytes : await allocatedBytes(saved.diskPath));
-    const need = { memoryMib: new Array<number>(count).fill(memoryMib), areCopies: true, diskBytes };
+    const sharedBytes = (await this.#options.engines.current.neededBytes?.(saved.vm)) ?? 0;
+    const need = {
+      memoryMib: new Array<number>(count).fill(memoryMib),
+      areCopies: true,
+      diskBytes,
+      sharedBytes,
+    };
     const sandboxes = await this.#add(need, signal, () =>
       forkGuest(this.#options, { snapshotId, saved, count, slots, log, signal }),
     );

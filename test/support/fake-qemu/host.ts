@@ -6,6 +6,7 @@ import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import type { ColdBootOptions, VmmIdentity, VmPaths } from '../../../host-agent/src/engines/engine.ts';
 import type { QemuSetup } from '../../../host-agent/src/engines/qemu/boot.ts';
+import { SealedMemories } from '../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { signalProcess } from '../../../host-agent/src/lib/proc.ts';
 
 export type QemuKnobs = {
@@ -78,7 +79,7 @@ export function makeFakeQemuHost(t: Test): FakeQemuHost {
   });
   return {
     dir,
-    setup: { program, accelerator: 'tcg' },
+    setup: { program, accelerator: 'tcg', memories: new SealedMemories() },
     logLines,
     log,
     set,

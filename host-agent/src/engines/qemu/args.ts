@@ -22,6 +22,8 @@ export type QemuArgsOptions = {
   readonly spec: VmSpec;
   readonly accelerator: Accelerator;
   readonly memory: GuestMemory;
+  /** Descriptor, inherited by the process, of memory that is mapped privately; absent: it is the file of `memory`. */
+  readonly memoryFd?: number | undefined;
   /** Descriptor, inherited by the process, of the device state to start from. */
   readonly incomingFd?: number;
   readonly controlSocketPath: string;
@@ -101,7 +103,7 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     '-m',
     `${spec.memoryMib}M`,
     '-object',
-    memoryObject(options.memory, spec.memoryMib),
+    memoryObject(options, spec.memoryMib),
     // A saved guest has its kernel in its memory.
     ...(options.incomingFd === undefined ? kernelArgs(spec) : []),
     // Append mode: the engine may cut the file while the guest writes on.
@@ -132,8 +134,10 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
 }
 
 /** Guest memory as one mapping of something that can be read, copied or mapped again without the VMM's help. */
-function memoryObject(memory: GuestMemory, sizeMib: number): string {
+function memoryObject({ memory, memoryFd }: QemuArgsOptions, sizeMib: number): string {
   if (memory.kind === 'anonymous') return `memory-backend-memfd,id=ram,size=${sizeMib}M,share=on`;
   const share = memory.kind === 'file' ? 'on' : 'off';
-  return `memory-backend-file,id=ram,size=${sizeMib}M,mem-path=${escapeComma(memory.path)},share=${share}`;
+  // This program has no other way to be given a descriptor for memory: its own names for them are not looked up here.
+  const path = memoryFd === undefined ? escapeComma(memory.path) : `/dev/fd/${memoryFd}`;
+  return `memory-backend-file,id=ram,size=${sizeMib}M,mem-path=${path},share=${share}`;
 }

@@ -6,9 +6,17 @@ import { FIRST_INHERITED_FD } from '../vmm-process.ts';
 import { type Accelerator, buildQemuArgs, qemuCommandLine } from './args.ts';
 import { bootingQemu, QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
+import { SEALED_MAPPING, type SealedMemories } from './sealed-memory.ts';
 
 /** What was found to work on this host. */
-export type QemuSetup = { readonly program: string; readonly accelerator: Accelerator };
+export type QemuSetup = {
+  readonly program: string;
+  readonly accelerator: Accelerator;
+  readonly memories: SealedMemories;
+};
+
+/** What a VMM inherits to start from a saved guest. */
+type Inherited = { readonly stateFd: number; readonly memoryFd: number };
 
 export function bootQemu(options: ColdBootOptions, setup: QemuSetup): Promise<Vm> {
   const memory: GuestMemory =
@@ -19,24 +27,34 @@ export function bootQemu(options: ColdBootOptions, setup: QemuSetup): Promise<Vm
 export async function restoreQemu(options: RestoreOptions, setup: QemuSetup): Promise<Vm> {
   const { memoryPath, statePath } = options.saved;
   await using state = await open(statePath, 'r');
-  return await startQemu(options, setup, { kind: 'copy-on-write', path: memoryPath }, state.fd);
+  const sealed = await setup.memories.hold(memoryPath);
+  try {
+    const inherited = { stateFd: state.fd, memoryFd: sealed.fd };
+    const memory: GuestMemory = { kind: 'copy-on-write', path: SEALED_MAPPING, origin: sealed.origin };
+    const vm = await startQemu(options, setup, memory, inherited);
+    void vm.exited.then(() => sealed.release());
+    return vm;
+  } catch (error) {
+    sealed.release();
+    throw error;
+  }
 }
 
 function startQemu(
   options: BootOptions,
   { program, accelerator }: QemuSetup,
   memory: GuestMemory,
-  stateFd?: number,
+  inherited?: Inherited,
 ): Promise<Vm> {
   const { spec, paths } = options;
   const args = buildQemuArgs({
     spec,
     accelerator,
     memory,
-    ...(stateFd !== undefined && { incomingFd: FIRST_INHERITED_FD }),
+    ...(inherited !== undefined && { incomingFd: FIRST_INHERITED_FD, memoryFd: FIRST_INHERITED_FD + 1 }),
     ...qemuFiles(paths),
   });
-  const inheritedFds = stateFd === undefined ? [] : [stateFd];
-  const kind = stateFd === undefined ? bootingQemu(qemuCommandLine(spec, accelerator)) : QEMU;
+  const inheritedFds = inherited === undefined ? [] : [inherited.stateFd, inherited.memoryFd];
+  const kind = inherited === undefined ? bootingQemu(qemuCommandLine(spec, accelerator)) : QEMU;
   return startVmm(kind, options, { program, args, memory, argv0: QEMU_PROGRAM, inheritedFds });
 }

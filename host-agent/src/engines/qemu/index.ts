@@ -9,6 +9,7 @@ import type {
   EngineProbe,
   FoundVmm,
   RestoreOptions,
+  SavedVm,
   UsableEngine,
   Vm,
   VmmIdentity,
@@ -19,6 +20,7 @@ import { bootQemu, type QemuSetup, restoreQemu } from './boot.ts';
 import { QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 import { probeQemu, readFingerprint } from './probe.ts';
+import { SealedMemories } from './sealed-memory.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
 const LAYOUT_VERSION = 1;
@@ -27,6 +29,7 @@ export class QemuEngine implements Engine {
   readonly name = QEMU.name;
   readonly accelerator: Accelerator;
   readonly #context: EngineContext;
+  readonly #memories = new SealedMemories();
   #version: string | undefined;
 
   constructor(context: EngineContext, accelerator: Accelerator) {
@@ -62,6 +65,14 @@ export class QemuEngine implements Engine {
     return restoreQemu(options, this.#setup);
   }
 
+  get sharedBytes(): number {
+    return this.#memories.sizeBytes;
+  }
+
+  neededBytes({ memoryPath }: SavedVm): Promise<number> {
+    return this.#memories.neededBytes(memoryPath);
+  }
+
   compatibility(): Readonly<Record<string, string>> {
     const { accelerator } = this;
     const cpu = accelerator === 'tcg' ? TCG_CPU : hostCpu();
@@ -75,7 +86,8 @@ export class QemuEngine implements Engine {
   }
 
   get #setup(): QemuSetup {
-    return { program: this.#context.program ?? QEMU_PROGRAM, accelerator: this.accelerator };
+    const { program = QEMU_PROGRAM } = this.#context;
+    return { program, accelerator: this.accelerator, memories: this.#memories };
   }
 
   #probedVersion(): string {

@@ -1,8 +1,10 @@
 // Turns a running guest's memory into a file that others can map. What can be copied while the guest still runs is.
 import { open, readdir, readlink } from 'node:fs/promises';
+import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
-import type { GuestMemory } from '../engine.ts';
+import type { FileVersion, GuestMemory } from '../engine.ts';
 import { type Mapping, mappedFile, readChangedRanges, readMapping } from './mapping.ts';
+import { versionKey } from './sealed-memory.ts';
 
 const CHUNK_BYTES = 1 << 20;
 
@@ -18,10 +20,21 @@ export async function beginMemoryCopy(pid: number, memory: GuestMemory, target: 
   if (memory.kind === 'file') {
     return memory.path === target ? async () => undefined : () => copySparse(memory.path, target);
   }
-  // The file behind a private mapping never changes: only the guest's own pages must wait for the pause.
+  // What is behind a private mapping never changes: only the guest's own pages must wait for the pause.
   const mapping = await readMapping(pid, memory.path);
-  await copySparse(mappedFile(pid, mapping), target);
+  const isCopied = memory.origin !== undefined && (await copyOrigin(memory.origin, target));
+  if (!isCopied) await copySparse(mappedFile(pid, mapping), target);
   return () => copyChangedPages(pid, mapping, target);
+}
+
+/** Where the file system can, that shares its extents. False when the file is not what it was. */
+async function copyOrigin({ path, key }: FileVersion, target: string): Promise<boolean> {
+  const file = await open(path, 'r').catch(() => undefined);
+  if (file === undefined) return false;
+  await using _file = file;
+  if (versionKey(await file.stat()) !== key) return false;
+  await copySparse(`/proc/${process.pid}/fd/${file.fd}`, target);
+  return true;
 }
 
 async function memoryDescriptor(pid: number): Promise<string> {

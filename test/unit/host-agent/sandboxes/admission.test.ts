@@ -29,7 +29,7 @@ function make(changes: Partial<AdmissionOptions> & { readonly room?: Partial<Hos
       diskFreeBytes: 100 * GIB,
       ...room,
     }),
-    inUse: () => ({ sandboxes: 0, memoryMib: [] }),
+    inUse: () => ({ sandboxes: 0, memoryMib: [], sharedBytes: 0 }),
     ...rest,
   });
 }
@@ -42,7 +42,7 @@ const need = (memoryMib: readonly number[], changes = {}) => ({
 });
 
 t.test('the sum of promises stays within the budget, also for what is only starting', async (t) => {
-  const admission = make({ inUse: () => ({ sandboxes: 2, memoryMib: [1000, 1000] }) });
+  const admission = make({ inUse: () => ({ sandboxes: 2, memoryMib: [1000, 1000], sharedBytes: 0 }) });
   // 7168 MiB: two of 1096 exist, four more fit.
   const held = await Promise.all([1, 2, 3, 4].map(() => admission.reserve(need([1000]))));
   await t.rejects(admission.reserve(need([1000])), {
@@ -62,6 +62,17 @@ t.test('overcommit widens the promises, not what is there', async (t) => {
   await make({ memoryOvercommit: 3 }).reserve(copies);
   await t.rejects(make({ memoryOvercommit: 3, room: { memoryAvailableBytes: 2 * GIB } }).reserve(copies), {
     message: /no memory: 2048 MiB are available on this host, 2304 MiB must be/,
+  });
+});
+
+t.test('memory that copies share counts once, as promised and as taken soon', async (t) => {
+  const shared = { sandboxes: 0, memoryMib: [], sharedBytes: 1024 * MIB };
+  const copies = need([1000, 1000, 1000], { areCopies: true, sharedBytes: 3000 * MIB });
+  // 7168 MiB: 3288 for the copies, 3000 that they share.
+  (await make().reserve(copies))[Symbol.dispose]();
+  await t.rejects(make({ inUse: () => shared }).reserve(copies), { message: /7168 MiB .*7312 MiB/ });
+  await t.rejects(make({ room: { memoryAvailableBytes: 4 * GIB } }).reserve(copies), {
+    message: /4096 MiB are available on this host, 4504 MiB must be/,
   });
 });
 
@@ -88,12 +99,12 @@ t.test('what fits to the last byte is let in, and one more is not', async (t) =>
   await t.rejects(make({ room: { diskFreeBytes: 257 * MIB - 1 } }).reserve(need([], { diskBytes: MIB })), {
     message: /256 MiB are free in the data directory, 257 MiB must be/,
   });
-  const full = { sandboxes: 10, memoryMib: new Array(10).fill(8192) };
+  const full = { sandboxes: 10, memoryMib: new Array(10).fill(8192), sharedBytes: 0 };
   await make({ inUse: () => full, room: { memoryAvailableBytes: 0 } }).reserve(need([], { diskBytes: MIB }));
 });
 
 t.test('slots and disk count what is starting, too', async (t) => {
-  const slots = make({ maxSandboxes: 3, inUse: () => ({ sandboxes: 1, memoryMib: [] }) });
+  const slots = make({ maxSandboxes: 3, inUse: () => ({ sandboxes: 1, memoryMib: [], sharedBytes: 0 }) });
   await slots.reserve(need([128, 128]));
   await t.rejects(slots.reserve(need([128])), { message: /takes 3 sandboxes, 4 would exist/ });
   const disk = make({ room: { diskFreeBytes: 1024 * MIB } });

@@ -1,0 +1,144 @@
+// The memory of saved guests as copies of them map it. This VMM opens what it maps for writing, and refuses what it may not
+// write: a VMM that a guest took over could change the memory of every other copy. So they map a copy of the file in
+// memory that is sealed: nobody can write to it any more, not even root. It exists once for all copies, while there are any.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, fstatSync, openSync, type Stats } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { AppError, toError } from '../../lib/errors.ts';
+import type { FileVersion } from '../engine.ts';
+
+const NAME = 'saved-memory';
+/** What /proc/<pid>/maps calls it. */
+export const SEALED_MAPPING = `/memfd:${NAME}`;
+/** The next copy seldom comes later, and making it again takes some tenths of a second. */
+const IDLE_MS = 60_000;
+
+/** Lies beside the executable; a daemon that runs from its sources is told where. */
+const program = (): string => join(process.env.SANDBOX_PROGRAMS_DIR ?? dirname(process.execPath), 'memfd');
+
+export type SealedMemory = {
+  /** Can be mapped privately by whoever inherits it. */
+  readonly fd: number;
+  /** The file that it is a copy of. */
+  readonly origin: FileVersion;
+  /** The mapping is gone. */
+  release(): void;
+};
+
+type Entry = {
+  readonly made: Promise<number>;
+  sizeBytes: number;
+  users: number;
+  idle: NodeJS.Timeout | undefined;
+};
+
+export class SealedMemories {
+  readonly #idleMs: number;
+  /** By what the file is: one that replaces another is not the same. */
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(idleMs = IDLE_MS) {
+    this.#idleMs = idleMs;
+  }
+
+  /** Host memory that all of them take. */
+  get sizeBytes(): number {
+    return this.#entries.values().reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  }
+
+  /** Host memory that the next copy of this file takes for all that follow; 0 when it is there, or there is no file. */
+  async neededBytes(path: string): Promise<number> {
+    const file = await identify(path).catch(() => undefined);
+    return file === undefined || this.#entries.has(file.key) ? 0 : file.allocatedBytes;
+  }
+
+  /** Made when there is none; those who want the same one wait for it together. AppError exhausted without room for it. */
+  async hold(path: string): Promise<SealedMemory> {
+    const { key, allocatedBytes } = await identify(path);
+    const entry = this.#entries.get(key) ?? this.#make(key, path, allocatedBytes);
+    clearTimeout(entry.idle);
+    entry.users += 1;
+    let isHeld = true;
+    const release = (): void => {
+      if (!isHeld) return;
+      isHeld = false;
+      entry.users -= 1;
+      if (entry.users === 0) entry.idle = setTimeout(() => this.#drop(key, entry), this.#idleMs).unref();
+    };
+    try {
+      return { fd: await entry.made, origin: { path, key }, release };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  #make(key: string, path: string, sizeBytes: number): Entry {
+    const made = makeSealed(path);
+    const entry: Entry = { made, sizeBytes, users: 0, idle: undefined };
+    this.#entries.set(key, entry);
+    made.then(
+      (fd) => {
+        entry.sizeBytes = fstatSync(fd).blocks * 512;
+      },
+      () => this.#forget(key, entry),
+    );
+    return entry;
+  }
+
+  #drop(key: string, entry: Entry): void {
+    if (!this.#forget(key, entry)) return;
+    void entry.made.then(closeSync, () => undefined);
+  }
+
+  #forget(key: string, entry: Entry): boolean {
+    return this.#entries.get(key) === entry && this.#entries.delete(key);
+  }
+}
+
+async function identify(path: string): Promise<{ readonly key: string; readonly allocatedBytes: number }> {
+  const stats = await stat(path);
+  return { key: versionKey(stats), allocatedBytes: stats.blocks * 512 };
+}
+
+export function versionKey({ dev, ino, size, mtimeMs }: Stats): string {
+  return [dev, ino, size, mtimeMs].join();
+}
+
+/** A descriptor of the copy. The program that makes it lives until we have that. */
+async function makeSealed(path: string): Promise<number> {
+  const child = spawn(program(), [NAME, path], { stdio: ['pipe', 'pipe', 'pipe'], env: {} });
+  let said = '';
+  let complaint = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    complaint += chunk.toString();
+  });
+  // A program that is not there has no input either.
+  child.stdin.on('error', () => undefined);
+  const ended = once(child, 'close') as Promise<[exitCode: number | null, signal: string | null]>;
+  ended.catch(() => undefined);
+  try {
+    for await (const chunk of child.stdout) {
+      said += chunk;
+      if (said.endsWith('\n')) return openSync(`/proc/${child.pid}/fd/${Number(said)}`, 'r');
+    }
+    const [exitCode, signal] = await ended;
+    throw new Error(complaint.trim() || `its maker ended with ${exitCode ?? signal}`);
+  } catch (cause) {
+    const { message } = toError(cause);
+    const isFull = /Cannot allocate memory|No space left|SIGKILL/.test(message);
+    throw new AppError(
+      isFull ? 'exhausted' : 'internal',
+      `cannot hold the saved memory ${path}: ${message}`,
+      {
+        stage: 'restore',
+        cause,
+      },
+    );
+  } finally {
+    child.stdin.end();
+  }
+}

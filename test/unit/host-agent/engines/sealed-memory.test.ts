@@ -1,0 +1,122 @@
+// The memory that copies share: the content of the file, with its holes; nobody can change it; it goes with the last copy.
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  closeSync,
+  fstatSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { SealedMemories } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
+import { compileGuestProgram } from '../../../support/guest-program.ts';
+
+process.env.SANDBOX_PROGRAMS_DIR = resolve(import.meta.dirname, '../../../../dist');
+const MIB = 2 ** 20;
+const dir = mkdtempSync(join(tmpdir(), 'sealed-'));
+t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+const content = randomBytes(3 * MIB);
+
+/** 64 MiB with content in their middle. */
+function makeFile(name: string): string {
+  const path = join(dir, name);
+  writeFileSync(path, '');
+  truncateSync(path, 64 * MIB);
+  const fd = openSync(path, 'r+');
+  writeSync(fd, content, 0, content.length, 30 * MIB);
+  closeSync(fd);
+  return path;
+}
+
+t.test('it has the content and the holes of the file', async (t) => {
+  const memories = new SealedMemories();
+  const path = makeFile('one');
+  t.equal(await memories.neededBytes(path), fstatSync(openSync(path, 'r')).blocks * 512);
+  const { fd, release } = await memories.hold(path);
+  t.same(readFileSync(`/proc/self/fd/${fd}`), readFileSync(path));
+  t.ok(
+    memories.sizeBytes >= 3 * MIB && memories.sizeBytes < 4 * MIB,
+    `${memories.sizeBytes} bytes are allocated`,
+  );
+  t.equal(await memories.neededBytes(path), 0);
+  release();
+});
+
+t.test('nobody can change it, and everybody can map it privately', async (t) => {
+  await compileGuestProgram('write-attack', dir);
+  chmodSync(dir, 0o755);
+  const memories = new SealedMemories();
+  const { fd, release } = await memories.hold(makeFile('two'));
+  const attack = (options = {}) =>
+    execFileSync(join(dir, 'write-attack'), ['/dev/fd/3'], {
+      stdio: ['ignore', 'pipe', 'inherit', fd],
+      encoding: 'utf8',
+      ...options,
+    });
+  t.equal(attack(), 'over\n', 'not root');
+  t.equal(attack({ uid: 65_534, gid: 65_534 }), 'over\n', 'nor another user');
+  const found = Buffer.alloc(content.length);
+  readSync(fd, found, 0, found.length, 30 * MIB);
+  t.ok(found.equals(content));
+  release();
+  // The attack can tell: this file of the same kind is not sealed.
+  t.match(
+    execFileSync(join(dir, 'write-attack'), [makeFile('open')], { encoding: 'utf8' }),
+    /^truncating open worked\npwrite worked\n.*shared mapping worked\n/s,
+  );
+});
+
+t.test('it exists once for all at the same time, and goes a while after the last', async (t) => {
+  const memories = new SealedMemories(20);
+  const path = makeFile('three');
+  const held = await Promise.all([1, 2, 3].map(() => memories.hold(path)));
+  t.equal(new Set(held.map(({ fd }) => fd)).size, 1);
+  held[0]!.release();
+  held[0]!.release();
+  held[1]!.release();
+  await sleep(50);
+  t.ok(memories.sizeBytes > 0, 'one holds it');
+  held[2]!.release();
+  const again = await memories.hold(path);
+  await sleep(50);
+  t.equal(again.fd, held[0]!.fd, 'who came back in time has the same');
+  again.release();
+  while (memories.sizeBytes > 0) await sleep(5);
+  t.throws(() => fstatSync(again.fd), { code: 'EBADF' });
+
+  await t.test('a file in place of another has its own', async (t) => {
+    const before = await memories.hold(path);
+    rmSync(path);
+    const after = await memories.hold(makeFile('three'));
+    t.not(after.fd, before.fd);
+    before.release();
+    after.release();
+  });
+});
+
+t.test('what cannot be had says so, and is tried anew', async (t) => {
+  const memories = new SealedMemories();
+  await t.rejects(memories.hold(join(dir, 'missing')), { code: 'ENOENT' });
+  t.equal(await memories.neededBytes(join(dir, 'missing')), 0);
+  const path = makeFile('four');
+  process.env.SANDBOX_PROGRAMS_DIR = dir;
+  await t.rejects(memories.hold(path), {
+    code: 'internal',
+    message: /cannot hold the saved memory .*ENOENT/,
+  });
+  writeFileSync(join(dir, 'memfd'), '#!/bin/sh\necho "copy: Cannot allocate memory" >&2; exit 1\n', {
+    mode: 0o755,
+  });
+  await t.rejects(memories.hold(path), { code: 'exhausted', message: /Cannot allocate memory/ });
+  t.equal(memories.sizeBytes, 0);
+});
