@@ -1,5 +1,6 @@
 // One push: the archive from the stream through the tar reader onto the disk, as fast as the disk takes it.
-import { createGunzip, type Gunzip } from 'node:zlib';
+import process from 'node:process';
+import type { Gunzip } from 'node:zlib';
 import { AgentError, type FilePush, type ResultInput, type Stream } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { Destination } from './destination.ts';
@@ -65,7 +66,8 @@ class Push {
     const other = OTHERS.find(([magic]) => hex.startsWith(magic))?.[1];
     if (other !== undefined) throw new TarError(`this is ${other}; send a tar archive, plain or gzip`);
     if (start[0] !== GZIP[0] || start[1] !== GZIP[1]) return;
-    const gunzip = createGunzip({ chunkSize: 65_536 });
+    // Loaded with the first archive that needs it: the agent's start need not wait for it.
+    const gunzip = process.getBuiltinModule('node:zlib').createGunzip({ chunkSize: 65_536 });
     gunzip.on('data', (plain: Buffer) => this.#attempt(() => this.#reader.push(plain)));
     gunzip.on('end', () => this.#attempt(() => this.#complete()));
     gunzip.on('error', (error) => this.#attempt(() => this.#damaged(error)));
