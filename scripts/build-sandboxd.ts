@@ -36,13 +36,13 @@ const V8_OPTIONS = ['--initial-old-space-size=128'];
 /** A signal opens no debugger, at which every user of the machine could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 /** Small static programs of our own: they lie beside the executable. */
-const PROGRAMS = ['memfd'];
+const PROGRAMS = ['jail', 'memfd'];
 const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-static', '-s'];
 const SOURCES = ['api', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
   `${name}/profiles/*.json`,
-  `${name}/native/*.c`,
+  `${name}/native/*.{c,h}`,
 ]);
 
 /** Looks for addons beside the executable, where the packages' own loaders would look in node_modules. */

@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import type { Config, ListenAddress } from './config/index.ts';
 import { EngineChoice } from './engines/choice.ts';
 import { makeAdopters, makeEngines } from './engines/index.ts';
+import { openIsolation } from './engines/isolation.ts';
 import { createHttpApp, HttpServer } from './http/index.ts';
 import { Profiles } from './images/profiles.ts';
 import { readDescriptorLimit, shareDescriptors } from './lib/descriptors.ts';
@@ -30,8 +31,8 @@ export interface App {
   stop(hurry?: AbortSignal): Promise<void>;
 }
 
-/** `faults` are for tests. */
-export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULTS): App {
+/** `jailProgram` is the one that jails VMMs; `faults` are for tests. */
+export function createApp(config: Config, log: Logger, jailProgram: string, faults: Faults = NO_FAULTS): App {
   const resources = new AsyncDisposableStack();
   const starting = new AbortController();
   const draining = new AbortController();
@@ -49,6 +50,14 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
     const store = await Store.open(join(config.dataDir, 'state.lmdb'));
     resources.defer(() => store.close());
 
+    const maxFileBytes = Math.max(config.limits.diskBytes, config.limits.memoryMib * 2 ** 20);
+    const jail = config.jail && {
+      ...config.jail,
+      program: jailProgram,
+      maxFileBytes,
+      cgroups: { ...config.jail.cgroups, dir: config.dataDir },
+    };
+    const isolation = await openIsolation({ jail, isRequired: config.requiresIsolation, log });
     const kernel = await resolveKernel(config.dataDir, {
       KERNEL: config.kernelPath,
       INITRD: config.initramfsPath,
@@ -60,11 +69,14 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
       scratchDir,
       forkMemory: config.forkMemory,
       probeTimeoutMs: config.probeTimeoutMs,
+      jail: isolation.jail,
       log,
     };
     const engines = await EngineChoice.open(
       {
-        engines: makeEngines(config.engine, engineContext, config.enginePrograms),
+        engines: makeEngines(config.engine, engineContext, config.enginePrograms).filter(
+          ({ isEmulation }) => !(isEmulation && config.requiresIsolation),
+        ),
         kernel,
         cacheDir: join(config.dataDir, 'engines'),
         scratchDir,
@@ -120,6 +132,7 @@ export function createApp(config: Config, log: Logger, faults: Faults = NO_FAULT
         version: engines.version,
         reason: engines.reason,
         tried: engines.tried,
+        jail: isolation.report,
       }),
     });
     const server = new HttpServer({ app, log, allowedHosts: config.allowedHosts, maxConnections });

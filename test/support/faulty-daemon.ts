@@ -40,4 +40,7 @@ class FileFaults implements Faults {
 }
 
 process.env.SANDBOX_PROGRAMS_DIR = resolve(import.meta.dirname, '../../dist');
-await serve(process.argv.slice(2), { faults: new FileFaults(process.env.TEST_FAULTS ?? '') });
+await serve(process.argv.slice(2), {
+  faults: new FileFaults(process.env.TEST_FAULTS ?? ''),
+  jailProgram: resolve(import.meta.dirname, '../../dist/jail'),
+});

@@ -24,6 +24,13 @@ const engine = z
     name: word('name of the engine'),
     version: word('its version'),
     reason: word('why this one'),
+    jail: z
+      .object({
+        enabled: z.boolean().describe('whether each VMM runs as a user of its own, shut in'),
+        missing: z.array(z.string()).describe('what this host does not have of the jail'),
+      })
+      .describe('what keeps a guest that broke its VMM from the host')
+      .optional(),
   })
   .describe('what runs the virtual machines');
 

@@ -9,6 +9,7 @@ import { type Faults, NO_FAULTS } from '../lib/faults.ts';
 import { createLogger } from '../lib/logger.ts';
 import { MemoryTrim } from '../lib/memory-trim.ts';
 import { scheduleForThroughput } from '../lib/scheduling.ts';
+import { JAIL_PROGRAM } from './installation.ts';
 
 const EXIT_FAILED = 1;
 /** Nothing that the daemon makes is for others. */
@@ -19,6 +20,8 @@ export type ServeOptions = {
   readonly commandsHelp?: string;
   /** Of a test's daemon, which is another program than `sandboxd`. */
   readonly faults?: Faults;
+  /** Of a daemon that runs from its sources. */
+  readonly jailProgram?: string;
 };
 
 /** Throws ConfigError. */
@@ -27,10 +30,13 @@ export async function serve(words: readonly string[], options: ServeOptions = {}
   if (loaded.command === 'help') process.stdout.write(renderHelp(ENGINE_NAMES, options.commandsHelp));
   else if (loaded.command === 'version') process.stdout.write(`sandboxd ${about.version}\n`);
   else if (loaded.command === 'print-config') process.stdout.write(renderConfig(loaded.values));
-  else await runDaemon(loaded, options.faults);
+  else await runDaemon(loaded, options);
 }
 
-async function runDaemon({ config, warnings }: LoadedConfig, faults: Faults = NO_FAULTS): Promise<void> {
+async function runDaemon(
+  { config, warnings }: LoadedConfig,
+  { faults = NO_FAULTS, jailProgram = JAIL_PROGRAM }: ServeOptions,
+): Promise<void> {
   process.umask(UMASK);
   const log = createLogger(config.log);
   for (const warning of warnings) log.warn(warning);
@@ -42,7 +48,7 @@ async function runDaemon({ config, warnings }: LoadedConfig, faults: Faults = NO
   process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
   const unscheduled = await scheduleForThroughput();
   if (unscheduled !== undefined) log.debug({ reason: unscheduled }, 'scheduled as any other process');
-  const app = createApp(config, log, faults);
+  const app = createApp(config, log, jailProgram, faults);
   obeySignals(app, log);
   try {
     const address = await app.start();

@@ -18,6 +18,13 @@ export type Config = {
   /** Paths of engines' programs, by the engine's name; absent: the one that PATH finds. */
   readonly enginePrograms: Readonly<Record<string, string>>;
   readonly forkMemory: ForkMemory;
+  /** Absent: VMMs run as the daemon does. */
+  readonly jail?: {
+    readonly uids: { readonly base: number; readonly count: number };
+    readonly cgroups: { readonly cpuShare: number; readonly ioBytesPerS: number };
+  };
+  /** Neither emulation will do nor a jail that lacks a part. */
+  readonly requiresIsolation: boolean;
   /** Absent: the ones prepared by the rootfs builder. */
   readonly kernelPath?: string;
   readonly initramfsPath?: string;
@@ -65,6 +72,13 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
     engine: values.engine,
     enginePrograms,
     forkMemory: values.fork_memory,
+    ...(!values.insecure_no_jail && {
+      jail: {
+        uids: { base: values.jail_uid_base, count: values.jail_uid_count },
+        cgroups: { cpuShare: values.sandbox_cpu_percent / 100, ioBytesPerS: values.sandbox_io_bytes_per_s },
+      },
+    }),
+    requiresIsolation: values.require_isolation,
     ...(values.kernel === undefined ? {} : { kernelPath: values.kernel }),
     ...(values.initrd === undefined ? {} : { initramfsPath: values.initrd }),
     defaults: {

@@ -8,7 +8,10 @@ const FLAG_COLUMNS = 34;
 export function renderHelp(engineNames: readonly string[], commands?: string): string {
   const settings: Record<string, Setting<unknown>> = createSettings(engineNames);
   const lines = Object.entries(settings).map(([key, setting]) =>
-    renderFlag(`${toFlag(key)} <${setting.placeholder}>`, `${setting.help}${renderFallback(key, setting)}`),
+    renderFlag(
+      setting.isSwitch ? toFlag(key) : `${toFlag(key)} <${setting.placeholder}>`,
+      `${setting.help}${renderFallback(key, setting)}`,
+    ),
   );
   return [
     commands === undefined
@@ -45,7 +48,7 @@ function renderFlag(flag: string, help: string): string {
 
 function renderFallback(key: string, setting: Setting<unknown>): string {
   const { fallback } = setting;
-  if (fallback === undefined || Array.isArray(fallback)) return '';
+  if (fallback === undefined || setting.isSwitch || Array.isArray(fallback)) return '';
   if (typeof fallback === 'object' && fallback !== null && 'host' in fallback) {
     return ` (${formatListen(fallback as { host: string; port: number })})`;
   }

@@ -38,7 +38,8 @@ export function loadConfig({ argv, env, engineNames }: LoadOptions): Loaded {
   const fromText = (key: string, text: string) => settings[key]?.fromText(text) ?? text;
   const problems: string[] = [];
   const warnings: string[] = [];
-  const flags = readFlags(argv, [...keys, 'config'], problems, fromText);
+  const switches = new Set(keys.filter((key) => settings[key]?.isSwitch));
+  const flags = readFlags(argv, [...keys, 'config'], problems, fromText, switches);
   if (flags.isHelp) return { command: 'help' };
   if (flags.isVersion) return { command: 'version' };
   const variables = readEnvironment(env, [...keys, 'config'], warnings, fromText);
@@ -91,6 +92,11 @@ function checkTogether(
     problems.push(
       `${placeOf('listen') ?? 'default of listen'}: ${values.listen.host} can be reached from other machines, and this daemon has no keys ` +
         'and no TLS to protect it; listen on 127.0.0.1 or [::1]',
+    );
+  }
+  if (values.require_isolation && values.insecure_no_jail) {
+    problems.push(
+      `${placeOf('insecure_no_jail')}: guests without a jail are not isolated, and require_isolation is set; drop one of the two`,
     );
   }
   const longest = Buffer.byteLength(values.run_dir) + SOCKET_SUFFIX_BYTES;

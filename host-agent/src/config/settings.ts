@@ -10,7 +10,7 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
-import { bytes, choice, hostNames, integer, listenAddress, path, text } from './values.ts';
+import { bytes, choice, hostNames, integer, listenAddress, path, text, toggle } from './values.ts';
 
 const GIB = 2 ** 30;
 const MIB = 2 ** 20;
@@ -49,6 +49,25 @@ export function createSettings(engineNames: readonly string[]) {
     fork_memory: choice(['auto', ...FORK_MEMORY], {
       fallback: 'auto',
       help: 'how a copy gets its memory; auto takes the best that the engine has',
+    }),
+    jail_uid_base: integer(1, 2 ** 31 - 1, {
+      fallback: 1_879_048_192,
+      help: 'first user id of VMMs, each of which has one of its own; nobody else may use them',
+    }),
+    jail_uid_count: integer(1, 1_000_000, { fallback: 65_536, help: 'user ids for VMMs' }),
+    sandbox_cpu_percent: integer(0, 10_000, {
+      fallback: 200,
+      help: 'most CPU time of a VMM, per cent of what its vCPUs could use; 0 no limit (needs cgroup version 2)',
+    }),
+    sandbox_io_bytes_per_s: bytes(0, 1024 * GIB, {
+      fallback: 0,
+      help: 'most that a VMM reads, and writes, of the data directory’s disk in a second; 0 no limit (needs cgroup version 2)',
+    }),
+    insecure_no_jail: toggle({
+      help: 'VMMs run as the daemon does: a guest that breaks its VMM has the host',
+    }),
+    require_isolation: toggle({
+      help: 'do not start with emulated guests, or where any part of the jail is missing',
     }),
     probe_timeout_s: integer(0, 600, {
       fallback: 0,

@@ -28,18 +28,27 @@ export class ConfigError extends Error {
   }
 }
 
-/** `--key value` and `--key=value`; the last one wins, lists have all. `keys` are the settings' names, `config` included. */
+/**
+ * `--key value` and `--key=value`, and `--key` alone of switches; the last one wins, lists have all. `keys` are the settings'
+ * names, `config` included.
+ */
 export function readFlags(
   argv: readonly string[],
   keys: readonly string[],
   problems: string[],
   fromText: (key: string, text: string) => unknown,
+  switches: ReadonlySet<string> = new Set(),
 ): CommandLine {
   const byFlag = new Map(keys.map((key) => [toFlag(key), key]));
   const { tokens } = parseArgs({
     args: [...argv],
     options: {
-      ...Object.fromEntries([...byFlag.keys()].map((flag) => [flag.slice(2), { type: 'string' as const }])),
+      ...Object.fromEntries(
+        [...byFlag].map(([flag, key]) => [
+          flag.slice(2),
+          { type: switches.has(key) ? ('boolean' as const) : ('string' as const) },
+        ]),
+      ),
       help: { type: 'boolean', short: 'h' },
       version: { type: 'boolean' },
       'print-config': { type: 'boolean' },
@@ -50,26 +59,29 @@ export function readFlags(
     tokens: true,
   });
   const values = new Map<string, RawValue>();
-  const switches = new Set<string>();
+  const words = new Set<string>();
   for (const token of tokens) {
     if (token.kind === 'positional') problems.push(describeOperand(token.value));
     if (token.kind !== 'option') continue;
     const { name, rawName: flag, value } = token;
     const key = byFlag.get(flag);
-    if (key !== undefined && value === undefined) problems.push(`flag ${flag}: a value is missing behind it`);
+    if (key !== undefined && value === undefined && switches.has(key))
+      values.set(key, { value: true, place: `flag ${flag}` });
+    else if (key !== undefined && value === undefined)
+      problems.push(`flag ${flag}: a value is missing behind it`);
     else if (key !== undefined) {
       const given = fromText(key, value ?? '');
       const before = values.get(key)?.value;
       const all = Array.isArray(before) && Array.isArray(given) ? [...before, ...given] : given;
       values.set(key, { value: all, place: `flag ${flag}` });
-    } else if (SWITCHES.has(flag) && value === undefined) switches.add(name);
+    } else if (SWITCHES.has(flag) && value === undefined) words.add(name);
     else problems.push(`flag ${flag}: no such flag; \`sandboxd --help\` lists every flag`);
   }
   return {
     values,
-    isHelp: switches.has('help'),
-    isVersion: switches.has('version'),
-    isPrintConfig: switches.has('print-config'),
+    isHelp: words.has('help'),
+    isVersion: words.has('version'),
+    isPrintConfig: words.has('print-config'),
   };
 }
 

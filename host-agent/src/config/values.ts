@@ -11,6 +11,8 @@ export type Setting<T> = {
   readonly expected: string;
   readonly placeholder: string;
   readonly help: string;
+  /** Its flag alone means yes. */
+  readonly isSwitch?: true;
   /** Turns a flag's or variable's text into what a JSON file would hold. Text that makes no sense stays as it is. */
   readonly fromText: (text: string) => unknown;
 };
@@ -46,6 +48,19 @@ export function bytes(min: number, max: number, about: About<number>): Setting<n
     expected: `bytes from ${formatBytes(min)} to ${formatBytes(max)}, as a number or such as 4GiB`,
     placeholder: 'bytes',
     fromText: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : text),
+    ...about,
+  };
+}
+
+/** Off unless it is asked for. */
+export function toggle(about: { readonly help: string }): Setting<boolean> {
+  return {
+    schema: z.boolean(),
+    fallback: false,
+    expected: 'true or false',
+    placeholder: 'true|false',
+    isSwitch: true,
+    fromText: (text) => ({ true: true, false: false })[text] ?? text,
     ...about,
   };
 }

@@ -2,6 +2,7 @@
 
 import type { ByteLink } from '@sandboxd/proto';
 import type { Logger } from 'pino';
+import type { Jail, JailIdentity } from './jail/jail.ts';
 
 export type Disk = {
   readonly path: string;
@@ -49,6 +50,8 @@ export type VmmIdentity = {
   readonly bootId: string;
   readonly paths: VmPaths;
   readonly memory: GuestMemory;
+  /** Absent: it runs as the daemon. */
+  readonly jail?: JailIdentity;
 };
 
 /** A VMM process that was found, with the socket directory that its arguments name. */
@@ -153,6 +156,8 @@ export type EngineContext = {
   /** Path of the engine's program; absent: the one that PATH finds. */
   readonly program?: string | undefined;
   readonly forkMemory: ForkMemory;
+  /** Where its VMMs run; absent: as the daemon, with all that it may do. */
+  readonly jail?: Jail | undefined;
   /** How long a guest may take to boot, be saved and go on as a copy; absent: long enough for any host. */
   readonly probeTimeoutMs?: number | undefined;
   readonly kernelPath: string;

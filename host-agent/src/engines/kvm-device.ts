@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { cpus } from 'node:os';
 
-const KVM_PATH = '/dev/kvm';
+export const KVM_PATH = '/dev/kvm';
 
 /** Why no guest can run with it; undefined when one may. */
 export async function kvmObstacle(path = KVM_PATH): Promise<string | undefined> {

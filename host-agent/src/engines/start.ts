@@ -1,4 +1,5 @@
 // Starting a VMM process and making it a guest that runs. Whatever fails, nothing is left running.
+import { stat } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { patientDeadline } from '../lib/patience.ts';
 import { readBootId } from '../lib/proc.ts';
@@ -6,8 +7,9 @@ import { resetScheduling } from '../lib/scheduling.ts';
 import { poll, raceSignal } from '../lib/wait.ts';
 import { type VmmKind, VmmRefusal } from './control.ts';
 import type { BootOptions, GuestMemory, VmmIdentity } from './engine.ts';
+import { type Jail, type JailIdentity, leaveJail, takeBack, type View } from './jail/jail.ts';
 import { Vmm } from './vmm.ts';
-import { type SpawnOptions, spawnVmm } from './vmm-process.ts';
+import { FIRST_INHERITED_FD, spawnVmm, type VmmProcess } from './vmm-process.ts';
 
 /** From spawn to the first answer; some 10 to 30 ms on a host that is not loaded. */
 const CONTROL_TIMEOUT_MS = 20_000;
@@ -15,9 +17,18 @@ const CONNECT_POLL_MS = 2;
 /** From the first sign of a VMM's end, a connection that broke, to its end. */
 const OWN_END_MS = 250;
 
-export type Launch = SpawnOptions & {
+export type Launch = {
+  /** Absolute path. */
   readonly program: string;
+  /** What the process finds as its own name. */
+  readonly argv0: string;
   readonly args: readonly string[];
+  /** Become descriptors FIRST_INHERITED_FD and up, in this order. */
+  readonly inheritedFds?: readonly number[];
+  /** Absent: it runs as the daemon. */
+  readonly jail?: Jail | undefined;
+  /** What it finds in its jail. Of directories that become its own it may write in only until its guest runs. */
+  readonly view: View;
   readonly memory: GuestMemory;
   /** What is to be done once the VMM answers until the guest runs; absent: nothing. */
   readonly run?: () => Promise<void>;
@@ -25,9 +36,9 @@ export type Launch = SpawnOptions & {
 
 export async function startVmm(kind: VmmKind, options: BootOptions, launch: Launch): Promise<Vmm> {
   const { paths, signal } = options;
-  const { program, args, memory, run, ...spawnOptions } = launch;
+  const { memory, view, run } = launch;
   signal?.throwIfAborted();
-  const process = await spawnVmm(program, args, kind.filesOf(paths).logPath, spawnOptions);
+  const { process, jail: own } = await spawn(options, launch, kind.filesOf(paths).logPath);
   const identity: VmmIdentity = {
     engine: kind.name,
     pid: process.pid,
@@ -35,6 +46,7 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
     bootId: readBootId(),
     paths,
     memory,
+    ...(own !== undefined && { jail: own }),
   };
   const vm = new Vmm(kind, identity, process, { ...options, isAdopted: false });
   try {
@@ -46,10 +58,41 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
     const watched = vm.control.watch();
     await (signal === undefined ? watched : raceSignal(watched, signal));
     if (vm.exit !== undefined) throw new Error(vm.exit.reason);
+    if (identity.jail !== undefined) await close(view);
     return vm;
   } catch (error) {
     throw await abandon(vm, error, options);
   }
+}
+
+/** Starts the process, in its jail if it has one. */
+async function spawn(
+  { spec }: BootOptions,
+  { program, argv0, args, inheritedFds = [], jail, view }: Launch,
+  logPath: string,
+): Promise<{ readonly process: VmmProcess; readonly jail?: JailIdentity }> {
+  if (jail === undefined) return { process: await spawnVmm(program, args, logPath, { argv0, inheritedFds }) };
+  const { vcpus, memoryMib } = spec;
+  const descriptors = FIRST_INHERITED_FD + inheritedFds.length;
+  const cell = await jail.enter({ program, argv0, args, view, vcpus, memoryMib, descriptors });
+  const { program: jailer, args: all, ...identity } = cell;
+  let process: VmmProcess | undefined;
+  try {
+    process = await spawnVmm(jailer, all, logPath, { inheritedFds });
+    await jail.confirm(cell, process);
+    return { process, jail: identity };
+  } catch (error) {
+    process?.signal('SIGKILL');
+    await process?.ended;
+    await leaveJail(cell);
+    throw error;
+  }
+}
+
+/** The VMM has made what it has to make: it can write no new file any more. */
+async function close({ writes }: View): Promise<void> {
+  for (const path of writes)
+    if ((await stat(path).catch(() => undefined))?.isDirectory() === true) await takeBack(path);
 }
 
 /** Waits for its control socket, but no longer than for its end. */

@@ -14,6 +14,7 @@ import {
   VmmRefusal,
 } from './control.ts';
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from './engine.ts';
+import { leaveJail } from './jail/jail.ts';
 import { explainExitCode, readBlockedTask, readLastWords } from './last-words.ts';
 import { limitLog } from './log-limit.ts';
 import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
@@ -50,6 +51,8 @@ export class Vmm implements Vm, Controlled {
       this.#exit = { ...end, reason: await this.#exitReason(end) };
       this.#ended.abort(new AppError('internal', `the VM ended: ${this.#exit.reason}`));
       await Promise.all(files.socketPaths.map((path) => rm(path, { force: true }))).catch(() => undefined);
+      if (identity.jail !== undefined)
+        await leaveJail(identity.jail).catch((err) => this.#log.warn({ err }, 'cannot give back a jail'));
       return this.#exit;
     });
   }

@@ -25,11 +25,12 @@ export async function copyRegular(path: string, copy: (from: string) => Promise<
 }
 
 /** The content of a small file; rejects when it is longer. */
-export async function readSmall(path: string, maxBytes: number): Promise<string> {
+export async function readSmall(path: string, maxBytes: number): Promise<Buffer> {
   await using file = await openRegular(path);
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(maxBytes + 1), 0, maxBytes + 1, 0);
-  if (bytesRead > maxBytes) throw new Error(`${path} is longer than ${maxBytes} bytes`);
-  return buffer.toString('utf8', 0, bytesRead);
+  const { size } = await file.stat();
+  if (size > maxBytes) throw new Error(`${path} is longer than ${maxBytes} bytes`);
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, 0);
+  return buffer.subarray(0, bytesRead);
 }
 
 /**

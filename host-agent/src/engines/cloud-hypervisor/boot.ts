@@ -12,6 +12,7 @@ export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
   return startVmm(
     options,
     setup,
+    [spec.kernelPath],
     (files) => symlink(spec.kernelPath, files.startKernelPath),
     async (api, files) => {
       const call = { timeoutMs: CALL_TIMEOUT_MS, signal };

@@ -83,7 +83,7 @@ class CloudHypervisorControl implements Control {
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
     const { log } = this.#options;
     const giveUp = (reason: string) => this.#vm.giveUp(reason);
-    return saveVm({ api: this.#api, dir: this.#files.dir, log, giveUp }, options);
+    return saveVm({ api: this.#api, identity: this.#vm.identity, log, giveUp }, options);
   }
 
   async resizeDisk(index: number, sizeBytes: number): Promise<void> {

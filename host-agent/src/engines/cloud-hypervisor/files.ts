@@ -18,8 +18,6 @@ export type CloudHypervisorFiles = VmmFiles & {
    * guest's reset by booting it anew, which must be the VM's end instead.
    */
   readonly startDir: string;
-  /** The program under the name by which it is known. */
-  readonly startProgramPath: string;
   readonly startKernelPath: string;
   /** Where the VMM opens the console. */
   readonly earlyConsolePath: string;
@@ -39,7 +37,6 @@ export function vmmFiles({ dir, socketDir }: VmPaths): CloudHypervisorFiles {
     consolePath: join(dir, 'console.log'),
     logPath: join(dir, 'vmm.log'),
     startDir,
-    startProgramPath: join(startDir, VMM_NAME),
     startKernelPath: join(startDir, 'kernel'),
     earlyConsolePath: join(startDir, 'console'),
     growingPaths: [eventsPath],

@@ -8,7 +8,6 @@ import { VmmApi } from './api.ts';
 import { bootVm } from './boot.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { landlockObstacle } from './landlock.ts';
-import { findLauncher } from './launcher.ts';
 import { type MemoryModes, refusalSchema } from './memory-modes.ts';
 import { restoreVm } from './restore.ts';
 import type { VmmSetup } from './start.ts';
@@ -19,7 +18,6 @@ const CALL_TIMEOUT_MS = 10_000;
 export type Probed = { readonly setup: VmmSetup; readonly version: string };
 
 const memoSchema = z.object({
-  launcher: z.array(z.string()),
   hasLandlock: z.boolean(),
   refusedModes: z.array(refusalSchema),
 });
@@ -35,8 +33,8 @@ export async function probeHost(
   if (!found.isUsable) return unusable(found.reason);
   const learn = (paths: VmPaths, limit: AbortSignal) => learnModes(paths, found.version, modes, limit);
   let noLandlock = landlockObstacle();
-  const { prefix: launcher, obstacle: privileged } = await findLauncher();
-  let setup: VmmSetup = { program, launcher, hasLandlock: noLandlock === undefined };
+  const { jail } = context;
+  let setup: VmmSetup = { program, jail, hasLandlock: noLandlock === undefined };
   const tryOut = () =>
     tryGuest({
       context,
@@ -57,14 +55,10 @@ export async function probeHost(
     const obstacle = await kvmObstacle(context.kvmPath);
     return unusable(obstacle === undefined ? failure : `${obstacle}; ${failure}`);
   }
-  const confined = [
-    noLandlock === undefined ? 'Landlock on' : `no Landlock: ${noLandlock}`,
-    privileged === undefined ? 'no capabilities' : `the daemon’s capabilities: ${privileged}`,
-  ].join(', ');
+  const confined = noLandlock === undefined ? 'Landlock on' : `no Landlock: ${noLandlock}`;
   const detail = `hardware virtualisation (KVM); ${modes.describe()}; ${confined}`;
   const { version } = found;
   const memo: z.infer<typeof memoSchema> = {
-    launcher: [...launcher],
     hasLandlock: setup.hasLandlock,
     refusedModes: [...modes.refused],
   };
@@ -80,9 +74,10 @@ export function recallHost(
   modes: MemoryModes,
   { version, memo = '' }: UsableEngine,
 ): Probed {
-  const { launcher, hasLandlock, refusedModes } = memoSchema.parse(JSON.parse(memo));
+  const { hasLandlock, refusedModes } = memoSchema.parse(JSON.parse(memo));
   modes.recall(refusedModes);
-  return { setup: { program: findProgram(context.program ?? VMM_NAME), launcher, hasLandlock }, version };
+  const program = findProgram(context.program ?? VMM_NAME);
+  return { setup: { program, jail: context.jail, hasLandlock }, version };
 }
 
 export async function readFingerprint(context: EngineContext): Promise<Readonly<Record<string, string>>> {

@@ -18,6 +18,8 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
   return startVmm(
     options,
     setup,
+    // Its name is another one, in the VMM's own directory; the file must be readable all the same.
+    [saved.memoryPath],
     (files) => linkMemory(saved, files.startDir),
     async (api, files) => {
       await modes.use(async ({ name }) => {

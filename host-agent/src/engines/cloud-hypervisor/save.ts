@@ -7,7 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
-import type { SavedVm, SaveOptions } from '../engine.ts';
+import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
+import { giveTo, takeBack } from '../jail/jail.ts';
 import type { VmmApi } from './api.ts';
 import { isStillRestoring } from './api-error.ts';
 import { collectSaved } from './saved-files.ts';
@@ -27,8 +28,7 @@ const STAGING = 'save-';
 
 export type SaveContext = {
   readonly api: VmmApi;
-  /** The VM's own directory. */
-  readonly dir: string;
+  readonly identity: VmmIdentity;
   readonly log: Logger;
   /** Ends a VM that was left in a state that nobody knows. */
   readonly giveUp: (reason: string) => Promise<void>;
@@ -41,10 +41,13 @@ export async function saveVm(
   const giveUpAt = performance.now() + RETRY_FOR_MS;
   const { memoryBytes } = await context.api.info({ timeoutMs: INFO_TIMEOUT_MS });
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)) {
-    const staging = await mkdtemp(join(context.dir, STAGING));
+    const { paths, jail } = context.identity;
+    const staging = await mkdtemp(join(paths.dir, STAGING));
     try {
+      await giveTo(jail, staging);
       const pausedMs = await saveOnce(context, options, staging, memoryBytes);
       const saved = await collectSaved(staging, options.dir, memoryBytes);
+      await takeBack(saved.memoryPath);
       await digHoles(saved.memoryPath, context.log);
       return { ...saved, pausedMs };
     } catch (error) {

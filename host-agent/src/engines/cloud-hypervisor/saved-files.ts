@@ -22,7 +22,9 @@ const savedStateSchema = z.object({ formatVersion: z.literal(1), config: z.strin
  */
 export async function collectSaved(from: string, to: string, memoryBytes: number): Promise<SavedVm> {
   const [config, state] = await Promise.all(
-    [CONFIG_FILE, STATE_FILE].map((name) => readSmall(join(from, name), MAX_SMALL_BYTES)),
+    [CONFIG_FILE, STATE_FILE].map(async (name) =>
+      (await readSmall(join(from, name), MAX_SMALL_BYTES)).toString('utf8'),
+    ),
   );
   for (const [name, text] of [
     [CONFIG_FILE, config],
@@ -66,10 +68,10 @@ export async function linkMemory(saved: SavedVm, dir: string): Promise<void> {
   await link(saved.memoryPath, memoryPathIn(dir));
 }
 
-/** Writes the small files of the directory that the VMM restores from; again for another try. */
+/** Writes the small files of the directory that the VMM restores from, for it to read; again for another try. */
 export async function layOutSaved(dir: string, config: object, state: string): Promise<void> {
-  await writeFile(join(dir, CONFIG_FILE), JSON.stringify(config), { mode: 0o600 });
-  await writeFile(join(dir, STATE_FILE), state, { mode: 0o600 });
+  await writeFile(join(dir, CONFIG_FILE), JSON.stringify(config), { mode: 0o644 });
+  await writeFile(join(dir, STATE_FILE), state, { mode: 0o644 });
 }
 
 async function moveFile(from: string, to: string): Promise<void> {

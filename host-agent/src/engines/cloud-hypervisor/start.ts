@@ -1,24 +1,30 @@
 // Starting a VMM process with what it needs only for that.
-import { mkdir, rename, rm, symlink } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import type { BootOptions, Vm } from '../engine.ts';
+import type { Jail, View } from '../jail/jail.ts';
+import { KVM_PATH } from '../kvm-device.ts';
 import { startVmm as startProcess } from '../start.ts';
 import { VmmApi } from './api.ts';
 import { CLOUD_HYPERVISOR } from './control.ts';
-import { type CloudHypervisorFiles, vmmArguments, vmmFiles } from './files.ts';
+import { type CloudHypervisorFiles, VMM_NAME, vmmArguments, vmmFiles } from './files.ts';
+
+/** With it copies get their memory on demand. */
+const USERFAULTFD_PATH = '/dev/userfaultfd';
 
 /** What was found to work on this host. */
 export type VmmSetup = {
   /** Absolute path. */
   readonly program: string;
-  /** Command that the program is an argument of; may be empty. */
-  readonly launcher: readonly string[];
+  readonly jail?: Jail | undefined;
   readonly hasLandlock: boolean;
 };
 
-/** Starts a VMM without a VM, then has `prepare` and `run` make it one that runs. */
+/** Starts a VMM without a VM, then has `prepare` and `run` make it one that runs. `reads` is what its jail has to show beside the spec's files. */
 export async function startVmm(
   options: BootOptions,
-  { program, launcher }: VmmSetup,
+  { program, jail }: VmmSetup,
+  reads: readonly string[],
   prepare: (files: CloudHypervisorFiles) => Promise<void>,
   run: (api: VmmApi, files: CloudHypervisorFiles) => Promise<void>,
 ): Promise<Vm> {
@@ -31,15 +37,27 @@ export async function startVmm(
   // A VMM that was killed left them, and the next refuses to replace the guest's.
   for (const path of files.socketPaths) await rm(path, { force: true });
   await prepare(files);
-  await symlink(program, files.startProgramPath);
-  const [command = '', ...args] = [...launcher, files.startProgramPath, ...vmmArguments(files)];
   const api = new VmmApi(files.controlSocketPath);
   return await startProcess(CLOUD_HYPERVISOR, options, {
-    program: command,
-    args,
+    program,
+    argv0: VMM_NAME,
+    args: vmmArguments(files),
     memory: { kind: 'anonymous' },
+    jail,
+    view: viewOf(options, files, reads),
     run: () => run(api, files),
   });
+}
+
+/** It makes its console, events and sockets itself, and is saved into a directory within its own. */
+function viewOf({ spec }: BootOptions, files: CloudHypervisorFiles, reads: readonly string[]): View {
+  const disks = (isReadOnly: boolean) =>
+    spec.disks.filter((disk) => disk.isReadOnly === isReadOnly).map(({ path }) => path);
+  return {
+    reads: [spec.initramfsPath, ...reads, ...disks(true)],
+    writes: [files.dir, files.startDir, files.socketDir, ...disks(false)],
+    devices: [KVM_PATH, ...[USERFAULTFD_PATH].filter(existsSync)],
+  };
 }
 
 /** The console as the VMM opened it, moved to where it stays: the VMM would empty it when the guest resets itself. */

@@ -1,17 +1,22 @@
 // Starting a VM, from its kernel or from saved state.
 import { open } from 'node:fs/promises';
 import type { BootOptions, ColdBootOptions, GuestMemory, RestoreOptions, Vm } from '../engine.ts';
+import type { Jail, View } from '../jail/jail.ts';
+import { KVM_PATH } from '../kvm-device.ts';
+import { findProgram } from '../program.ts';
 import { startVmm } from '../start.ts';
 import { FIRST_INHERITED_FD } from '../vmm-process.ts';
 import { type Accelerator, buildQemuArgs, qemuCommandLine } from './args.ts';
 import { bootingQemu, QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
+import { listFirmware } from './firmware.ts';
 import { SEALED_MAPPING, type SealedMemories } from './sealed-memory.ts';
 
 /** What was found to work on this host. */
 export type QemuSetup = {
   readonly program: string;
   readonly accelerator: Accelerator;
+  readonly jail?: Jail | undefined;
   readonly memories: SealedMemories;
 };
 
@@ -40,21 +45,44 @@ export async function restoreQemu(options: RestoreOptions, setup: QemuSetup): Pr
   }
 }
 
-function startQemu(
+async function startQemu(
   options: BootOptions,
-  { program, accelerator }: QemuSetup,
+  { program: name, accelerator, jail }: QemuSetup,
   memory: GuestMemory,
   inherited?: Inherited,
 ): Promise<Vm> {
   const { spec, paths } = options;
+  const program = findProgram(name);
+  const files = qemuFiles(paths);
+  // In its jail it cannot see where it is.
+  const firmware = jail === undefined ? [] : await listFirmware(program);
   const args = buildQemuArgs({
     spec,
     accelerator,
     memory,
     ...(inherited !== undefined && { incomingFd: FIRST_INHERITED_FD, memoryFd: FIRST_INHERITED_FD + 1 }),
-    ...qemuFiles(paths),
+    ...files,
   });
   const inheritedFds = inherited === undefined ? [] : [inherited.stateFd, inherited.memoryFd];
+  args.push(...firmware.flatMap((path) => ['-L', path]));
+  const disks = (isReadOnly: boolean) =>
+    spec.disks.filter((disk) => disk.isReadOnly === isReadOnly).map(({ path }) => path);
+  const view: View = {
+    reads: [
+      ...firmware,
+      ...(inherited === undefined ? [spec.kernelPath, spec.initramfsPath] : []),
+      ...disks(true),
+    ],
+    writes: [
+      paths.socketDir,
+      files.consolePath,
+      files.statePath,
+      ...disks(false),
+      ...(memory.kind === 'file' ? [memory.path] : []),
+    ],
+    devices: accelerator === 'kvm' ? [KVM_PATH] : [],
+  };
+  const launch = { program, argv0: QEMU_PROGRAM, args, memory, inheritedFds, jail, view };
   const kind = inherited === undefined ? bootingQemu(qemuCommandLine(spec, accelerator)) : QEMU;
-  return startVmm(kind, options, { program, args, memory, argv0: QEMU_PROGRAM, inheritedFds });
+  return await startVmm(kind, options, launch);
 }

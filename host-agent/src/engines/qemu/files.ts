@@ -8,7 +8,11 @@ export const QEMU_PROGRAM = 'qemu-system-x86_64';
 
 const CONTROL_SOCKET = 'qmp.sock';
 
-export type QemuFiles = VmmFiles & { readonly agentSocketPath: string };
+export type QemuFiles = VmmFiles & {
+  readonly agentSocketPath: string;
+  /** Where the VMM writes its device state: it can make no file elsewhere. */
+  readonly statePath: string;
+};
 
 export function qemuFiles({ dir, socketDir }: VmPaths): QemuFiles {
   const controlSocketPath = join(socketDir, CONTROL_SOCKET);
@@ -18,6 +22,7 @@ export function qemuFiles({ dir, socketDir }: VmPaths): QemuFiles {
     agentSocketPath,
     consolePath: join(dir, 'console.log'),
     logPath: join(dir, 'vmm.log'),
+    statePath: join(dir, 'device-state'),
     socketPaths: [controlSocketPath, agentSocketPath],
   };
 }

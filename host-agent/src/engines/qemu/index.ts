@@ -86,8 +86,8 @@ export class QemuEngine implements Engine {
   }
 
   get #setup(): QemuSetup {
-    const { program = QEMU_PROGRAM } = this.#context;
-    return { program, accelerator: this.accelerator, memories: this.#memories };
+    const { program = QEMU_PROGRAM, jail } = this.#context;
+    return { program, accelerator: this.accelerator, jail, memories: this.#memories };
   }
 
   #probedVersion(): string {

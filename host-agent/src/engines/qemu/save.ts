@@ -1,11 +1,18 @@
 // Saving a guest: memory and device state of one moment.
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readSmall } from '../../lib/untrusted-path.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
+import { takeBack } from '../jail/jail.ts';
+import { qemuFiles } from './files.ts';
 import { beginMemoryCopy } from './memory-copy.ts';
 import type { QmpClient } from './qmp.ts';
 
 /** Writing some 200 KiB; longer only on a disk in trouble. */
 const STATE_TIMEOUT_MS = 30_000;
+
+/** It has some 200 KiB. */
+const MAX_STATE_BYTES = 64 * 2 ** 20;
 
 export type SaveContext = {
   readonly identity: VmmIdentity;
@@ -20,6 +27,7 @@ export async function saveQemu(
 ): Promise<SavedVm & { readonly pausedMs: number }> {
   const memoryPath = join(options.dir, 'memory');
   const statePath = join(options.dir, 'state');
+  const own = qemuFiles(identity.paths).statePath;
   const finishMemory = await beginMemoryCopy(identity.pid, identity.memory, memoryPath);
   let pausedAt = 0;
   try {
@@ -31,7 +39,7 @@ export async function saveQemu(
       await everyOne([
         // Despite its name it has nothing to do with Xen: all device state, no memory, no disks. Not `live`: the guest
         // goes on, so its disks must stay active.
-        control.execute('xen-save-devices-state', { filename: statePath, live: false }, STATE_TIMEOUT_MS),
+        control.execute('xen-save-devices-state', { filename: own, live: false }, STATE_TIMEOUT_MS),
         finishMemory(),
         options.whilePaused(),
       ]);
@@ -43,6 +51,8 @@ export async function saveQemu(
   } finally {
     options.afterPause?.();
   }
+  await writeFile(statePath, await readSmall(own, MAX_STATE_BYTES), { mode: 0o600 });
+  if (identity.jail !== undefined) await takeBack(memoryPath);
   return { memoryPath, statePath, pausedMs: performance.now() - pausedAt };
 }
 

@@ -129,6 +129,9 @@ t.test('rules that take more than one value', async (t) => {
     /^flag --default-vcpus: 8 is above max_vcpus, which is 4/,
   );
   t.same(problems(['--max-memory-mib', '256']), [], 'a default nobody chose follows the limit');
+  t.same(problems(['--insecure-no-jail', '--require-isolation']), [
+    'flag --insecure-no-jail: guests without a jail are not isolated, and require_isolation is set; drop one of the two',
+  ]);
 });
 
 t.test('values have the forms that people write', async (t) => {
@@ -164,6 +167,19 @@ t.test('values have the forms that people write', async (t) => {
   );
 });
 
+t.test('a switch is on by its name alone, and where it is true', async (t) => {
+  const isJailed = (argv: string[], env = {}) => load(argv, env).config.jail !== undefined;
+  t.ok(isJailed([]));
+  t.notOk(isJailed(['--insecure-no-jail']));
+  t.notOk(isJailed(['--insecure-no-jail', '--max-vcpus', '2']));
+  t.ok(isJailed(['--insecure-no-jail=false']));
+  t.notOk(isJailed([], { SANDBOXD_INSECURE_NO_JAIL: 'true' }));
+  t.notOk(isJailed(['--config', file({ insecure_no_jail: true })]));
+  t.same(problems(['--insecure-no-jail=perhaps']), [
+    'flag --insecure-no-jail: got "perhaps", expected true or false',
+  ]);
+});
+
 t.test('unknown variables of our prefix are only warned of', async (t) => {
   const { warnings } = load([], { SANDBOXD_SERVICE_HOST: '10.0.0.1', SANDBOXDX: '1' });
   t.same(warnings, ['environment variable SANDBOXD_SERVICE_HOST is no setting and is ignored']);
@@ -176,7 +192,7 @@ t.test('help, version and the printed configuration', async (t) => {
   );
   t.equal(loadConfig({ argv: ['--version'], env: {}, engineNames: ENGINES }).command, 'version');
   const help = renderHelp(ENGINES);
-  for (const key of Object.keys(load([]).values)) t.match(help, `--${key.replaceAll('_', '-')} <`);
+  for (const key of Object.keys(load([]).values)) t.match(help, `  --${key.replaceAll('_', '-')} `);
   t.match(help, /--engine <auto\|first\|second> .*\(auto\)/);
   t.match(help, /--default-disk-bytes <bytes> .*\(4 GiB\)/);
   const argv = ['--print-config', '--listen', '[::1]:9', '--kernel', '/k', '--max-disk-bytes', '1TiB'];

@@ -1,0 +1,144 @@
+// A control group of version 2 for each VMM: what it may take of the host's memory, processors and disks.
+import { mkdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errnoOf, toError } from '../../lib/errors.ts';
+
+/** What a VMM needs beside its guest's memory, with what an emulator caches of translated code. */
+const OVERHEAD_MIB = 256;
+const PERIOD_US = 100_000;
+const MAX_WEIGHT = 10_000;
+const CONTROLLERS = ['memory', 'pids', 'cpu', 'io'];
+/** A process that is being reaped still counts. */
+const BUSY_RETRIES = 20;
+const BUSY_RETRY_MS = 5;
+
+export type CgroupOptions = {
+  /** Most CPU time of a VMM, as a share of what its vCPUs could use; 0 no limit. */
+  readonly cpuShare: number;
+  /** Most that a VMM reads, and writes, of the disk that `dir` is on; 0 no limit. */
+  readonly ioBytesPerS: number;
+  readonly dir: string;
+  /** Where version 2 is mounted; absent: where the host has it. */
+  readonly mount?: string;
+};
+
+export type CgroupLimits = { readonly vcpus: number; readonly memoryMib: number; readonly threads: number };
+
+export class Cgroups {
+  /** What this host does not have, each as a lower-case phrase. */
+  readonly missing: readonly string[];
+  readonly #parent: string;
+  readonly #options: CgroupOptions;
+  readonly #controllers: readonly string[];
+  /** `major:minor` of the disk whose use is limited. */
+  readonly #disk: string | undefined;
+
+  private constructor(
+    options: CgroupOptions,
+    parent: string,
+    controllers: readonly string[],
+    disk: string | undefined,
+    missing: readonly string[],
+  ) {
+    this.#options = options;
+    this.#parent = parent;
+    this.#controllers = controllers;
+    this.#disk = disk;
+    this.missing = missing;
+  }
+
+  /** Makes the group that those of VMMs are in, with the controllers that there are. */
+  static async open(options: CgroupOptions): Promise<Cgroups> {
+    const mount = options.mount ?? (await findMount());
+    if (mount === undefined) return new Cgroups(options, '', [], undefined, ['cgroup version 2']);
+    const parent = join(mount, 'sandboxd');
+    const missing: string[] = [];
+    const controllers: string[] = [];
+    try {
+      await mkdir(parent, { recursive: true });
+    } catch (error) {
+      return new Cgroups(options, '', [], undefined, [`cgroup version 2 (${toError(error).message})`]);
+    }
+    for (const name of CONTROLLERS) {
+      try {
+        for (const group of [mount, parent])
+          await writeFile(join(group, 'cgroup.subtree_control'), `+${name}`);
+        controllers.push(name);
+      } catch (error) {
+        missing.push(`cgroup controller ${name} (${errnoOf(error) ?? toError(error).message})`);
+      }
+    }
+    const disk = options.ioBytesPerS > 0 ? await findDisk(options.dir) : undefined;
+    if (options.ioBytesPerS > 0 && disk === undefined) missing.push(`a disk below ${options.dir} to limit`);
+    return new Cgroups(options, parent, controllers, disk, missing);
+  }
+
+  /** Undefined where the host has no controller at all. */
+  async make(name: string, limits: CgroupLimits): Promise<string | undefined> {
+    if (this.#controllers.length === 0) return undefined;
+    const path = join(this.#parent, name);
+    await removeCgroup(path);
+    await mkdir(path);
+    for (const [controller, file, value] of this.#values(limits))
+      if (this.#controllers.includes(controller)) await writeFile(join(path, file), value);
+    return path;
+  }
+
+  async remove(name: string): Promise<void> {
+    if (this.#controllers.length > 0) await removeCgroup(join(this.#parent, name));
+  }
+
+  #values({ vcpus, memoryMib, threads }: CgroupLimits): [controller: string, file: string, value: string][] {
+    const { cpuShare, ioBytesPerS } = this.#options;
+    const cpuUs = Math.ceil(vcpus * cpuShare * PERIOD_US);
+    return [
+      ['memory', 'memory.max', String((memoryMib + OVERHEAD_MIB) * 2 ** 20)],
+      ['memory', 'memory.swap.max', '0'],
+      ['pids', 'pids.max', String(threads)],
+      ['cpu', 'cpu.weight', String(Math.min(MAX_WEIGHT, 100 * vcpus))],
+      ['cpu', 'cpu.max', `${cpuShare === 0 ? 'max' : cpuUs} ${PERIOD_US}`],
+      ...(this.#disk === undefined
+        ? []
+        : [
+            ['io', 'io.max', `${this.#disk} rbps=${ioBytesPerS} wbps=${ioBytesPerS}`] as [
+              string,
+              string,
+              string,
+            ],
+          ]),
+    ];
+  }
+}
+
+/** Of a process that is gone. */
+export async function removeCgroup(path: string): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      await rmdir(path);
+      return;
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return;
+      if (errnoOf(error) !== 'EBUSY' || tries >= BUSY_RETRIES) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, BUSY_RETRY_MS));
+  }
+}
+
+async function findMount(): Promise<string | undefined> {
+  const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map((line) => line.split(' '));
+  return mounts.find(([, , type]) => type === 'cgroup2')?.[1];
+}
+
+/** The whole disk, as limits are; undefined where a file system has none. */
+async function findDisk(dir: string): Promise<string | undefined> {
+  const { dev } = await stat(dir);
+  // As the kernel's header has it for numbers of 32 bits.
+  const own = `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`;
+  const read = (path: string) => readFile(path, 'latin1').then((text) => text.trim());
+  const device = `/sys/dev/block/${own}`;
+  const isPartition = await read(`${device}/partition`).then(
+    () => true,
+    () => false,
+  );
+  return read(`${device}${isPartition ? '/..' : ''}/dev`).catch(() => undefined);
+}

@@ -1,0 +1,203 @@
+// Where VMMs run: each as a user of its own, in namespaces and a root directory of its own, without capabilities and with few
+// system calls. A small program (native/jail.c) sets it up and becomes the VMM, so that this is the process that was started.
+import { execFile } from 'node:child_process';
+import { constants } from 'node:fs';
+import { chmod, chown, open, realpath, stat } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { AppError, toError } from '../../lib/errors.ts';
+import { type CgroupOptions, Cgroups, removeCgroup } from './cgroups.ts';
+import { findProgramFiles } from './program-files.ts';
+import { giveBackUid, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
+
+/** What a VMM finds in its root directory, at the places where the host has it. */
+export type View = {
+  /** Files and directories that it reads: from now on every user may, who gets as far as there. */
+  readonly reads: readonly string[];
+  /** Files and directories that become its own; a file that is not there is made. */
+  readonly writes: readonly string[];
+  /** Devices; /dev/null and /dev/urandom are there in any case. */
+  readonly devices?: readonly string[];
+};
+
+/** How a VMM is jailed, for who finds it again; JSON-safe. */
+export type JailIdentity = {
+  readonly uid: number;
+  /** Path of its control group; absent where the host has none. */
+  readonly cgroup?: string;
+};
+
+export type JailOptions = {
+  /** Path of the program that jails. */
+  readonly program: string;
+  readonly uids: UidRange;
+  readonly cgroups: CgroupOptions;
+  /** No VMM needs a larger file. */
+  readonly maxFileBytes: number;
+};
+
+export type CellOptions = {
+  /** Absolute path. */
+  readonly program: string;
+  readonly argv0: string;
+  readonly args: readonly string[];
+  readonly view: View;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  /** Descriptors that it gets, the standard ones included. */
+  readonly descriptors: number;
+};
+
+/** A jail for one VMM, to be started by this command. */
+export type Cell = JailIdentity & { readonly program: string; readonly args: readonly string[] };
+
+/** Threads and descriptors beside those of its CPUs: a pool for its disks, queues and their events. */
+const BASE_THREADS = 256;
+const BASE_DESCRIPTORS = 1024;
+const DESCRIPTORS_PER_CPU = 4;
+const DEVICES = ['/dev/null', '/dev/urandom'];
+/** By everybody. */
+const READABLE = 0o444;
+
+export class Jail {
+  readonly #options: JailOptions;
+  readonly #leases: UidLeases;
+  /** Parts that are not essential and that this host does not have, each as a lower-case phrase. */
+  readonly missing: readonly string[];
+  readonly #cgroups: Cgroups;
+  readonly #programFiles = new Map<string, Promise<readonly string[]>>();
+
+  private constructor(options: JailOptions, leases: UidLeases, cgroups: Cgroups) {
+    this.#options = options;
+    this.#leases = leases;
+    this.#cgroups = cgroups;
+    this.missing = cgroups.missing;
+  }
+
+  /** AppError unsupported, with what is missing, on a host that cannot jail VMMs. */
+  static async open(options: JailOptions): Promise<Jail> {
+    const { uids, cgroups, program } = options;
+    try {
+      if (process.getuid?.() !== 0) throw new Error('the daemon is not root');
+      const leases = await UidLeases.open(uids);
+      const jail = new Jail(options, leases, await Cgroups.open(cgroups));
+      for (const uid of leases.freed) await jail.#cgroups.remove(groupOf(uid));
+      const cell = await jail.enter({
+        program,
+        argv0: 'jail',
+        args: [],
+        view: { reads: [], writes: [] },
+        vcpus: 1,
+        memoryMib: 1,
+        descriptors: 3,
+      });
+      await using undo = new AsyncDisposableStack();
+      undo.defer(() => leaveJail(cell));
+      await promisify(execFile)(cell.program, ['try', '1', ...cell.args]);
+      return jail;
+    } catch (cause) {
+      const { stderr = '', message } = toError(cause) as Error & { stderr?: string };
+      const what = /^jail: (.*)$/m.exec(stderr)?.[1] ?? message;
+      throw new AppError(
+        'unsupported',
+        `guests are not started without a jail for their VMMs, and there can be none here: ${what}; start the daemon as root on a host that allows it, or give --insecure-no-jail`,
+        { cause },
+      );
+    }
+  }
+
+  /** Leases a user and gives it its files. What fails gives the user back. AppError exhausted when all are taken. */
+  async enter(options: CellOptions): Promise<Cell> {
+    const { view, vcpus, memoryMib, descriptors, argv0, args } = options;
+    const uid = await this.#leases.take();
+    let cgroup: string | undefined;
+    try {
+      const threads = BASE_THREADS + vcpus;
+      cgroup = await this.#cgroups.make(groupOf(uid), { vcpus, memoryMib, threads });
+      const [program, files] = await this.#find(options.program);
+      for (const path of view.reads) await permit(path);
+      for (const path of view.writes) await own(path, uid);
+      const mount = (kind: string, paths: readonly string[]) => paths.flatMap((path) => [kind, path]);
+      const numbers = {
+        uid,
+        fds: descriptors,
+        files: BASE_DESCRIPTORS + DESCRIPTORS_PER_CPU * vcpus,
+        'file-bytes': this.#options.maxFileBytes,
+        threads,
+      };
+      return {
+        uid,
+        ...(cgroup !== undefined && { cgroup }),
+        program: this.#options.program,
+        args: [
+          // Any directory would do where no file of a VMM is: the others still see what is in it.
+          ...['root', LEASES_DIR],
+          ...(cgroup === undefined ? [] : ['cgroup', cgroup]),
+          ...Object.entries(numbers).flatMap(([name, value]) => [name, String(value)]),
+          ...mount('rx', files),
+          // Directories first: what is in them may be shown otherwise.
+          ...mount('rw', view.writes),
+          ...mount('ro', view.reads),
+          ...mount('dev', [...DEVICES, ...(view.devices ?? [])]),
+          ...['--', argv0, program, ...args],
+        ],
+      };
+    } catch (error) {
+      await leaveJail({ uid, ...(cgroup !== undefined && { cgroup }) });
+      throw error;
+    }
+  }
+
+  /** The VMM has started: its user is its own from now on, also without this daemon. */
+  async confirm(
+    { uid }: JailIdentity,
+    vmm: { readonly pid: number; readonly startTicks: number },
+  ): Promise<void> {
+    await this.#leases.handOver(uid, vmm);
+  }
+
+  async #find(name: string): Promise<readonly [program: string, files: readonly string[]]> {
+    const program = await realpath(name);
+    let files = this.#programFiles.get(program);
+    if (files === undefined) {
+      files = findProgramFiles(program);
+      this.#programFiles.set(program, files);
+    }
+    return [program, await files];
+  }
+}
+
+/** The VMM is gone. */
+export async function leaveJail({ uid, cgroup }: JailIdentity): Promise<void> {
+  if (cgroup !== undefined) await removeCgroup(cgroup);
+  await giveBackUid(uid);
+}
+
+/** A directory that the VMM may write in until it is taken back; one of a VMM that is not jailed stays the daemon's. */
+export async function giveTo(jail: JailIdentity | undefined, dir: string): Promise<void> {
+  if (jail !== undefined) await chown(dir, jail.uid, jail.uid);
+}
+
+/** A file or directory is the daemon's again, and every VMM that sees it may read it. */
+export async function takeBack(path: string): Promise<void> {
+  // The VMM may have put anything there.
+  await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  await file.chown(process.geteuid?.() ?? 0, process.getegid?.() ?? 0);
+  await file.chmod((await file.stat()).isDirectory() ? 0o711 : 0o644);
+}
+
+function groupOf(uid: number): string {
+  return `vmm-${uid}`;
+}
+
+/** To all users: the directories above are closed to those who are not in the jail. */
+async function permit(path: string): Promise<void> {
+  const { mode } = await stat(path);
+  if ((mode & READABLE) !== READABLE) await chmod(path, (mode | READABLE) & 0o777);
+}
+
+async function own(path: string, uid: number): Promise<void> {
+  if ((await stat(path).catch(() => undefined))?.isDirectory() !== true) {
+    await using file = await open(path, 'a', 0o600);
+    await file.chown(uid, uid);
+  } else await chown(path, uid, uid);
+}

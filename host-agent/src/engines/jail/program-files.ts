@@ -1,0 +1,27 @@
+// What a program needs to be started, besides itself: its dynamic loader and its libraries.
+import { execFile } from 'node:child_process';
+import { realpath } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { promisify } from 'node:util';
+
+/** The program, and the directories of its libraries under each name that something may have for them. */
+export async function findProgramFiles(program: string): Promise<string[]> {
+  const libraries = parseLibraries(await listLibraries(program));
+  const real = await Promise.all(libraries.map((path) => realpath(path)));
+  const directories = [...libraries, ...real].map((path) => dirname(path));
+  const aliases = await Promise.all(directories.map((path) => realpath(path)));
+  return [program, ...new Set([...directories, ...aliases])];
+}
+
+/** Of one that is linked statically it gives none, and fails. */
+async function listLibraries(program: string): Promise<string> {
+  return promisify(execFile)('ldd', [program]).then(
+    ({ stdout }) => stdout,
+    () => '',
+  );
+}
+
+/** `libc.so.6 => /lib/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`. */
+export function parseLibraries(text: string): string[] {
+  return [...text.matchAll(/^\s*(?:\S+ => )?(\/\S+) \(0x[0-9a-f]+\)$/gm)].map(([, path = '']) => path);
+}

@@ -1,0 +1,92 @@
+// A user id for each VMM that no other process of the host has, of any daemon: a file for each lease, which names the process
+// that holds it. Host-wide, as ids are; emptied by a boot, as processes are.
+import { randomInt } from 'node:crypto';
+import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError, errnoOf } from '../../lib/errors.ts';
+import { lockDirectory } from '../../lib/instance-lock.ts';
+import { isRunning, readStartTicks } from '../../lib/proc.ts';
+
+export const LEASES_DIR = '/run/sandboxd-uids';
+
+type Holder = { readonly pid: number; readonly startTicks: number };
+
+export type UidRange = { readonly base: number; readonly count: number };
+
+export class UidLeases {
+  readonly #range: UidRange;
+  readonly #dir: string;
+  #next: number;
+  /** Users whose processes were found to be gone. */
+  readonly freed: readonly number[];
+
+  private constructor(range: UidRange, dir: string, freed: readonly number[]) {
+    this.#range = range;
+    this.#dir = dir;
+    this.freed = freed;
+    // Daemons that start together then seldom want the same.
+    this.#next = randomInt(range.count);
+  }
+
+  /** Also removes the leases of processes that are gone. */
+  static async open(range: UidRange, dir = LEASES_DIR): Promise<UidLeases> {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    return new UidLeases(range, dir, await sweep(dir));
+  }
+
+  /** Held by this process until it is handed over or given back. AppError exhausted. */
+  async take(): Promise<number> {
+    const { base, count } = this.#range;
+    const text = describe({ pid: process.pid, startTicks: readStartTicks(process.pid) ?? -1 });
+    for (let tries = 0; tries < count; tries++) {
+      const uid = base + this.#next;
+      this.#next = (this.#next + 1) % count;
+      try {
+        await using file = await open(join(this.#dir, String(uid)), 'wx', 0o600);
+        await file.writeFile(text);
+        return uid;
+      } catch (error) {
+        if (errnoOf(error) !== 'EEXIST') throw error;
+      }
+    }
+    throw new AppError('exhausted', `all ${count} user ids for VMMs are taken; raise --jail-uid-count`);
+  }
+
+  /** From now on the lease lasts as long as that process, whatever becomes of this one. */
+  async handOver(uid: number, holder: Holder): Promise<void> {
+    const path = join(this.#dir, String(uid));
+    await writeFile(`${path}.new`, describe(holder), { mode: 0o600 });
+    await rename(`${path}.new`, path);
+  }
+}
+
+export async function giveBackUid(uid: number, dir = LEASES_DIR): Promise<void> {
+  await rm(join(dir, String(uid)), { force: true });
+}
+
+function describe({ pid, startTicks }: Holder): string {
+  return `${pid} ${startTicks}\n`;
+}
+
+/** Alone: of two that remove the same file, one could remove what was made in its place. */
+async function sweep(dir: string): Promise<number[]> {
+  let lock: AsyncDisposable;
+  try {
+    lock = await lockDirectory(dir);
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'conflict') return [];
+    throw error;
+  }
+  await using _lock = lock;
+  const freed: number[] = [];
+  for (const name of await readdir(dir)) {
+    const path = join(dir, name);
+    const [pid, startTicks] = (await readFile(path, 'latin1').catch(() => '')).trim().split(' ').map(Number);
+    // One that is being written has no text yet.
+    if (pid === undefined || startTicks === undefined) continue;
+    if (isRunning({ pid, startTicks })) continue;
+    await rm(path, { force: true });
+    freed.push(Number(name));
+  }
+  return freed;
+}

@@ -1,0 +1,148 @@
+// What a VMM that a guest has broken would try on its host. Each attack prints a line: its name, and the error that it met or
+// `done`.
+// usage: attacks KIND…
+//   process=PID   one that it has no business with
+//   port=PORT     on which somebody listens on the loopback device
+//   file=PATH     one that is not its own
+//   self          its own root directory and means, and the kernel: never without a jail
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/keyctl.h>
+#include <linux/perf_event.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void report(const char *attack, const char *about, long result) {
+  printf("%s%s%s: %s\n", attack, *about == '\0' ? "" : " ", about, result < 0 ? strerrorname_np(errno) : "done");
+}
+
+static long open_and_close(const char *path, int flags) {
+  int file = open(path, flags | O_CLOEXEC, 0600);
+  if (file >= 0) close(file);
+  return file;
+}
+
+static void attack_process(const char *pid_text) {
+  pid_t pid = atoi(pid_text);
+  char path[64];
+  for (const char *const *name = (const char *const[]){"mem", "environ", "maps", "cwd", "root/etc/shadow", NULL}; *name; name++) {
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, *name);
+    report("open a process's", *name, open_and_close(path, O_RDONLY));
+  }
+  report("trace", "", ptrace(PTRACE_SEIZE, pid, 0, 0));
+  char byte = 0;
+  struct iovec local = {&byte, 1}, remote = {(void *)0x400000, 1};
+  report("write into a process", "", process_vm_writev(pid, &local, 1, &remote, 1, 0));
+  report("signal", "", kill(pid, 0));
+  report("hold a process", "", syscall(SYS_pidfd_open, pid, 0));
+  struct rlimit limit = {1, 1};
+  report("limit a process", "", prlimit(pid, RLIMIT_NOFILE, &limit, NULL));
+  report("slow a process", "", setpriority(PRIO_PROCESS, pid, 19));
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(0, &cpus);
+  report("pin a process", "", sched_setaffinity(pid, sizeof cpus, &cpus));
+}
+
+static void attack_network(const char *port) {
+  struct sockaddr_in daemon = {AF_INET, htons(atoi(port)), {htonl(INADDR_LOOPBACK)}, {0}};
+  int tcp = socket(AF_INET, SOCK_STREAM, 0);
+  report("connect", "", tcp < 0 ? tcp : connect(tcp, (struct sockaddr *)&daemon, sizeof daemon));
+  report("raw socket", "", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
+  report("packet socket", "", socket(AF_PACKET, SOCK_RAW, 0));
+  report("netlink socket", "", socket(AF_NETLINK, SOCK_RAW, 0));
+  report("crypto socket", "", socket(AF_ALG, SOCK_SEQPACKET, 0));
+}
+
+static void attack_file(const char *path) {
+  report("read", path, open_and_close(path, O_RDONLY));
+  report("write", path, open_and_close(path, O_WRONLY | O_APPEND));
+  struct sockaddr_un address = {AF_UNIX, ""};
+  strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+  int stream = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (connect(stream, (struct sockaddr *)&address, sizeof address) < 0 && errno != ECONNREFUSED) report("connect to", path, -1);
+  else report("connect to", path, 0);
+  close(stream);
+}
+
+static void attack_kernel(void) {
+  report("mount", "", mount("none", "/", "tmpfs", 0, NULL));
+  report("remount", "", mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND, NULL));
+  report("unmount", "", umount2("/dev", MNT_DETACH));
+  report("open a tree", "", syscall(SYS_open_tree, AT_FDCWD, "/", 0));
+  report("unshare a user namespace", "", unshare(CLONE_NEWUSER));
+  report("unshare a mount namespace", "", unshare(CLONE_NEWNS));
+  long child = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+  if (child == 0) _exit(0);
+  report("clone into a namespace", "", child);
+  report("clone anew", "", syscall(SYS_clone3, NULL, 0) < 0 && errno == EINVAL ? 0 : -1);
+  report("enter a namespace", "", setns(0, 0) < 0 && errno == EINVAL ? 0 : -1);
+  report("change root", "", chroot("/"));
+  report("become root", "", setuid(0));
+  report("make a device", "", mknod("/dev/mem", S_IFCHR | 0600, makedev(1, 1)));
+  union bpf_attr attributes = {0};
+  attributes.map_type = BPF_MAP_TYPE_ARRAY, attributes.key_size = 4, attributes.value_size = 4, attributes.max_entries = 1;
+  report("load a program into the kernel", "", syscall(SYS_bpf, BPF_MAP_CREATE, &attributes, sizeof attributes));
+  struct perf_event_attr counter = {.type = PERF_TYPE_SOFTWARE, .size = sizeof counter, .config = PERF_COUNT_SW_CPU_CLOCK};
+  report("count events", "", syscall(SYS_perf_event_open, &counter, 0, -1, -1, 0));
+  report("read keys", "", syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, -3, 0));
+  report("open a ring", "", syscall(SYS_io_uring_setup, 1, NULL) < 0 && errno == EFAULT ? 0 : -1);
+  report("handle page faults", "", syscall(SYS_userfaultfd, O_CLOEXEC));
+  report("run from memory", "", syscall(SYS_execveat, memfd_create("x", 0), "", NULL, NULL, 0x1000) < 0 && errno == EACCES ? 0 : -1);
+}
+
+static void attack_root(void) {
+  report("write", "/file", open_and_close("/file", O_WRONLY | O_CREAT));
+  report("write", "/dev/file", open_and_close("/dev/file", O_WRONLY | O_CREAT));
+  report("write", "/usr/file", open_and_close("/usr/file", O_WRONLY | O_CREAT));
+  report("list", "/proc", open_and_close("/proc/1", O_RDONLY));
+  report("list", "/sys", open_and_close("/sys", O_RDONLY));
+  report("start", "/bin/sh", access("/bin/sh", X_OK));
+}
+
+/** Descriptors beside the standard three that it was started with. */
+static int inherited;
+
+static void attack_itself(void) {
+  attack_root();
+  attack_kernel();
+  report("open the log again", "", open_and_close("/proc/self/fd/1", O_WRONLY | O_TRUNC));
+  struct rlimit limit;
+  getrlimit(RLIMIT_CORE, &limit);
+  report("dump core", "", limit.rlim_max == 0 ? (errno = EPERM, -1) : 0);
+  report("read the environment", "", *environ == NULL ? (errno = ENOENT, -1) : 0);
+  report("use a descriptor", "", inherited > 0 ? 0 : (errno = EBADF, -1));
+}
+
+int main(int count, char **arguments) {
+  for (int file = 3; file < 1024; file++) inherited += fcntl(file, F_GETFD) >= 0;
+  for (int i = 1; i < count; i++) {
+    char *value = strchr(arguments[i], '=');
+    value = value == NULL ? "" : value + 1;
+    if (strncmp(arguments[i], "process=", 8) == 0) attack_process(value);
+    else if (strncmp(arguments[i], "port=", 5) == 0) attack_network(value);
+    else if (strncmp(arguments[i], "file=", 5) == 0) attack_file(value);
+    else if (strcmp(arguments[i], "self") == 0) attack_itself();
+    else return 2;
+  }
+  return 0;
+}

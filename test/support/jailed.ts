@@ -1,0 +1,82 @@
+// A program of ours where a VMM would be: started in a jail as VMMs are.
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { Jail, leaveJail, type View } from '../../host-agent/src/engines/jail/jail.ts';
+import { type ProcessEnd, spawnVmm, type VmmProcess } from '../../host-agent/src/engines/vmm-process.ts';
+import { compileGuestProgram } from './guest-program.ts';
+
+export const JAIL_PROGRAM = resolve(import.meta.dirname, '../../dist/jail');
+/** Apart from those of daemons. */
+export const TEST_UIDS = { base: 1_879_200_000, count: 1000 };
+
+export const TEST_CGROUPS = { cpuShare: 0, ioBytesPerS: 0, dir: '/' };
+
+export type Jailed = { readonly uid: number; readonly process: VmmProcess; readonly logPath: string };
+
+/** Builds test/guest/attacks.c where a jail can show it; `root` is for everything of the test. */
+export async function openAttacks(jail?: Jail) {
+  const dir = await mkdtemp('/tmp/jailed-');
+  await compileGuestProgram('attacks', dir);
+  const program = join(dir, 'attacks');
+  const own =
+    jail ??
+    (await Jail.open({
+      program: JAIL_PROGRAM,
+      uids: TEST_UIDS,
+      cgroups: TEST_CGROUPS,
+      maxFileBytes: 2 ** 30,
+    }));
+  let count = 0;
+  const start = async (path: string, args: readonly string[], view: View): Promise<Jailed> => {
+    const logPath = join(dir, `log-${count++}`);
+    const cell = await own.enter({
+      program: path,
+      argv0: 'vmm',
+      args,
+      view,
+      vcpus: 1,
+      memoryMib: 128,
+      descriptors: 3,
+    });
+    const process = await spawnVmm(cell.program, cell.args, logPath);
+    await own.confirm(cell, process);
+    void process.ended.then(() => leaveJail(cell));
+    return { uid: cell.uid, process, logPath };
+  };
+  return {
+    dir,
+    start,
+    /** What became of each attack, by its name: `done`, or the error. */
+    attack: async (kinds: readonly string[], view: View): Promise<ReadonlyMap<string, string>> => {
+      const { process, logPath } = await start(program, kinds, view);
+      const { exitCode, signal } = await end(process);
+      const text = await readFile(logPath, 'utf8');
+      if (exitCode !== 0) throw new Error(`the attacks ended with ${exitCode ?? signal}: ${text}`);
+      return parseOutcomes(text);
+    },
+    /** The same as the daemon itself; never of the kind `self`. */
+    attackAsDaemon: async (kinds: readonly string[]): Promise<ReadonlyMap<string, string>> =>
+      parseOutcomes((await promisify(execFile)(program, kinds)).stdout),
+    [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }),
+  };
+}
+
+function parseOutcomes(text: string): ReadonlyMap<string, string> {
+  return new Map(
+    text
+      .trim()
+      .split('\n')
+      .map((line) => {
+        const at = line.lastIndexOf(': ');
+        return [line.slice(0, at), line.slice(at + 2)];
+      }),
+  );
+}
+
+/** How it ended; it keeps nobody waiting by itself. */
+export async function end(process: VmmProcess): Promise<ProcessEnd> {
+  const alive = setInterval(() => undefined, 1000);
+  return await process.ended.finally(() => clearInterval(alive));
+}

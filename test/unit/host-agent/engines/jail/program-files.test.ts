@@ -1,0 +1,25 @@
+// What a jail has to show of a program.
+import t from 'tap';
+import {
+  findProgramFiles,
+  parseLibraries,
+} from '../../../../../host-agent/src/engines/jail/program-files.ts';
+
+t.test('libraries are found by what the dynamic loader says', async (t) => {
+  const text = `	linux-vdso.so.1 (0x00007ffc1a5f2000)
+	libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f2c0a400000)
+	libown.so => not found
+	/lib64/ld-linux-x86-64.so.2 (0x00007f2c0a6f5000)
+`;
+  t.same(parseLibraries(text), ['/lib/x86_64-linux-gnu/libc.so.6', '/lib64/ld-linux-x86-64.so.2']);
+  t.same(parseLibraries('	statically linked\n'), []);
+});
+
+t.test('a program comes with the directories of its libraries, under each of their names', async (t) => {
+  const [program, ...directories] = await findProgramFiles('/usr/bin/env');
+  t.equal(program, '/usr/bin/env');
+  t.ok(directories.includes('/lib/x86_64-linux-gnu'));
+  t.ok(directories.includes('/usr/lib/x86_64-linux-gnu'));
+  t.ok(directories.includes('/lib64'));
+  t.equal(new Set(directories).size, directories.length);
+});

@@ -1,0 +1,207 @@
+// Real VMMs in their jail: what /proc says of them, what a broken one could do, and that their life is as without it.
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { chown, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { LEASES_DIR } from '../../host-agent/src/engines/jail/uid-leases.ts';
+import type { SandboxJson } from '../support/api.ts';
+import {
+  type Daemon,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+  startDaemon,
+} from '../support/daemon.ts';
+import { openAttacks } from '../support/jailed.ts';
+import { DAEMON_PROGRAM } from '../support/leftovers.ts';
+import { scaled } from '../support/time-scale.ts';
+import { vmmPids } from '../support/vmms.ts';
+
+t.setTimeout(scaled(240_000));
+
+const NAMESPACES = ['mnt', 'net', 'ipc', 'uts', 'cgroup'];
+const NONE = '0000000000000000';
+/** What a VMM's root directory may have at its top: the rest is the way to its own files. */
+const SYSTEM = ['dev', 'lib', 'lib64', 'proc', 'usr'];
+
+type Status = Readonly<Record<string, string>>;
+
+function readStatus(path: string): Status {
+  const lines = readFileSync(path, 'latin1').trim().split('\n');
+  return Object.fromEntries(lines.map((line) => line.split(/:\s*/, 2)));
+}
+
+async function vmmOf({ id }: SandboxJson): Promise<number> {
+  const [pid = 0] = await vmmPids(id);
+  return pid;
+}
+
+const uidOf = (pid: number): number => Number(readStatus(`/proc/${pid}/status`).Uid?.split('\t')[0]);
+
+async function engineOf({ api }: Daemon) {
+  const { engine } = await api.ask('listProfiles');
+  return engine;
+}
+
+t.test('a VMM has a user, namespaces and a root directory of its own, and no privilege', async (t) => {
+  const daemon = await startDaemon(t);
+  const { api, directories } = daemon;
+  const first = await api.create({ memory_mib: 256 });
+  const second = await api.create({ memory_mib: 256, boot_args: 'cold=1' });
+  const sandboxes = [first, second];
+  const pids = await Promise.all(sandboxes.map(vmmOf));
+  t.match(await engineOf(daemon), { jail: { enabled: true } });
+  for (const [index, pid] of pids.entries()) {
+    for (const thread of readdirSync(`/proc/${pid}/task`)) {
+      const status = readStatus(`/proc/${pid}/task/${thread}/status`);
+      const uid = uidOf(pid);
+      t.match(status, {
+        Uid: [uid, uid, uid, uid].join('\t'),
+        Gid: [uid, uid, uid, uid].join('\t'),
+        Groups: /^ ?$/,
+        ...{ CapInh: NONE, CapPrm: NONE, CapEff: NONE, CapBnd: NONE, CapAmb: NONE },
+        ...{ NoNewPrivs: '1', Seccomp: '2' },
+      });
+      for (const name of NAMESPACES)
+        t.not(readlinkSync(`/proc/${pid}/task/${thread}/ns/${name}`), readlinkSync(`/proc/self/ns/${name}`));
+    }
+    t.equal(readFileSync(`/proc/${pid}/environ`, 'latin1'), '');
+    const limits = readFileSync(`/proc/${pid}/limits`, 'latin1');
+    t.match(limits, /^Max core file size +0 +0 /m);
+    t.notMatch(limits, /^Max (?:file size|processes) .*unlimited/m);
+    const root = `/proc/${pid}/root`;
+    const ways = [directories.dataDir, directories.runDir, DAEMON_PROGRAM, process.env.PATH ?? '/']
+      .join(':')
+      .split(':')
+      .map((path) => path.split('/')[1]);
+    for (const name of readdirSync(root)) t.ok([...SYSTEM, ...ways, 'opt'].includes(name), `/${name}`);
+    t.same(readdirSync(`${root}/proc`), ['self']);
+    t.same(readdirSync(`${root}/proc/self`), ['fd']);
+    const other = sandboxes[1 - index];
+    for (const path of [
+      '/etc',
+      '/proc/1',
+      '/sys',
+      '/bin/sh',
+      `${other?.workdir}`,
+      `${directories.dataDir}/state.lmdb`,
+    ])
+      t.notOk(existsSync(root + path), `no ${path}`);
+    const mounts = readFileSync(`/proc/${pid}/mounts`, 'latin1').trim().split('\n');
+    for (const mount of mounts) t.match(mount, /[ ,]nosuid[ ,]/);
+    for (const mount of mounts.filter((line) => line.split(' ')[1] !== '/dev'))
+      t.match(mount, /[ ,]nodev[ ,]/);
+    for (const mount of mounts.filter((line) => / rw,/.test(line))) t.match(mount, /[ ,]noexec[ ,]/);
+  }
+  t.not(uidOf(pids[0] ?? 0), uidOf(pids[1] ?? 0), 'no two have the same');
+  for (const name of NAMESPACES)
+    t.not(readlinkSync(`/proc/${pids[0]}/ns/${name}`), readlinkSync(`/proc/${pids[1]}/ns/${name}`));
+
+  await t.test('what is left of it when it is deleted: nothing', async (t) => {
+    const uid = uidOf(pids[0] ?? 0);
+    t.ok(existsSync(join(LEASES_DIR, String(uid))));
+    await api.call('DELETE', `/sandboxes/${first.id}`);
+    t.notOk(existsSync(join(LEASES_DIR, String(uid))));
+  });
+});
+
+t.test('what a VMM could attack, it cannot reach', async (t) => {
+  const daemon = await startDaemon(t);
+  const { api, directories } = daemon;
+  const victim = await api.create({ memory_mib: 256 });
+  const snapshot = await api.call<{ dir: string }>('POST', `/sandboxes/${victim.id}/snapshot`);
+  const files = [
+    ...['/etc/shadow', '/root', '/var/run/docker.sock', join(directories.dataDir, 'state.lmdb')],
+    ...(await list(victim.workdir)),
+    ...(await list(join(directories.runDir, victim.id))),
+    ...(await list(snapshot.dir)),
+  ];
+  t.ok(files.length > 10);
+  await using attacks = await openAttacks();
+  const own = join(attacks.dir, 'own');
+  await mkdir(own);
+  const outcomes = await attacks.attack(
+    [
+      ...[await vmmOf(victim), daemon.pid, 1].map((pid) => `process=${pid}`),
+      `port=${new URL(daemon.url).port}`,
+      ...files.map((path) => `file=${path}`),
+      'self',
+    ],
+    { reads: [], writes: [own] },
+  );
+  t.same(
+    [...outcomes].filter(([, outcome]) => outcome === 'done'),
+    [],
+  );
+  t.equal(await api.sh(victim.id, 'echo alive'), 'alive');
+  for (const path of await list(snapshot.dir)) {
+    const file = await stat(path);
+    t.equal(file.uid, 0, path);
+  }
+});
+
+t.test('a jailed sandbox is adopted, saved, copied, grown and read from as any other', async (t) => {
+  const directories = await makeDirectories();
+  t.teardown(() => removeDirectories(directories));
+  const first = await spawnDaemon(directories, { onExit: 'keep' });
+  const sandbox = await first.api.create({ memory_mib: 256 });
+  const pid = await vmmOf(sandbox);
+  const uid = uidOf(pid);
+  t.equal(await first.end('SIGKILL'), null);
+  const second = await spawnDaemon(directories);
+  t.teardown(() => second.end());
+  t.equal(await vmmOf(sandbox), pid);
+  t.equal(uidOf(pid), uid);
+  t.ok(existsSync(join(LEASES_DIR, String(uid))), 'its user is not given to others');
+  await second.api.sh(sandbox.id, 'echo kept > /root/file');
+  const snapshot = await second.api.call<{ id: string }>('POST', `/sandboxes/${sandbox.id}/snapshot`);
+  const { sandboxes } = await second.api.call<{ sandboxes: SandboxJson[] }>(
+    'POST',
+    `/snapshots/${snapshot.id}/fork`,
+    {
+      count: 2,
+    },
+  );
+  for (const copy of sandboxes) t.equal(await second.api.sh(copy.id, 'cat /root/file'), 'kept');
+  const copies = await Promise.all(sandboxes.map(vmmOf));
+  t.equal(new Set([pid, ...copies].map(uidOf)).size, 3);
+  const large = await second.api.create({ memory_mib: 256, disk_bytes: 6 * 2 ** 30 });
+  t.ok(Number(await second.api.sh(large.id, "df -m / | awk 'NR==2 {print $2}'")) > 5000);
+});
+
+t.test('without a jail nothing starts, unless that is asked for', async (t) => {
+  const dir = await mkdtemp('/tmp/unprivileged-');
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  await chown(dir, 65_534, 65_534);
+  const options = { uid: 65_534, gid: 65_534, cwd: '/' };
+  const flags = ['--data-dir', join(dir, 'data'), '--run-dir', join(dir, 'run'), '--listen', '127.0.0.1:0'];
+  await t.rejects(promisify(execFile)(DAEMON_PROGRAM, flags, options), {
+    code: 1,
+    stderr:
+      /^sandboxd: guests are not started without a jail for their VMMs, and there can be none here: the daemon is not root; .* or give --insecure-no-jail\n$/,
+  });
+
+  const daemon = await startDaemon(t, { flags: ['--insecure-no-jail'] });
+  t.ok(daemon.log.some(({ msg }) => msg?.startsWith('insecure_no_jail: VMMs run as this daemon does')));
+  t.match(await engineOf(daemon), { jail: { enabled: false } });
+  t.equal(uidOf(await vmmOf(await daemon.api.create({ memory_mib: 256 }))), 0);
+});
+
+t.test('isolation that is required is there, or no daemon is', async (t) => {
+  const engine = await engineOf(await startDaemon(t));
+  const isWhole = engine?.jail?.missing.length === 0 && engine.accelerator !== 'tcg';
+  const directories = await makeDirectories();
+  t.teardown(() => removeDirectories(directories));
+  const start = async (t: Test): Promise<void> => {
+    const daemon = await spawnDaemon(directories, { flags: ['--require-isolation'] });
+    t.equal(await daemon.end(), 0);
+  };
+  if (isWhole) await start(t);
+  else await t.rejects(start(t), { message: /require_isolation|no engine can run guests on this host/ });
+});
+
+async function list(dir: string): Promise<string[]> {
+  return (await readdir(dir)).map((name) => join(dir, name));
+}
