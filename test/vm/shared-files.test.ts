@@ -18,14 +18,15 @@ await compileGuestProgram('write-attack', dir);
 
 type Opened = { readonly pid: number; readonly fd: string; readonly name: string };
 
-/** Descriptors of its VMM that name a file, or memory, which is not the sandbox's own. */
+/** Descriptors of its VMM that name a file, or memory, which is not the sandbox's own. A link to saved memory is not. */
 async function sharedFiles({ id }: SandboxJson): Promise<Opened[]> {
   const [pid = 0] = await vmmPids(id);
   const found: Opened[] = [];
   for (const fd of await readdir(`/proc/${pid}/fd`)) {
     const name = await readlink(`/proc/${pid}/fd/${fd}`);
-    const isFile = /^\/(?!dev\/)/.test(name) && !name.includes(id);
-    if (isFile) found.push({ pid, fd, name });
+    const isFile = /^\/(?!dev\/)/.test(name);
+    const isOwn = name.includes(id) && !/\/memory(?: \(deleted\))?$/.test(name);
+    if (isFile && !isOwn) found.push({ pid, fd, name });
   }
   return found;
 }
