@@ -1,6 +1,7 @@
 // The listening side, where sockets are the point: malformed HTTP, sizes, clients that leave or dawdle, the end.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { MIN_BODY_BYTES_PER_S } from '@sandboxd/api';
 import { pino } from 'pino';
 import t from 'tap';
 import { HttpServer } from '../../host-agent/src/http/index.ts';
@@ -124,34 +125,48 @@ t.test('a client that dawdles costs its own request only', async (t) => {
 });
 
 t.test('a client that is slow and steady is served, however long it takes', async (t) => {
-  const pieceMs = 250;
-  const { port, sandboxes } = await serve(t, { bodyIdleMs: 6 * pieceMs });
-  const { id } = sandboxes.add();
-  sandboxes.onPush = async (_path, read) => {
-    let bytes = 0;
-    for (let chunk = await read(); chunk !== undefined; chunk = await read()) bytes += chunk.length;
-    return { files: 0, bytes };
+  const SHARE = 6;
+  const PIECES = 8;
+  /** The answers, and the longest that any client was silent. */
+  const attempt = async (pieceMs: number): Promise<{ statuses: string[]; longestMs: number }> => {
+    const { port, sandboxes } = await serve(t, { bodyIdleMs: SHARE * pieceMs });
+    const { id } = sandboxes.add();
+    sandboxes.onPush = async (_path, read) => {
+      let bytes = 0;
+      for (let chunk = await read(); chunk !== undefined; chunk = await read()) bytes += chunk.length;
+      return { files: 0, bytes };
+    };
+    let longestMs = 0;
+    const pieceBytes = Math.ceil((2 * MIN_BODY_BYTES_PER_S * pieceMs) / 1000);
+    const body = '{"cmd":["x"]}'.padEnd(PIECES * pieceBytes);
+    const ask = async (path: string): Promise<string> => {
+      const client = new RawClient(t, port);
+      client.write(
+        `POST ${path} HTTP/1.1\r\n${HEAD}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`,
+      );
+      // In all longer than the limit of silence.
+      for (let at = 0; at < body.length; at += pieceBytes) {
+        const before = performance.now();
+        await sleep(pieceMs);
+        longestMs = Math.max(longestMs, performance.now() - before);
+        client.write(body.slice(at, at + pieceBytes));
+      }
+      await client.ended();
+      return client.text.split('\r\n', 1)[0] ?? '';
+    };
+    const paths = ['exec?stdin=1', 'exec', 'files?path=/x'].map((path) => `/sandboxes/${id}/${path}`);
+    return { statuses: await Promise.all(paths.map(ask)), longestMs };
   };
-  const body = '{"cmd":["x"]}';
-  const ask = async (path: string): Promise<string> => {
-    const client = new RawClient(t, port);
-    client.write(
-      `POST ${path} HTTP/1.1\r\n${HEAD}Content-Length: ${body.length}\r\nConnection: close\r\n\r\n`,
+  // A machine that stood still itself says nothing; then it is tried again, more slowly.
+  for (let pieceMs = 200; ; pieceMs *= 2) {
+    const { statuses, longestMs } = await attempt(pieceMs);
+    if (longestMs > (pieceMs * SHARE) / 2 && pieceMs < 2000) continue;
+    t.same(
+      statuses,
+      Array.from({ length: 3 }, () => 'HTTP/1.1 200 OK'),
     );
-    // In all longer than the limit of silence.
-    for (let at = 0; at < body.length; at += 2) {
-      await sleep(pieceMs);
-      client.write(body.slice(at, at + 2));
-    }
-    await client.ended();
-    return client.text.split('\r\n', 1)[0] ?? '';
-  };
-  t.same(
-    await Promise.all(
-      ['exec?stdin=1', 'exec', 'files?path=/x'].map((path) => ask(`/sandboxes/${id}/${path}`)),
-    ),
-    Array.from({ length: 3 }, () => 'HTTP/1.1 200 OK'),
-  );
+    break;
+  }
 });
 
 t.test('a client that leaves cancels its create', async (t) => {

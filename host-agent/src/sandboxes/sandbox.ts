@@ -114,7 +114,6 @@ export class Sandbox implements SandboxHandle {
   /** Lets go of it: its guest runs on, for a later daemon to adopt. */
   detach(cause: Error): void {
     this.#lifetime?.end();
-    this.#capture?.stop();
     this.guest.close(cause);
     this.vm.detach();
   }

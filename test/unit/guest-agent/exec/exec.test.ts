@@ -1,15 +1,15 @@
 // The agent's exec, on real processes of this machine over a real socket.
 import { createHash, randomBytes } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { FLOW } from '@sandboxd/proto';
 import t from 'tap';
 import { run, sendInput, startLocalAgent } from '../support/local-agent.ts';
+import { openDescriptors } from '../support/open-descriptors.ts';
 
 if (process.getuid?.() !== 0) t.bailout('the agent runs as root: run these tests as root');
 
-const openFds = (): number => readdirSync('/proc/self/fd').length;
 const isAlive = (pid: number): boolean => {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -172,12 +172,12 @@ t.test('a command', async (t) => {
   });
 
   await t.test('runs beside two hundred others', async (t) => {
-    const before = openFds();
+    const before = openDescriptors();
     const all = await Promise.all(
       Array.from({ length: 200 }, (_, i) => sh(`echo ${i}; sleep 0.2; echo end ${i}`)),
     );
     t.ok(all.every(({ out }, i) => out === `${i}\nend ${i}\n`));
-    t.equal(openFds(), before, 'no descriptor is left');
+    t.equal(openDescriptors(), before, 'no descriptor is left');
   });
 
   t.equal(agent.cgroups.inUse, 0, 'no cgroup is left, of commands that could not start neither');

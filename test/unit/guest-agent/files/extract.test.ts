@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { openDescriptors } from '../support/open-descriptors.ts';
 import { archive, type Member, pax } from '../support/tar-blocks.ts';
 import { freshDirectory, put, unpack } from '../support/unpack.ts';
 
@@ -107,7 +108,6 @@ t.test('a file that is not whole is not left behind', (t) => {
 
 t.test('no descriptor is left, however many directories there are', (t) => {
   const dir = freshDirectory();
-  const openDescriptors = (): number => readdirSync('/proc/self/fd').length;
   const before = openDescriptors();
   const members = Array.from({ length: 50 }, (_, n): Member[] => [
     { name: `made/by/${n}/file`, content: 'x' },
@@ -122,6 +122,10 @@ t.test('no descriptor is left, however many directories there are', (t) => {
   t.throws(() => put(dir, { name: 'file', content: 'x' }, { name: 'file/x/y', content: 'x' }));
   t.throws(() => put(join(dir, 'file/x'), { name: 'file', content: 'x' }));
   t.throws(() => put(dir, { name: 'link', flag: '1', target: 'made/by/none' }));
+  for (let n = 0; n < 3; n++) {
+    const cut = archive([{ name: 'part', content: 'p'.repeat(100_000) }]).subarray(0, 60_000);
+    t.throws(() => unpack(dir, cut, 1000), { message: /cut off/ });
+  }
   t.equal(openDescriptors(), before, 'after a refusal neither');
   t.end();
 });

@@ -10,6 +10,7 @@ import { type Channel, DEFAULT_WINDOW_BYTES, type Result, type Stream } from '@s
 import t from 'tap';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { run, startLocalAgent } from '../support/local-agent.ts';
+import { openDescriptors } from '../support/open-descriptors.ts';
 
 const SIZE_BYTES = 8 * 2 ** 20 + 4321;
 
@@ -107,6 +108,7 @@ for (const isEmulated of [false, true]) {
   t.test(`${reader}: a pull that is cancelled, and the next one`, async (t) => {
     const agent = startLocalAgent(t, { isEmulated });
     const channel = await agent.connect();
+    const before = openDescriptors();
     for (let round = 0; round < 5; round++) {
       const { stream, done } = pull(channel);
       await sleep(round);
@@ -117,6 +119,7 @@ for (const isEmulated of [false, true]) {
       await again;
       t.ok(received().equals(content.subarray(0, 1_000_003)));
     }
+    t.equal(openDescriptors(), before, 'no file stays open');
     t.same(agent.faults, []);
   });
 

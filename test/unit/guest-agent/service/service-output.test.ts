@@ -130,6 +130,45 @@ t.test('a reader at any pace gets each record once, or the count of what it miss
   );
 });
 
+t.test('a reader goes on to the ring of the next spec, and listens to that alone', async (t) => {
+  const rings = ['1', '2'].map((id) => new OutputRing(id.repeat(16), 1000));
+  const listening: string[] = [];
+  for (const ring of rings) {
+    const watch = ring.watch.bind(ring);
+    ring.watch = (listener) => {
+      listening.push(ring.id[0] ?? '');
+      const unwatch = watch(listener);
+      return () => {
+        listening.splice(listening.indexOf(ring.id[0] ?? ''), 1);
+        return unwatch();
+      };
+    };
+  }
+  const [first, second] = [rings[0]!, rings[1]!];
+  first.append(1, Buffer.from('last words'), 0);
+  const stream = new FakeStream();
+  new OutputReader({
+    stream: stream as unknown as Stream,
+    ring: first,
+    place: first.first,
+    missed: { records: 0, bytes: 0 },
+    isFollowing: true,
+    maxBytes: 0,
+  });
+  t.same(listening, ['1']);
+  first.next = second;
+  first.seal();
+  second.append(1, Buffer.from('new'), 0);
+  const records = stream.read(new ServiceRecordDecoder(), 5000);
+  t.same(
+    records.map((record) => (record.kind === 'output' ? String(record.data) : record.kind)),
+    ['ring', 'last words', 'ring', 'new'],
+  );
+  t.same(listening, ['2']);
+  stream.handlers.cancel?.();
+  t.same(listening, []);
+});
+
 t.test(
   'a page ends at its size, with at least one record; a record that is too long is refused',
   async (t) => {

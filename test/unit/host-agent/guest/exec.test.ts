@@ -1,4 +1,5 @@
 // One exec as the host sees it, over a channel whose other end the test plays.
+import { mock } from 'node:test';
 import { type Channel, FLOW, type Stream } from '@sandboxd/proto';
 import t from 'tap';
 import { startExec } from '../../../../host-agent/src/guest/exec.ts';
@@ -97,4 +98,17 @@ t.test('input goes on as it is taken, and its end comes behind it', async (t) =>
   other.exec.closeStdin();
   await settle(pair.links);
   t.match(other.ends, [{ exitCode: 1 }], 'an input of nothing has an end, too');
+});
+
+t.test('a guest that says nothing of a cancelled command is given up', async (t) => {
+  const pair = channelPair(() => undefined);
+  const { exec, ends } = start(pair.host);
+  await settle(pair.links);
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  exec.cancel();
+  mock.timers.tick(9_999);
+  t.same(ends, []);
+  mock.timers.tick(1);
+  t.match(ends, [{ exitCode: -1, error: /did not say how the cancelled command ended/ }]);
 });
