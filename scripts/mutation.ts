@@ -1,6 +1,6 @@
 // `make mutation ROOM=sandboxes` or `ROOM=sandboxes/manager.ts`: changes one thing of the code at a time and sees whether a
 // test without guests notices. Says what nobody noticed. docs/testing.md says what is left out, and how to read it.
-import { globSync, mkdirSync } from 'node:fs';
+import { globSync, mkdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
@@ -31,6 +31,8 @@ if (room === undefined || mutated.length === 0 || !/^[1-9]\d*$/.test(values.samp
 
 const testFiles = room.tests.flatMap((folder) => globSync(`${folder}/**/*.test.ts`, { cwd: 'test' }).sort());
 process.env.MUTATION_TEST_FILES = JSON.stringify(testFiles);
+// What a run that was stopped left.
+rmSync(join(WORK, name), { recursive: true, force: true });
 mkdirSync(WORK, { recursive: true });
 if (values.sample === undefined) {
   // What is known is written after each file: a run that is stopped goes on from there.

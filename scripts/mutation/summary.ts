@@ -14,6 +14,13 @@ type Report = {
 };
 
 const MAX_SHOWN = 100;
+/** Of the figures, by what Stryker calls them. Whatever else a mutant came to counts for nothing. */
+const COLUMNS = [
+  ['Killed', 'killed'],
+  ['Timeout', 'hung'],
+  ['Survived', 'survived'],
+  ['NoCoverage', 'unreached'],
+] as const;
 
 /** Of the report at `path`, each `sample`th mutant; those nobody noticed are named of the files in `shown` only. */
 export function summarize(path: string, shown: readonly string[], sample: number): string {
@@ -27,9 +34,14 @@ export function summarize(path: string, shown: readonly string[], sample: number
   const missed = known
     .filter(([name]) => shown.includes(name))
     .flatMap(([name, file]) => listMissed(name, file));
-  const figures = known.map(([name, { mutants }]) => `${figuresOf(mutants)}  ${name}`);
+  const figures = known
+    .filter(([, { mutants }]) =>
+      mutants.some(({ status }) => COLUMNS.some(([counted]) => counted === status)),
+    )
+    .map(([name, { mutants }]) => `${figuresOf(mutants)}  ${name}`);
   const total = figuresOf(known.flatMap(([, { mutants }]) => mutants));
-  return [...missed, '', '   killed  hung  survived  unreached', ...figures, `${total}  together`].join('\n');
+  const heads = `     ${COLUMNS.map(([, head]) => `  ${head}`).join('')}`;
+  return [...missed, '', heads, ...figures, `${total}  together`].join('\n');
 }
 
 function listMissed(name: string, { source, mutants }: Report['files'][string]): string[] {
@@ -45,20 +57,9 @@ function listMissed(name: string, { source, mutants }: Report['files'][string]):
 }
 
 function figuresOf(mutants: readonly Mutant[]): string {
-  const count = (wanted: string) => mutants.filter(({ status }) => status === wanted).length;
-  const [killed, hung, survived, unreached] = ['Killed', 'Timeout', 'Survived', 'NoCoverage'].map(count) as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  const sum = killed + hung + survived + unreached;
-  const share = sum === 0 ? 100 : Math.floor((100 * (killed + hung)) / sum);
-  const cells = [
-    [killed, 8],
-    [hung, 5],
-    [survived, 9],
-    [unreached, 10],
-  ] as const;
-  return `${`${share} %`.padStart(5)}${cells.map(([value, width]) => String(value).padStart(width)).join(' ')}`;
+  const counts = COLUMNS.map(([wanted]) => mutants.filter(({ status }) => status === wanted).length);
+  const [killed = 0, hung = 0] = counts;
+  const share = Math.floor((100 * (killed + hung)) / counts.reduce((sum, count) => sum + count, 0));
+  const cells = COLUMNS.map(([, { length }], at) => String(counts[at]).padStart(length + 2));
+  return `${String(share).padStart(3)} %${cells.join('')}`;
 }

@@ -1,0 +1,94 @@
+// The judgements of `make mutation`: what hangs, what only says something, which figures come of it.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import t, { type Test } from 'tap';
+import { logCalls } from '../../../scripts/mutation/log-calls.ts';
+import { StallWatch } from '../../../scripts/mutation/stall-watch.ts';
+import { summarize } from '../../../scripts/mutation/summary.ts';
+
+function run(t: Test, program: string): ChildProcess {
+  const child = spawn('sh', ['-c', '"$@" & wait $!', 'sh', process.execPath, '-e', program], {
+    stdio: 'ignore',
+    detached: true,
+  });
+  t.teardown(() => process.kill(-(child.pid ?? 0), 'SIGKILL'));
+  return child;
+}
+
+function stallOf(
+  t: Test,
+  program: string,
+  limits: { idleMs: number; cpuMs: number },
+): Promise<string | undefined> {
+  const watch = new StallWatch(limits);
+  const child = run(t, program);
+  return new Promise((resolve) => {
+    const stop = watch.start(child.pid ?? 0, () => {
+      stop();
+      resolve(watch.stall);
+    });
+  });
+}
+
+t.test('a process that waits for ever is told from one that computes for ever', async (t) => {
+  const limits = { idleMs: 2000, cpuMs: 2000 };
+  t.match(await stallOf(t, 'setInterval(() => {}, 1000)', limits), /waits/);
+  t.match(await stallOf(t, 'for (;;);', limits), /computes/);
+});
+
+t.test('a process that computes now and then does not wait', async (t) => {
+  const limits = { idleMs: 5000, cpuMs: 800 };
+  const program = 'setInterval(() => { const end = Date.now() + 600; while (Date.now() < end); }, 1000)';
+  t.match(await stallOf(t, program, limits), /computes/);
+});
+
+t.test('calls of a logger are left alone, and nothing else', (t) => {
+  const call = (object: object, method: string) => ({
+    node: {
+      type: 'CallExpression',
+      callee: { type: 'MemberExpression', object, property: { name: method } },
+    },
+  });
+  const own = { type: 'MemberExpression', property: { name: '#log' } };
+  const ignore = logCalls.value.shouldIgnore.bind(logCalls.value);
+  t.ok(ignore(call({ name: 'log' }, 'warn')));
+  t.ok(ignore(call(own, 'info')));
+  t.ok(ignore(call({ name: 'console' }, 'error')));
+  t.notOk(ignore(call({ name: 'log' }, 'append')));
+  t.notOk(ignore(call({ name: 'logs' }, 'info')));
+  t.notOk(ignore(call({ name: 'stream' }, 'error')));
+  t.end();
+});
+
+t.test('figures are of what was asked, and name what nobody noticed', (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'summary-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const mutant = (id: number, status: string) => ({
+    id: String(id),
+    status,
+    mutatorName: 'BooleanLiteral',
+    replacement: 'false',
+    location: { start: { line: 1, column: 1 } },
+  });
+  const states = [
+    'Killed',
+    'Survived',
+    'Killed',
+    'Ignored',
+    'Timeout',
+    'NoCoverage',
+    'RuntimeError',
+    'Survived',
+  ];
+  const path = join(dir, 'report.json');
+  const file = { source: 'return true;', mutants: states.map((state, id) => mutant(id, state)) };
+  writeFileSync(path, JSON.stringify({ files: { 'a.ts': file } }));
+  const all = summarize(path, ['a.ts'], 1);
+  t.match(all, /^ 50 % +2 +1 +2 +1 {2}together$/m);
+  t.equal(all.match(/a\.ts:1:1 (?:Survived|NoCoverage|RuntimeError)/g)?.length, 4);
+  t.match(summarize(path, ['a.ts'], 2), /^100 % +2 +1 +0 +0 {2}together$/m);
+  t.end();
+});
