@@ -1,0 +1,56 @@
+// Texts of a request that are refused: the place and the piece that are named.
+import fc from 'fast-check';
+import t from 'tap';
+import { findJsonError } from '../../../../../host-agent/src/http/input/json-error.ts';
+import { decodeText, readQuery } from '../../../../../host-agent/src/http/input/texts.ts';
+
+t.test(
+  'JSON that ends too early is wrong at its end, and what follows JSON is wrong where it begins',
+  async (t) => {
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 4 }), fc.constantFrom('', ' ', '\n'), (text, space) => {
+        const cut = `[${text}${space}`;
+        const lines = cut.split('\n');
+        const atEnd = findJsonError(cut);
+        t.same(atEnd, { line: lines.length, column: lines.at(-1)!.length + 1, reason: 'unexpected end' });
+        const behind = findJsonError(`{"a": [${text}]}${space}]`);
+        t.equal(behind.reason, 'unexpected "]"');
+      }),
+      { numRuns: 60 },
+    );
+    for (const [text, column, reason] of [
+      ['{"a":1,}', 8, 'unexpected "}"'],
+      ['[1,]', 4, 'unexpected "]"'],
+      ['[1}', 3, 'unexpected "}"'],
+      ['{"a" 1}', 6, 'unexpected "1"'],
+      ['{1:2}', 2, 'unexpected "1"'],
+      ['[[],{}]x', 8, 'unexpected "x"'],
+      ['{"a":{"b":[]},"c"}', 18, 'unexpected "}"'],
+      ['"\n"', 1, 'unfinished or invalid string'],
+      ['[01]', 3, 'unexpected "1"'],
+    ] as const) {
+      t.same(findJsonError(text), { line: 1, column, reason }, text);
+    }
+  },
+);
+
+t.test('a % escape that is none, and bytes that are no UTF-8, are named', async (t) => {
+  t.equal(decodeText('%C3%A4%20b', 'path'), 'ä b');
+  for (const [text, message] of [
+    ['a%zz', 'path has a bad % escape, "%zz"; write % itself as %25'],
+    ['a%2', 'path has a bad % escape, "%2"; write % itself as %25'],
+    ['%C3%A4/%FF%41', 'path has a bad % escape, "%FF%41", which is no UTF-8; write % itself as %25'],
+    ['a%00b', /^path has a NUL character, got "a.*b"; leave it out$/],
+  ] as const) {
+    t.throws(() => decodeText(text, 'path'), { code: 'invalid_argument', message });
+  }
+});
+
+t.test('a parameter is found however its name is written, the first of several', async (t) => {
+  t.equal(readQuery('/x?a=1&b=2&b=3', 'b'), '2');
+  t.equal(readQuery('/x?%62=a%20b+c', 'b'), 'a b c');
+  t.equal(readQuery('/x?b=a=b?c', 'b'), 'a=b?c');
+  for (const url of ['/x', '/x?', '/x?b', '/x?b=', '/x?bb=1', '/x#?b=1', '/x?%zz=1'])
+    t.equal(readQuery(url, 'b'), undefined);
+  t.throws(() => readQuery('/x?b=%FF', 'b'), { message: /^query b has a bad % escape/ });
+});
