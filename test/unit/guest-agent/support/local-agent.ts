@@ -27,15 +27,6 @@ import { SocketLink } from '../../../../host-agent/src/lib/socket-link.ts';
 
 const PATH = 'PATH=/usr/local/bin:/usr/bin:/bin';
 
-/** An old log is kept for minutes: not by a test that is over. */
-const PASSING_CLOCK: Clock = {
-  ...systemClock,
-  after: (delayMs, callback) => {
-    const timer = setTimeout(callback, delayMs).unref();
-    return () => clearTimeout(timer);
-  },
-};
-
 export type Running = {
   readonly stream: Stream;
   readonly started: Promise<number>;
