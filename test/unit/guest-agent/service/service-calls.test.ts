@@ -87,7 +87,7 @@ t.test('one that runs has a process with memory; a stop ends it as asked', async
   const agent = startLocalAgent(t);
   const channel = await agent.connect();
   const before = Date.now();
-  const running = await configure(channel, 'echo $A $B; trap "exit 7" TERM; while :; do sleep 0.01; done', {
+  const running = await configure(channel, 'trap "exit 7" TERM; echo $A $B; while :; do sleep 0.01; done', {
     env: ['A=own', 'B=too'],
   });
   t.equal(running.state, 'running');
@@ -132,15 +132,19 @@ t.test('a stop with a grace of its own kills what ignores the signal', async (t)
 t.test('start and restart are new runs of the same spec, with one log', async (t) => {
   const channel = await startLocalAgent(t).connect();
   const first = await configure(channel, 'echo run; exec sleep 600');
+  const output = readOutput(channel, { follow: true });
+  const hasRun = (times: number) =>
+    until(() => textOf(output.records, 'stdout') === 'run\n'.repeat(times), `run ${times}`);
+  await hasRun(1);
   const again = await control(channel, SERVICE_VERB.RESTART);
   t.equal(again.state, 'running');
   t.not(again.pid, first.pid);
   t.equal(again.ring?.id, first.ring?.id);
   t.match(again.lastExit, { signal: 'SIGTERM', exitCode: 143 });
+  await hasRun(2);
   await control(channel, SERVICE_VERB.STOP);
   t.match(await control(channel, SERVICE_VERB.START), { state: 'running' });
-  const output = readOutput(channel, { follow: true });
-  await until(() => textOf(output.records, 'stdout') === 'run\nrun\nrun\n', 'three runs');
+  await hasRun(3);
   await control(channel, SERVICE_VERB.STOP);
   output.stream.cancel();
 });
