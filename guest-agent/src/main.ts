@@ -1,5 +1,6 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
+import { setFlagsFromString } from 'node:v8';
 import { CLOCK, FREEZE, GuestConnection } from '@sandboxd/proto';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
@@ -38,6 +39,9 @@ mountFileSystems();
 setUpSystem();
 
 const isEmulated = readIsEmulated();
+// Copies of a template take a third longer with the optimizing compiler (docs/measurements/bulk-bytes.md). Not a start option: with
+// another set of those, Node's own compiled code would be thrown away.
+if (isEmulated) setFlagsFromString('--no-opt');
 
 const poller = new Poller((error) => logError('event', error));
 poller.start();
