@@ -9,7 +9,6 @@ export class BodyPace {
   /** What the client may still be waited for; bytes that come give of it back, at the least rate. */
   #leftMs: number;
   #waitingSince: number | undefined;
-  #lastByteAt = 0;
   #timer: NodeJS.Timeout | undefined;
 
   /** `onLate` is called once, with HttpError timeout. */
@@ -20,21 +19,17 @@ export class BodyPace {
   }
 
   wait(): void {
-    const now = performance.now();
-    this.#waitingSince ??= now;
-    this.#lastByteAt ||= now;
+    this.#waitingSince ??= performance.now();
     this.#timer ??= setTimeout(() => this.#onLate(this.#error()), this.#leftMs);
   }
 
   /** Bytes came, and the client is waited for no more. */
   took(sizeBytes: number): void {
-    const now = performance.now();
-    const waitedMs = this.#waitingSince === undefined ? 0 : now - this.#waitingSince;
+    const waitedMs = this.#waitingSince === undefined ? 0 : performance.now() - this.#waitingSince;
     this.#leftMs = Math.min(
       this.#idleMs,
       Math.max(0, this.#leftMs - waitedMs) + (sizeBytes * 1000) / MIN_BODY_BYTES_PER_S,
     );
-    this.#lastByteAt = now;
     this.stop();
   }
 
@@ -45,10 +40,7 @@ export class BodyPace {
   }
 
   #error(): HttpError {
-    const isSilent = performance.now() - this.#lastByteAt >= this.#idleMs - 1;
-    const message = isSilent
-      ? `the body stopped for ${this.#idleMs} ms; send it without pauses`
-      : `the body came at less than ${MIN_BODY_BYTES_PER_S} bytes a second; send it faster`;
+    const message = `the body stopped for ${this.#idleMs} ms, or came at less than ${MIN_BODY_BYTES_PER_S} bytes a second; send it faster`;
     return new HttpError('timeout', message);
   }
 }
