@@ -123,7 +123,24 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     await daemon.api.call('DELETE', `/snapshots/${snapshot.id}`);
     return forks;
   },
+  /** Of a sandbox that was used. */
+  delete: async ({ daemon }) => {
+    const { id } = await daemon.api.create();
+    await daemon.api.sh(id, 'head -c 20000000 /dev/urandom > /root/kept');
+    return rate(() => daemon.api.delete(id), 1);
+  },
+  /** The first execs of a sandbox. */
+  'first-execs': async (running, others) => {
+    const { id } = await running.daemon.api.create();
+    const execsPerS = await rate(() => execs({ ...running, id }), EXECS);
+    others.push(await cpuMs(await vmmPids(id)));
+    await running.daemon.api.delete(id);
+    return execsPerS;
+  },
 };
+
+/** Those whose rate is not of bytes. */
+const COUNTED = ['exec', 'first-execs', 'create', 'delete', 'boot', 'fork'];
 
 /** Sandboxes a second; they are deleted then. */
 async function made(others: number[], { api }: Daemon, make: () => Promise<string[]>): Promise<number> {
@@ -173,7 +190,7 @@ function print(): void {
   const rows = measures.flatMap(({ name, rates, cpu }) =>
     rates.map((own, at) => {
       const ratios = own.map((value, n) => value / (rates[0]?.[n] ?? Number.NaN));
-      const unit = ['exec', 'create', 'boot', 'fork'].includes(name) ? '/s' : 'MiB/s';
+      const unit = COUNTED.includes(name) ? '/s' : 'MiB/s';
       const digits = unit === '/s' ? 2 : 0;
       return [
         name,

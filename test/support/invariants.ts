@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { SandboxJson } from './api.ts';
 import type { Daemon } from './daemon.ts';
 import { findMounts, findOpenLogs, findSockets, readRecordIds } from './leftovers.ts';
+import { settled } from './settled.ts';
 import { listVmms } from './vmms.ts';
 
 export type Holdings = { readonly sandboxes: readonly string[]; readonly snapshots: readonly string[] };
@@ -15,7 +16,11 @@ export async function listHoldings({ api }: Daemon): Promise<Holdings> {
 }
 
 /** Every violation, as a sentence. All sandboxes must be alive. */
-export async function findViolations(daemon: Daemon): Promise<string[]> {
+export function findViolations(daemon: Daemon): Promise<string[]> {
+  return settled(() => lookForViolations(daemon));
+}
+
+async function lookForViolations(daemon: Daemon): Promise<string[]> {
   const { dataDir, runDir } = daemon.directories;
   const { sandboxes, snapshots } = await listHoldings(daemon);
   const names = (dir: string): Promise<string[]> => readdir(dir).catch(() => []);

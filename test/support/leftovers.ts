@@ -5,6 +5,7 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { open } from 'lmdb';
 import { LOCK_NAME } from '../../host-agent/src/lib/instance-lock.ts';
+import { settled } from './settled.ts';
 
 export const DAEMON_PROGRAM = join(resolve(import.meta.dirname, '../..'), 'dist/sandboxd');
 
@@ -12,6 +13,8 @@ export const DAEMON_PROGRAM = join(resolve(import.meta.dirname, '../..'), 'dist/
 export const FAULTY_DAEMON = join(import.meta.dirname, 'faulty-daemon.ts');
 
 export type Directories = { readonly dataDir: string; readonly runDir: string };
+
+type LeftoversOptions = { readonly isRunning?: boolean; readonly ignore?: string };
 
 /** What a daemon, its tests and its bakery have in a data directory. */
 const KNOWN_NAMES: readonly string[] = [
@@ -26,9 +29,14 @@ const SAVED_NAMES: readonly string[] = ['memory', 'state', 'disk', 'manifest.jso
  * What a daemon that stopped cleanly, all its sandboxes gone, has none of. While it runs, `isRunning` leaves the daemon
  * itself out, and `ignore` what belongs to one sandbox. Snapshots and templates are meant to stay.
  */
-export async function leftovers(
+export function leftovers(directories: Directories, options: LeftoversOptions = {}): Promise<string[]> {
+  const find = () => findLeftovers(directories, options);
+  return options.isRunning === true ? settled(find) : find();
+}
+
+async function findLeftovers(
   directories: Directories,
-  { isRunning = false, ignore }: { readonly isRunning?: boolean; readonly ignore?: string } = {},
+  { isRunning = false, ignore }: LeftoversOptions,
 ): Promise<string[]> {
   const { dataDir, runDir } = directories;
   const found = [

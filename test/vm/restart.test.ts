@@ -218,10 +218,10 @@ t.test('what died while no daemon ran is listed with its cause; strangers go, ot
     message: /is dead: the VMM was killed/,
   });
   for (const sandbox of [killed, panicked, alive]) await last.api.delete(sandbox!.id);
+  t.equal(await last.end(), 0);
   t.same(await readdir(directories.runDir), ['note']);
   await rm(join(directories.runDir, 'note'));
   t.same(await readdir(join(directories.dataDir, 'snapshots')), []);
-  t.equal(await last.end(), 0);
 });
 
 t.test('after a restart of the host there are snapshots, and no sandboxes', async (t) => {

@@ -75,11 +75,12 @@ t.test('an empty body gives a sandbox with the defaults', async (t) => {
 
   await t.test('after the delete nothing is left of it', async (t) => {
     await api.delete(sandbox.id);
-    t.notOk(existsSync(sandbox.workdir));
     t.equal(await statusOf(api.call('GET', `/sandboxes/${sandbox.id}`)), 404);
     t.equal(await statusOf(api.delete(sandbox.id)), 404);
     t.equal(await statusOf(api.exec(sandbox.id, ['true'])), 404);
     t.same(await api.list(), []);
+    t.same(await leftovers(daemon.directories, { isRunning: true }), []);
+    t.notOk(existsSync(sandbox.workdir));
   });
 });
 

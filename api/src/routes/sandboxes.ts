@@ -52,7 +52,7 @@ export function sandboxRoutes(limits: RequestLimits) {
       description: 'Its durable log stays.',
       access: 'delete',
       params: sandboxPath,
-      answers: [{ status: 204, description: 'nothing of it is left, its ports are free' }],
+      answers: [{ status: 204, description: 'it is gone, its ports are free' }],
       errors: { 404: UNKNOWN },
     },
   } as const satisfies Record<string, Route>;

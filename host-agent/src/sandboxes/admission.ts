@@ -1,5 +1,6 @@
 // Whether the host has room: memory, disk and slots are promised before anything is made, and given back when it is not.
 import { AppError, causesOf, errnoOf } from '../lib/errors.ts';
+import { deadline, raceSignal } from '../lib/wait.ts';
 import type { HostRoom } from './host-room.ts';
 
 const MIB = 2 ** 20;
@@ -11,6 +12,8 @@ export const VMM_OVERHEAD_MIB = 96;
 const BOOT_TOUCHED_MIB = 256;
 const COPY_TOUCHED_MIB = 64;
 const RETRY_AFTER_S = 5;
+/** What was deleted has this long to be gone for one who needs its room. */
+const FREEING_MS = 5000;
 
 export type AdmissionOptions = {
   /** Sandboxes that may exist at once. */
@@ -20,12 +23,17 @@ export type AdmissionOptions = {
   /** How often the rest may be promised; 1 is never more than there is. */
   readonly memoryOvercommit: number;
   readonly readRoom: () => Promise<HostRoom>;
-  /** Memory of every sandbox whose VM runs, how many sandboxes there are, and what engines hold for copies together. */
+  /**
+   * Memory of every VM that runs, those of deleted sandboxes included, how many sandboxes there are, and what engines hold for
+   * copies together.
+   */
   readonly inUse: () => {
     readonly sandboxes: number;
     readonly memoryMib: readonly number[];
     readonly sharedBytes: number;
   };
+  /** Resolves when more of what was deleted may be gone; undefined when nothing is about to go. */
+  readonly freeing?: () => Promise<void> | undefined;
 };
 
 export type Need = {
@@ -47,10 +55,26 @@ export class Admission {
     this.#options = options;
   }
 
-  /** Holds what is needed until disposed, when it shows in the host's own numbers. AppError exhausted. */
+  /**
+   * Holds what is needed until disposed, when it shows in the host's own numbers. Room that deletes are about to give back
+   * is waited for. AppError exhausted.
+   */
   async reserve(need: Need): Promise<Disposable> {
-    const room = await this.#options.readRoom();
-    // From here on nothing is waited for: two at once cannot both have the last room.
+    using limit = deadline(FREEING_MS, () => new Error('deletes take too long'));
+    for (;;) {
+      const freeing = this.#options.freeing?.();
+      const room = await this.#options.readRoom();
+      try {
+        return this.#take(need, room);
+      } catch (error) {
+        if (freeing === undefined || limit.signal.aborted) throw error;
+        await raceSignal(freeing, limit.signal).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Nothing is waited for here: two at once cannot both have the last room. */
+  #take(need: Need, room: HostRoom): Disposable {
     const pending = [...this.#pending, need];
     if (need.memoryMib.length > 0) {
       this.#checkSlots(pending);

@@ -30,7 +30,7 @@ export interface Sandboxes {
   list(): SandboxInfo[];
   /** AppError not_found. */
   get(id: string): SandboxHandle;
-  /** Resolves when nothing of it is left. AppError not_found. */
+  /** Resolves when nobody can reach it and all that others may want is free; the rest goes behind that. AppError not_found. */
   delete(id: string): Promise<void>;
   /** Oldest first. */
   listSnapshots(): SnapshotInfo[];

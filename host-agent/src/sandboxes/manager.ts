@@ -20,6 +20,7 @@ import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox, SandboxOwner } from './sandbox.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { startSandbox } from './start.ts';
+import { Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
 import type {
   CreateSandboxOptions,
@@ -62,22 +63,26 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
   readonly #saving = new Set<Promise<unknown>>();
   readonly #slots: PQueue;
   readonly #admission: Admission;
+  readonly #sweeps: Sweeps;
   readonly #stopping = new AbortController();
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
     this.#options = options;
     this.#slots = new PQueue({ concurrency: options.maxConcurrentStarts });
+    this.#sweeps = new Sweeps(options.log);
     this.#admission = new Admission({
       ...options.admission,
       maxSandboxes: options.limits.sandboxes,
       readRoom: options.readRoom ?? (() => readHostRoom(options.directories.dataDir)),
       inUse: () => {
-        const running = [...this.#sandboxes.values()].filter(({ vm }) => vm.exit === undefined);
+        const all = [...this.#sandboxes.values(), ...this.#sweeps.sandboxes];
+        const running = all.filter(({ vm }) => vm.exit === undefined);
         const memoryMib = running.map(({ record }) => record.options.memoryMib);
         const { sharedBytes = 0 } = options.engines.current;
         return { sandboxes: this.#sandboxes.size, memoryMib, sharedBytes };
       },
+      freeing: () => this.#sweeps.next(),
     });
     this.#snapshots = new Snapshots({
       dataDir: options.directories.dataDir,
@@ -131,8 +136,14 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
 
   async delete(id: string): Promise<void> {
     // Also one that is leaving: who asks again waits for the same end.
-    await (this.#sandboxes.get(id) ?? this.get(id)).remove();
-    if (this.#sandboxes.delete(id)) this.#options.events.emit({ kind: 'deleted', sandbox: id });
+    await this.#delete(this.#sandboxes.get(id) ?? this.get(id));
+  }
+
+  async #delete(sandbox: Sandbox, why?: string): Promise<void> {
+    await sandbox.leave(why);
+    if (!this.#sandboxes.delete(sandbox.id)) return;
+    this.#options.events.emit({ kind: 'deleted', sandbox: sandbox.id });
+    this.#sweeps.begin(sandbox);
   }
 
   /** For the sandbox itself, by its handle. */
@@ -222,14 +233,17 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     }
     const ends = await Promise.allSettled([...this.#sandboxes.keys()].map((id) => this.delete(id)));
     const failure = ends.find((end) => end.status === 'rejected');
+    await this.#sweeps.finish();
     if (failure !== undefined) throw toError(failure.reason);
   }
 
-  /** Those of expired sandboxes have no request that is waited for. */
+  /** Those of expired sandboxes have no request that is waited for, and the rest of all others is behind theirs. */
   async #finishDeletes(): Promise<void> {
     const leaving = [...this.#sandboxes.values()].filter(({ state }) => state === 'deleting');
     using limit = deadline(LAST_DELETES_MS, () => new Error('deletes take too long'));
-    const ends = Promise.allSettled(leaving.map(({ id }) => this.delete(id)));
+    const ends = Promise.allSettled(leaving.map(({ id }) => this.delete(id))).then(() =>
+      this.#sweeps.finish(),
+    );
     await raceSignal(ends, limit.signal).catch(() => undefined);
   }
 
@@ -306,9 +320,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     const { timeoutS } = sandbox.record.options;
     this.#options.events.emit({ kind: 'expired', sandbox: sandbox.id, timeoutS });
     // Whoever deletes it at the same time waits for this one.
-    const ended = sandbox.remove(': its timeout_s has passed').then(() => this.delete(sandbox.id));
-    ended.catch((err) => {
-      if (sandbox.state === 'deleted' || this.#stopping.signal.aborted) return;
+    this.#delete(sandbox, ': its timeout_s has passed').catch((err) => {
+      if (!this.#sandboxes.has(sandbox.id) || this.#stopping.signal.aborted) return;
       log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; it is tried again');
       setTimeout(() => this.expired(sandbox), EXPIRY_RETRY_MS).unref();
     });

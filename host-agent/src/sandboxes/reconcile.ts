@@ -8,7 +8,7 @@ import { patientDeadline } from '../lib/patience.ts';
 import { isRunning, signalProcess } from '../lib/proc.ts';
 import { poll } from '../lib/wait.ts';
 import type { SandboxRecord } from './record.ts';
-import { adoptResources, releaseResources } from './resources/index.ts';
+import { adoptResources, releaseResources, sweepResources } from './resources/index.ts';
 import { type Directories, sandboxesRoot, sandboxPaths } from './resources/paths.ts';
 import type { ResourceContext, Site } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
@@ -77,10 +77,12 @@ async function takeOver(
   return new Sandbox(exit === undefined ? site : { ...site, record: { ...record, exit } });
 }
 
-function removeLeftovers(context: ReconcileContext, id: string, record?: SandboxRecord): Promise<void> {
+async function removeLeftovers(context: ReconcileContext, id: string, record?: SandboxRecord): Promise<void> {
   // A directory without a record is of one that was deleted but for it; one that was never ready nobody ever heard of.
   const wasKnown = record === undefined || record.isReady || record.isDeleting === true;
-  return releaseResources({ ...siteOf(context, id, record), record, wasKnown, why: 'nobody has it' });
+  const remains = { ...siteOf(context, id, record), record, wasKnown, why: 'nobody has it' };
+  await releaseResources(remains);
+  await sweepResources(remains);
 }
 
 /** VMMs in our run directory without a sandbox: their daemon died before it could write down that it started them. */

@@ -13,9 +13,9 @@ import type { SandboxHandle } from './face.ts';
 import { Lifetime } from './lifetime.ts';
 import { LogCapture } from './log-capture.ts';
 import type { SandboxRecord } from './record.ts';
-import { releaseResources } from './resources/index.ts';
+import { releaseResources, sweepResources } from './resources/index.ts';
 import type { SandboxPaths } from './resources/paths.ts';
-import type { Held, ResourceContext, Site } from './resources/resource.ts';
+import type { Held, Remains, ResourceContext, Site } from './resources/resource.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import { checkTransition, type SandboxState } from './states.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
@@ -47,7 +47,8 @@ export class Sandbox implements SandboxHandle {
   #state: SandboxState = 'running';
   #isUnheardOf = false;
   #isLeaving = false;
-  #removal: Promise<void> | undefined;
+  #leaving: Promise<void> | undefined;
+  #why = '';
   #lifetime: Lifetime | undefined;
   readonly #log: SandboxLog | undefined;
   readonly #capture: LogCapture | undefined;
@@ -173,17 +174,33 @@ export class Sandbox implements SandboxHandle {
   }
 
   /**
-   * Ends everything it has; the same promise for every caller. A removal that failed can be tried again. `why` is what is
-   * said to those who use it, after "was deleted".
+   * Ends it for everybody, and gives back what others may want; the same promise for every caller. What only takes time is
+   * left for `sweep`. After a failure it can be tried again. `why` is what is said to those who use it, after "was deleted".
    */
-  remove(why = ''): Promise<void> {
+  leave(why = ''): Promise<void> {
     this.#isLeaving = true;
-    this.#removal ??= this.#remove(why).catch((error) => {
+    this.#leaving ??= this.#leave(why).catch((error) => {
       this.#isLeaving = false;
-      this.#removal = undefined;
+      this.#leaving = undefined;
       throw error;
     });
-    return this.#removal;
+    return this.#leaving;
+  }
+
+  /** Behind `leave`: gives back the rest, until nothing of it is left. Can be called again. */
+  async sweep(): Promise<void> {
+    if (this.#state === 'deleted') return;
+    const { records, faults } = this.#context;
+    await sweepResources(this.#remains());
+    await records.remove(this.id);
+    faults.reach('delete.forgotten');
+    this.#state = checkTransition(this.#state, 'deleted');
+  }
+
+  /** Removes one that nobody uses, whole. */
+  async remove(): Promise<void> {
+    await this.leave();
+    await this.sweep();
   }
 
   /** Removes one that nobody ever heard of, with its log. */
@@ -192,14 +209,20 @@ export class Sandbox implements SandboxHandle {
     await this.remove();
   }
 
-  async #remove(why: string): Promise<void> {
-    const { records, faults } = this.#context;
+  async #leave(why: string): Promise<void> {
+    this.#why = why;
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
     this.#capture?.stop();
-    if (records.get(this.id) !== undefined) await this.#markDeleting();
-    faults.reach('delete.marked');
-    await releaseResources({
+    const isMarked = await this.#markDeleting();
+    this.#context.faults.reach('delete.marked');
+    await releaseResources(this.#remains());
+    // A crash would bring it back as one that died.
+    if (!isMarked) await this.sweep();
+  }
+
+  #remains(): Remains {
+    return {
       id: this.id,
       context: this.#context,
       paths: this.paths,
@@ -207,24 +230,21 @@ export class Sandbox implements SandboxHandle {
       held: this.#held,
       log: this.#logger,
       wasKnown: !this.#isUnheardOf,
-      why: `sandbox ${this.id} was deleted${why}`,
-    });
-    await records.remove(this.id);
-    faults.reach('delete.forgotten');
-    this.#state = checkTransition(this.#state, 'deleted');
+      why: `sandbox ${this.id} was deleted${this.#why}`,
+    };
   }
 
-  /** From here on the next daemon would finish it. */
-  async #markDeleting(): Promise<void> {
+  /** Whether the next daemon would finish it from here on. */
+  async #markDeleting(): Promise<boolean> {
+    const { records } = this.#context;
+    if (records.get(this.id) === undefined) return true;
     try {
-      await this.#context.records.put(this.id, {
-        ...this.#record,
-        isReady: false,
-        isDeleting: !this.#isUnheardOf,
-      });
+      await records.put(this.id, { ...this.#record, isReady: false, isDeleting: !this.#isUnheardOf });
+      return true;
     } catch (err) {
       // A delete must work on a full disk, too: it is what makes room.
       this.#logger.warn({ err }, 'the delete of a sandbox cannot be written down beforehand');
+      return false;
     }
   }
 

@@ -64,10 +64,14 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     undo.defer(() => records.remove(id));
     await records.put(id, record);
     faults.reach('start.recorded');
-    for (const { stage: stageOf, acquire, release } of RESOURCES) {
+    for (const { stage: stageOf, acquire, release, sweep } of RESOURCES) {
       making.signal.throwIfAborted();
       stage = stageOf(origin);
-      undo.defer(() => release({ ...making, record, wasKnown: false, why: 'the sandbox was not made' }));
+      undo.defer(async () => {
+        const remains = { ...making, record, wasKnown: false, why: 'the sandbox was not made' };
+        await release?.(remains);
+        await sweep?.(remains);
+      });
       await acquire(making);
       times[`${stage}Ms`] = Math.round(performance.now() - startedAt);
     }

@@ -29,9 +29,8 @@ export type MemoryDaemonOptions = Partial<SandboxManagerOptions> & {
   /** Of an earlier daemon, whose machines still run. */
   readonly home?: Home;
   readonly faults?: Faults;
-  /** Methods of the registry's table of sandboxes, replaced. */
-  readonly recordFaults?: Partial<Table<SandboxRecord>>;
-  /** Puts something in front of the registry's table of snapshots. */
+  /** Puts something in front of a table of the registry. */
+  readonly changeRecords?: (records: Table<SandboxRecord>) => Table<SandboxRecord>;
   readonly changeSnapshotRecords?: (records: Table<SnapshotRecord>) => Table<SnapshotRecord>;
 };
 
@@ -84,7 +83,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     faults: NO_FAULTS,
     kernel: { vmlinuxPath: '/vmlinux', initramfsPath: '/initramfs', digest: 'kernel' },
     directories: { dataDir: home.dataDir, runDir: home.runDir },
-    records: Object.assign(records, options.recordFaults),
+    records: options.changeRecords?.(records) ?? records,
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     bootTimeoutMs: 10_000,
     profiles: profilesOf(home),

@@ -33,8 +33,7 @@ export class MemoryHost {
   onPaused: (count: number) => void | Promise<void> = () => undefined;
   /** Faults of agents that start from now on. */
   agentFaults: AgentFaults = {};
-  /** Whether a kill does not end a VMM. */
-  isUnkillable = false;
+  onKill: (count: number) => void | Promise<void> = () => undefined;
   /** Processes that look like VMMs of this run directory. */
   strangers: readonly FoundVmm[] = [];
   readonly counts = { boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
@@ -242,8 +241,7 @@ class MemoryVm implements Vm {
   }
 
   async kill(): Promise<void> {
-    this.#host.counts.kills++;
-    if (this.#host.isUnkillable) throw new Error('the VMM does not end');
+    await this.#host.onKill(++this.#host.counts.kills);
     this.#machine.end('stopped');
   }
 

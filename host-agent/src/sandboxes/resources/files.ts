@@ -29,7 +29,7 @@ export const files: Resource = {
     if (held.vm?.exit === undefined) await pinRootfs(paths.dir, record.options.rootfs.rootfsPath);
   },
 
-  async release({ id, context, paths }) {
+  async sweep({ id, context, paths }) {
     await removeSandboxDirs(paths);
     // The record may name a run directory that this daemon does not have any more.
     await removeSandboxDirs(sandboxPaths(context.directories, id));

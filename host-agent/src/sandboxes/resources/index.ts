@@ -11,7 +11,12 @@ export async function adoptResources(site: Site): Promise<void> {
   for (const { adopt } of RESOURCES) await adopt?.(site);
 }
 
-/** Ends with the first that cannot be given back; what comes after it needs it to be gone. */
+/** The half of giving back that somebody waits for. Ends with the first that fails. */
 export async function releaseResources(remains: Remains): Promise<void> {
-  for (const { release } of RESOURCES.toReversed()) await release(remains);
+  for (const { release } of RESOURCES.toReversed()) await release?.(remains);
+}
+
+/** The half that only takes time. Ends with the first that fails; what comes after it needs it to be gone. */
+export async function sweepResources(remains: Remains): Promise<void> {
+  for (const { sweep } of RESOURCES.toReversed()) await sweep?.(remains);
 }

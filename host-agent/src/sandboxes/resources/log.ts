@@ -12,7 +12,8 @@ export const log: Resource = {
     held.sandboxLog = await context.logs?.open(id);
   },
 
-  async release({ id, context, wasKnown }) {
+  // Until then it is read as that of any sandbox.
+  async sweep({ id, context, wasKnown }) {
     if (wasKnown) await context.logs?.end(id);
     else await context.logs?.remove(id);
   },

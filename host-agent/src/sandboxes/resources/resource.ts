@@ -83,6 +83,8 @@ export interface Resource {
   acquire(making: Making): Promise<void>;
   /** Finds again what an earlier daemon's sandbox has. The VM may have ended. */
   adopt?(site: Site): Promise<void>;
-  /** Gives back whatever there is of it; can be called again after a failure. */
-  release(remains: Remains): Promise<void>;
+  /** Gives back what others may want, or may meet. A delete answers behind that. Can be called again after a failure. */
+  release?(remains: Remains): Promise<void>;
+  /** Gives back the rest of it, which only takes time, once every resource was released. Can be called again. */
+  sweep?(remains: Remains): Promise<void>;
 }

@@ -44,8 +44,12 @@ export const vmm: Resource = {
       .catch((err) => log.error({ err }, 'cannot record the end of a VM'));
   },
 
-  async release({ context, record, held, log }) {
-    // Nothing in it is worth a grace: its disk and memory go with it.
+  async release({ held }) {
+    // Nothing in it is worth a grace: its disk and memory go with it. Its end is waited for by `sweep`.
+    held.vm?.kill().catch(() => undefined);
+  },
+
+  async sweep({ context, record, held, log }) {
     if (held.vm !== undefined) await held.vm.kill();
     else if (record?.vmm) await engineOf(context, record.vmm)?.adopt(record.vmm, { log })?.kill();
     context.faults.reach('delete.killed');

@@ -35,7 +35,12 @@ t.test('one that ended meanwhile is listed with its cause until it is deleted', 
   t.throws(() => next.manager.get(id).assertAlive(), { message: /ended while nobody looked/ });
   await next.manager.delete(id);
   t.same(next.manager.list(), []);
-  t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
+  await next.manager.stop('keep');
+  t.same(
+    readdirSync(join(home.dataDir, 'sandboxes')),
+    [],
+    'the stop has waited for what was behind the answer',
+  );
 });
 
 t.test('one whose end this daemon saw says the same of it in the next', async (t) => {

@@ -65,7 +65,8 @@ t.test('a create that could not be written down leaves nothing', async (t) => {
   const { manager, host } = await startMemoryDaemon(t, {
     home,
     templateBudgetBytes: 0,
-    recordFaults: { putAll: () => Promise.reject(new Error('the registry is full')) },
+    changeRecords: (records) =>
+      Object.assign(records, { putAll: () => Promise.reject(new Error('the registry is full')) }),
   });
   await t.rejects(manager.create({}), { message: /the registry is full/ });
   t.equal(host.running.length, 0);

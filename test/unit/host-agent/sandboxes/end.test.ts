@@ -1,11 +1,15 @@
 // The end of a sandbox: who still uses it learns why, and by then nobody sees it any more.
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
 import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manager.ts';
-import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
+import { execText } from '../../../support/memory-host/client.ts';
+import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { until } from '../../../support/until.ts';
+
+const MIB = 2 ** 20;
 
 /** A command that goes on for ever; resolves with its last frame, and whether its sandbox could be seen then. */
 function waitIn(manager: SandboxManager, id: string): Promise<{ outcome: ExecOutcome; isSeen: boolean }> {
@@ -57,17 +61,104 @@ t.test('a command in a sandbox whose time is over', async (t) => {
   );
 });
 
-t.test('a sandbox whose delete failed is seen again, and can be deleted', async (t) => {
-  const { manager, host } = await startMemoryDaemon(t);
+const doesNotEnd = (): never => {
+  throw new Error('the VMM does not end');
+};
+
+t.test('a delete answers when nobody can reach the sandbox; what takes time goes on behind', async (t) => {
+  const { manager, host, home, store, happened } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
-  host.isUnkillable = true;
-  await t.rejects(manager.delete(id), { message: /does not end/ });
-  t.equal(manager.list().length, 1);
-  t.throws(() => manager.get(id).assertAlive(), { code: 'not_found' });
-  host.isUnkillable = false;
-  await manager.delete(id);
+  const gate = Promise.withResolvers<void>();
+  host.onKill = () => gate.promise;
+  await Promise.all([manager.delete(id), manager.delete(id)]);
   t.same(manager.list(), []);
+  t.throws(() => manager.get(id), { code: 'not_found' });
+  await t.rejects(manager.delete(id), { code: 'not_found' });
+  t.equal(happened.filter(({ kind }) => kind === 'deleted').length, 1);
+  const records = store.table<Record<string, unknown>>('sandboxes');
+  t.match(records.get(id), { isReady: false, isDeleting: true }, 'a crash now loses nothing');
+  t.equal(host.running.length, 1);
+  const dir = join(home.dataDir, 'sandboxes', id);
+  t.ok(existsSync(dir));
+  gate.resolve();
+  await until(() => records.get(id) === undefined);
   t.equal(host.running.length, 0);
+  t.notOk(existsSync(dir));
+});
+
+t.test('what a daemon that crashed behind the answer left is removed by the next one', async (t) => {
+  const home = await makeHome(t);
+  const { host } = home;
+  const first = await startMemoryDaemon(t, { home });
+  const { id } = await first.manager.create({});
+  await execText(first.manager, id, ['note', 'x', 'y']);
+  host.onKill = doesNotEnd;
+  await first.manager.delete(id);
+  await until(() => first.lines.some(({ msg }) => msg?.startsWith('cannot remove all of a deleted')));
+  await first.crash();
+  host.onKill = () => undefined;
+  const next = await startMemoryDaemon(t, { home });
+  t.same(next.manager.list(), []);
+  t.equal(host.running.length, 0);
+  t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
+  t.same(readdirSync(home.runDir), []);
+  t.same(next.store.table('sandboxes').all(), []);
+  t.equal((await next.logs.read(id, { since: 0 }))?.records.length, 2, 'its log is kept');
+});
+
+t.test(
+  'a delete that cannot be written down is done when it answers; failed, it can be tried again',
+  async (t) => {
+    let isFull = false;
+    const { manager, host, home } = await startMemoryDaemon(t, {
+      changeRecords: (records) => {
+        const put = records.put.bind(records);
+        return Object.assign(records, {
+          put: (id: string, record: SandboxRecord) =>
+            isFull ? Promise.reject(new Error('the registry is full')) : put(id, record),
+        });
+      },
+    });
+    const { id } = await manager.create({});
+    isFull = true;
+    host.onKill = doesNotEnd;
+    await t.rejects(manager.delete(id), { message: /does not end/ });
+    t.equal(manager.list().length, 1);
+    t.throws(() => manager.get(id).assertAlive(), { code: 'not_found' });
+    host.onKill = () => undefined;
+    await manager.delete(id);
+    t.same(manager.list(), []);
+    t.equal(host.running.length, 0);
+    t.notOk(existsSync(join(home.dataDir, 'sandboxes', id)));
+  },
+);
+
+t.test('the memory of a deleted sandbox is given to the next one once its VMM is gone', async (t) => {
+  const { manager, host } = await startMemoryDaemon(t, {
+    templateBudgetBytes: 0,
+    limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 1, fork: 64 },
+    admission: { memoryReserveBytes: 0, memoryOvercommit: 1 },
+    readRoom: async () => ({
+      // For one of 128 MiB with its VMM.
+      memoryTotalBytes: 300 * MIB,
+      memoryAvailableBytes: 4096 * MIB,
+      diskFreeBytes: 4096 * MIB,
+    }),
+  });
+  const { id } = await manager.create({});
+  const gate = Promise.withResolvers<void>();
+  host.onKill = () => gate.promise;
+  await manager.delete(id);
+  const creating = manager.create({});
+  await Promise.race([creating, new Promise((resolve) => setTimeout(resolve, 100))]);
+  t.equal(host.counts.boots, 1, 'it waits');
+  gate.resolve();
+  const next = await creating;
+  t.equal(host.counts.boots, 2);
+  t.same(
+    manager.list().map((info) => info.id),
+    [next.id],
+  );
 });
 
 t.test('a sandbox that died is not called any more', async (t) => {
