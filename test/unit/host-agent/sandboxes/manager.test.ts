@@ -138,9 +138,11 @@ t.test('a daemon that stops waits for the snapshot that is being taken', async (
 t.test('a daemon that is to delete everything says when it could not', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   await manager.create({});
-  host.isUnkillable = true;
+  host.onKill = () => {
+    throw new Error('the VMM does not end');
+  };
   await t.rejects(manager.stop('destroy'), { message: /does not end/ });
-  host.isUnkillable = false;
+  host.onKill = () => undefined;
   await t.rejects(manager.create({}), { code: 'cancelled', message: /stopping/ });
 });
 

@@ -68,7 +68,7 @@ t.test('a log stays when somebody knew its sandbox', async (t) => {
   await records.put(leaving, { ...records.get(leaving)!, isReady: false, isDeleting: true });
   await first.crash();
   // Its record went, its files did not.
-  const second = await startMemoryDaemon(t, { home, recordFaults: {} });
+  const second = await startMemoryDaemon(t, { home });
   t.same(
     second.manager.list().map(({ id }) => id),
     [forgotten],
