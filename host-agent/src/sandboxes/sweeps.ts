@@ -33,11 +33,12 @@ export class Sweeps {
     return this.#tries.size === 0 ? undefined : Promise.race(this.#tries);
   }
 
-  /** Waits for all that are under way, and tries none again. Rejects when something is left. */
+  /** Tries what failed a last time, and waits for all that is under way. Rejects when something is left. */
   async finish(): Promise<void> {
+    for (const [sandbox, failure] of this.#left) if (failure !== undefined) this.begin(sandbox);
     await Promise.all(this.#tries);
     for (const retry of this.#retries) clearTimeout(retry);
-    for (const cause of this.#left.values()) throw cause;
+    for (const failure of this.#left.values()) throw failure;
   }
 
   async #try(sandbox: Sandbox): Promise<void> {
@@ -52,7 +53,7 @@ export class Sweeps {
       );
       const retry = setTimeout(() => {
         this.#retries.delete(retry);
-        this.begin(sandbox);
+        if (this.#left.get(sandbox) !== undefined) this.begin(sandbox);
       }, this.#retryMs).unref();
       this.#retries.add(retry);
     }
