@@ -3,6 +3,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { Sweeps } from '../../../../host-agent/src/sandboxes/sweeps.ts';
+import { until } from '../../../support/until.ts';
 
 /** Fails as often as it shall. */
 function sandboxThatFails(
