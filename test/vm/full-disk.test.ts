@@ -33,7 +33,7 @@ const OPTIONS: DaemonOptions = {
 async function smallDisk(t: Test, sizeMib: number): Promise<Directories> {
   const roomy = await makeDirectories();
   const dataDir = await mkdtemp(join(tmpdir(), 'sbxd-full-'));
-  await run('mount', ['-t', 'tmpfs', '-o', `size=${sizeMib}m`, 'tmpfs', dataDir]);
+  await run('mount', ['-t', 'tmpfs', '-o', `size=${sizeMib}m,mode=700`, 'tmpfs', dataDir]);
   t.teardown(async () => {
     // What a test that failed left running would hold the mount.
     for (const pid of await pidsNaming(dataDir)) process.kill(pid, 'SIGKILL');

@@ -114,7 +114,7 @@ t.test('one child that dies takes all of its fork with it', async (t) => {
 t.test('a disk that fills up while saving fails the snapshot and harms nobody', async (t) => {
   const roomy = await makeDirectories();
   const dataDir = await mkdtemp(join(tmpdir(), 'sbxd-full-'));
-  await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', 'size=900m', 'tmpfs', dataDir]);
+  await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', 'size=900m,mode=700', 'tmpfs', dataDir]);
   t.teardown(async () => {
     await promisify(execFile)('umount', [dataDir]);
     await rm(dataDir, { recursive: true });
