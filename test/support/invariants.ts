@@ -1,6 +1,7 @@
 // What must hold of a daemon whenever nothing is under way: everything that exists is listed, and everything listed exists.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { LOCK_NAME } from '../../host-agent/src/lib/instance-lock.ts';
 import type { SandboxJson } from './api.ts';
 import type { Daemon } from './daemon.ts';
 import { findMounts, findOpenLogs, findSockets, readRecordIds } from './leftovers.ts';
@@ -24,6 +25,7 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
   const { dataDir, runDir } = daemon.directories;
   const { sandboxes, snapshots } = await listHoldings(daemon);
   const names = (dir: string): Promise<string[]> => readdir(dir).catch(() => []);
+  const inRunDir = (await names(runDir)).filter((name) => name !== LOCK_NAME);
   const halfMade = (await names(join(dataDir, 'templates'))).filter((name) => name.startsWith('.'));
   const records = await readRecordIds(dataDir);
   const recorded = (table: string): string[] =>
@@ -33,7 +35,7 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
   return [
     ...compare('VMM', await vmmSandboxes(runDir), sandboxes),
     ...compare('directory', await names(join(dataDir, 'sandboxes')), sandboxes),
-    ...compare('run directory', await names(runDir), sandboxes),
+    ...compare('run directory', inRunDir, sandboxes),
     ...compare('snapshot directory', await names(join(dataDir, 'snapshots')), snapshots),
     ...compare('record', recorded('sandboxes'), sandboxes),
     ...compare('record', recorded('snapshots'), snapshots),
