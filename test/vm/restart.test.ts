@@ -219,7 +219,7 @@ t.test('what died while no daemon ran is listed with its cause; strangers go, ot
   });
   for (const sandbox of [killed, panicked, alive]) await last.api.delete(sandbox!.id);
   t.equal(await last.end(), 0);
-  t.same(await readdir(directories.runDir), ['note']);
+  t.same(await readdir(directories.runDir), ['note', 'sandboxd.lock']);
   await rm(join(directories.runDir, 'note'));
   t.same(await readdir(join(directories.dataDir, 'snapshots')), []);
 });
