@@ -17,6 +17,7 @@ import {
 import { openAttacks } from '../support/jailed.ts';
 import { DAEMON_PROGRAM } from '../support/leftovers.ts';
 import { scaled } from '../support/time-scale.ts';
+import { until } from '../support/until.ts';
 import { vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(scaled(240_000));
@@ -103,7 +104,7 @@ t.test('a VMM has a user, namespaces and a root directory of its own, and no pri
     const uid = uidOf(pids[0] ?? 0);
     t.ok(existsSync(join(LEASES_DIR, String(uid))));
     await api.call('DELETE', `/sandboxes/${first.id}`);
-    t.notOk(existsSync(join(LEASES_DIR, String(uid))));
+    await until(() => !existsSync(join(LEASES_DIR, String(uid))));
   });
 });
 

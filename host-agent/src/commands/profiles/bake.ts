@@ -1,5 +1,6 @@
 // `sandboxd profiles bake`: makes profiles, and the guest kernel where there is none yet.
-import { mkdir } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, mkdir } from 'node:fs/promises';
 import {
   bakeProfile,
   builtinProfileNames,
@@ -41,15 +42,19 @@ export const bake: Command = {
     const config = loadSharedConfig(input);
     const keep = readKeep(input);
     await requireBakingHost();
-    // The daemon's, which nobody else may enter.
-    await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
     const book = await openRecipeBook(input.names.filter(isFile));
     const names = input.names.length > 0 ? input.names : [config.defaults.profile];
     const recipes = await Promise.all(
       names.map((name) => (isFile(name) ? readRecipe(name) : findRecipe(book, name))),
     );
     using line = new ProgressLine();
+    const isNew = !existsSync(config.dataDir);
     await prepareKernel(config, input, line.show);
+    // The daemon's, which nobody else may enter.
+    if (isNew) {
+      await mkdir(config.dataDir, { recursive: true });
+      await chmod(config.dataDir, 0o700);
+    }
     for (const recipe of recipes) {
       signal.throwIfAborted();
       const startedAt = performance.now();
