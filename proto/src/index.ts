@@ -8,3 +8,4 @@ export * from './errors.ts';
 export * from './limits.ts';
 export * from './messages.ts';
 export * from './service-records.ts';
+export * from './tar/index.ts';

@@ -49,6 +49,9 @@ export const CLOCK = 'clock';
 /** Capability of a guest whose commands and service stand still when it is told so. */
 export const FREEZE = 'freeze';
 
+/** Capability of a guest that gets its network interface with its identity. */
+export const NETWORK = 'network';
+
 export const NONCE_BYTES = 16;
 
 /** The virtio-serial port's name, and the vsock port the guest agent listens on. */

@@ -1661,6 +1661,15 @@ export namespace sandboxd {
                 /** Identity unixTimeUs. */
                 unixTimeUs: number;
 
+                /** Identity network. */
+                network?: (sandboxd.agent.v1.Network.$Properties|null);
+
+                /** Identity entersRoot. */
+                entersRoot: boolean;
+
+                /** Identity joinsAgent. */
+                joinsAgent: boolean;
+
                 /**
                  * Creates a new Identity instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1708,12 +1717,116 @@ export namespace sandboxd {
                     /** Identity unixTimeUs */
                     unixTimeUs?: (number|null);
 
+                    /** Identity network */
+                    network?: (sandboxd.agent.v1.Network.$Properties|null);
+
+                    /** Identity entersRoot */
+                    entersRoot?: (boolean|null);
+
+                    /** Identity joinsAgent */
+                    joinsAgent?: (boolean|null);
+
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
                 }
 
                 /** Shape of an Identity. */
                 type $Shape = sandboxd.agent.v1.Identity.$Properties;
+            }
+
+            /**
+             * Properties of a Network.
+             * @deprecated Use sandboxd.agent.v1.Network.$Properties instead.
+             */
+            interface INetwork extends sandboxd.agent.v1.Network.$Properties {
+            }
+
+            /** Represents a Network. */
+            class Network {
+
+                /**
+                 * Constructs a new Network.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Network.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Network mac. */
+                mac: string;
+
+                /** Network gatewayMac. */
+                gatewayMac: string;
+
+                /** Network address. */
+                address: string;
+
+                /** Network prefixLength. */
+                prefixLength: number;
+
+                /** Network gateway. */
+                gateway: string;
+
+                /** Network dns. */
+                dns: string;
+
+                /**
+                 * Creates a new Network instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Network instance
+                 */
+                static create(properties: sandboxd.agent.v1.Network.$Shape): sandboxd.agent.v1.Network & sandboxd.agent.v1.Network.$Shape;
+                static create(properties?: sandboxd.agent.v1.Network.$Properties): sandboxd.agent.v1.Network;
+
+                /**
+                 * Encodes the specified Network message. Does not implicitly {@link sandboxd.agent.v1.Network.verify|verify} messages.
+                 * @param message Network message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Network.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Network message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Network & sandboxd.agent.v1.Network.$Shape} Network
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Network & sandboxd.agent.v1.Network.$Shape;
+            }
+
+            namespace Network {
+
+                /** Properties of a Network. */
+                interface $Properties {
+
+                    /** Network mac */
+                    mac?: (string|null);
+
+                    /** Network gatewayMac */
+                    gatewayMac?: (string|null);
+
+                    /** Network address */
+                    address?: (string|null);
+
+                    /** Network prefixLength */
+                    prefixLength?: (number|null);
+
+                    /** Network gateway */
+                    gateway?: (string|null);
+
+                    /** Network dns */
+                    dns?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Network. */
+                type $Shape = sandboxd.agent.v1.Network.$Properties;
             }
 
             /**

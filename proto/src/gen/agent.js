@@ -4072,6 +4072,9 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {string|null} [machineId] Identity machineId
                  * @property {Uint8Array|null} [entropy] Identity entropy
                  * @property {number|null} [unixTimeUs] Identity unixTimeUs
+                 * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Identity network
+                 * @property {boolean|null} [entersRoot] Identity entersRoot
+                 * @property {boolean|null} [joinsAgent] Identity joinsAgent
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -4144,6 +4147,30 @@ export const sandboxd = $root.sandboxd = (() => {
                 Identity.prototype.unixTimeUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
                 /**
+                 * Identity network.
+                 * @member {sandboxd.agent.v1.Network.$Properties|null|undefined} network
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.network = null;
+
+                /**
+                 * Identity entersRoot.
+                 * @member {boolean} entersRoot
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.entersRoot = false;
+
+                /**
+                 * Identity joinsAgent.
+                 * @member {boolean} joinsAgent
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.joinsAgent = false;
+
+                /**
                  * Creates a new Identity instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Identity
@@ -4185,6 +4212,12 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 4, wireType 2 =*/34).bytes(message.entropy);
                     if (message.unixTimeUs != null && $Object.hasOwnProperty.call(message, "unixTimeUs") && (typeof message.unixTimeUs === "object" ? message.unixTimeUs.low || message.unixTimeUs.high : message.unixTimeUs !== 0))
                         writer.uint32(/* id 5, wireType 0 =*/40).uint64(message.unixTimeUs);
+                    if (message.network != null && $Object.hasOwnProperty.call(message, "network"))
+                        $root.sandboxd.agent.v1.Network.encode(message.network, writer.uint32(/* id 6, wireType 2 =*/50).fork(), _depth + 1).ldelim();
+                    if (message.entersRoot != null && $Object.hasOwnProperty.call(message, "entersRoot") && message.entersRoot !== false)
+                        writer.uint32(/* id 7, wireType 0 =*/56).bool(message.entersRoot);
+                    if (message.joinsAgent != null && $Object.hasOwnProperty.call(message, "joinsAgent") && message.joinsAgent !== false)
+                        writer.uint32(/* id 8, wireType 0 =*/64).bool(message.joinsAgent);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -4274,6 +4307,30 @@ export const sandboxd = $root.sandboxd = (() => {
                                     delete message.unixTimeUs;
                                 continue;
                             }
+                        case 6: {
+                                if (wireType !== 2)
+                                    break;
+                                message.network = $root.sandboxd.agent.v1.Network.decode(reader, reader.size(), $undefined, _depth + 1, message.network);
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.entersRoot = value;
+                                else
+                                    delete message.entersRoot;
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.joinsAgent = value;
+                                else
+                                    delete message.joinsAgent;
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -4292,6 +4349,258 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return Identity;
+            })();
+
+            v1.Network = (function() {
+
+                /**
+                 * Properties of a Network.
+                 * @typedef {Object} sandboxd.agent.v1.Network.$Properties
+                 * @property {string|null} [mac] Network mac
+                 * @property {string|null} [gatewayMac] Network gatewayMac
+                 * @property {string|null} [address] Network address
+                 * @property {number|null} [prefixLength] Network prefixLength
+                 * @property {string|null} [gateway] Network gateway
+                 * @property {string|null} [dns] Network dns
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Network.
+                 * @memberof sandboxd.agent.v1
+                 * @interface INetwork
+                 * @augments sandboxd.agent.v1.Network.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Network.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Network.
+                 * @typedef {sandboxd.agent.v1.Network.$Properties} sandboxd.agent.v1.Network.$Shape
+                 */
+
+                /**
+                 * Constructs a new Network.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Network.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Network.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Network = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Network mac.
+                 * @member {string} mac
+                 * @memberof sandboxd.agent.v1.Network
+                 * @instance
+                 */
+                Network.prototype.mac = "";
+
+                /**
+                 * Network gatewayMac.
+                 * @member {string} gatewayMac
+                 * @memberof sandboxd.agent.v1.Network
+                 * @instance
+                 */
+                Network.prototype.gatewayMac = "";
+
+                /**
+                 * Network address.
+                 * @member {string} address
+                 * @memberof sandboxd.agent.v1.Network
+                 * @instance
+                 */
+                Network.prototype.address = "";
+
+                /**
+                 * Network prefixLength.
+                 * @member {number} prefixLength
+                 * @memberof sandboxd.agent.v1.Network
+                 * @instance
+                 */
+                Network.prototype.prefixLength = 0;
+
+                /**
+                 * Network gateway.
+                 * @member {string} gateway
+                 * @memberof sandboxd.agent.v1.Network
+                 * @instance
+                 */
+                Network.prototype.gateway = "";
+
+                /**
+                 * Network dns.
+                 * @member {string} dns
+                 * @memberof sandboxd.agent.v1.Network
+                 * @instance
+                 */
+                Network.prototype.dns = "";
+
+                /**
+                 * Creates a new Network instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Network
+                 * @static
+                 * @param {sandboxd.agent.v1.Network.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Network} Network instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Network.$Shape): sandboxd.agent.v1.Network & sandboxd.agent.v1.Network.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Network.$Properties): sandboxd.agent.v1.Network;
+                 * }}
+                 */
+                Network.create = function(properties) {
+                    return new Network(properties);
+                };
+
+                /**
+                 * Encodes the specified Network message. Does not implicitly {@link sandboxd.agent.v1.Network.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Network
+                 * @static
+                 * @param {sandboxd.agent.v1.Network.$Properties} message Network message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Network.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.mac != null && $Object.hasOwnProperty.call(message, "mac") && message.mac !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.mac);
+                    if (message.gatewayMac != null && $Object.hasOwnProperty.call(message, "gatewayMac") && message.gatewayMac !== "")
+                        writer.uint32(/* id 2, wireType 2 =*/18).string(message.gatewayMac);
+                    if (message.address != null && $Object.hasOwnProperty.call(message, "address") && message.address !== "")
+                        writer.uint32(/* id 3, wireType 2 =*/26).string(message.address);
+                    if (message.prefixLength != null && $Object.hasOwnProperty.call(message, "prefixLength") && message.prefixLength !== 0)
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint32(message.prefixLength);
+                    if (message.gateway != null && $Object.hasOwnProperty.call(message, "gateway") && message.gateway !== "")
+                        writer.uint32(/* id 5, wireType 2 =*/42).string(message.gateway);
+                    if (message.dns != null && $Object.hasOwnProperty.call(message, "dns") && message.dns !== "")
+                        writer.uint32(/* id 6, wireType 2 =*/50).string(message.dns);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Network message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Network
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Network & sandboxd.agent.v1.Network.$Shape} Network
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Network.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Network();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.mac = value;
+                                else
+                                    delete message.mac;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.gatewayMac = value;
+                                else
+                                    delete message.gatewayMac;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.address = value;
+                                else
+                                    delete message.address;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.prefixLength = value;
+                                else
+                                    delete message.prefixLength;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.gateway = value;
+                                else
+                                    delete message.gateway;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.dns = value;
+                                else
+                                    delete message.dns;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Network;
             })();
 
             v1.IdentityResult = (function() {

@@ -1,5 +1,5 @@
 // Headers of a tar archive that is made here: ustar, with a PAX header ahead where that has no room.
-import { BLOCK_BYTES, paddingAfter } from './entry.ts';
+import { BLOCK_BYTES, paddingAfter } from '@sandboxd/proto';
 
 export type TarMember = {
   readonly flag: '0' | '1' | '2' | '5';

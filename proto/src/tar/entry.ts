@@ -5,7 +5,7 @@ export const BLOCK_BYTES = 512;
 
 /** Names are bytes: strings of code units below 256, because nothing says that file names are UTF-8. */
 export type TarEntry = {
-  readonly type: 'file' | 'directory' | 'symlink' | 'link';
+  readonly type: 'file' | 'directory' | 'symlink' | 'link' | 'character-device' | 'block-device' | 'fifo';
   readonly name: string;
   /** Of links and symlinks, else empty. */
   readonly target: string;
@@ -15,6 +15,8 @@ export type TarEntry = {
   readonly mtimeNanos: number;
   /** Of the file once it is made; holes included. */
   readonly sizeBytes: number;
+  /** Of its content in the archive: less than the size of a file with holes. */
+  readonly contentBytes: number;
 };
 
 /** The archive cannot be read on; `message` is a sentence about the archive. */

@@ -1,5 +1,6 @@
 // A tar archive as it comes, in pieces of any size: every byte is looked at once and none is kept, but for headers.
 // Not tar-stream: it makes a stream of each member, reads names as UTF-8 (others are lost), and knows no sparse files.
+import { type MemberAttributes, readAttributes } from './attributes.ts';
 import { BLOCK_BYTES, paddingAfter, showName, type TarEntry, TarError } from './entry.ts';
 import { Extensions, type ResolvedHeader } from './extensions.ts';
 import { parseHeader, type TarHeader } from './header.ts';
@@ -14,7 +15,8 @@ import {
 
 /** Gets an archive's members in turn. What it throws comes out of `push`. */
 export interface TarSink {
-  begin(entry: TarEntry): void;
+  /** `attributes`: of a reader that was asked for them. */
+  begin(entry: TarEntry, attributes?: MemberAttributes): void;
   /** Some content of the file that began; `position` is where it belongs. `bytes` are only lent. */
   content(bytes: Buffer, position: number): void;
   finish(): void;
@@ -30,19 +32,15 @@ const TYPES: Readonly<
   // The size is that of the file which the link names.
   '1': { type: 'link', hasContent: false },
   '2': { type: 'symlink', hasContent: true },
+  '3': { type: 'character-device', hasContent: false },
+  '4': { type: 'block-device', hasContent: false },
   '5': { type: 'directory', hasContent: false },
+  '6': { type: 'fifo', hasContent: false },
   // A directory with a list of its names (GNU dumps), and the name of a volume.
   D: { type: 'directory', hasContent: true },
   V: { type: 'nothing', hasContent: true },
 };
 const OLD_DIRECTORY = { type: 'directory', hasContent: true } as const;
-
-const REFUSED: Readonly<Record<string, string>> = {
-  '3': 'is a character device',
-  '4': 'is a block device',
-  '6': 'is a FIFO',
-  M: 'continues a file of another archive',
-};
 
 type State =
   | 'header'
@@ -57,6 +55,7 @@ type State =
 
 export class TarReader {
   readonly #sink: TarSink;
+  readonly #hasAttributes: boolean;
   readonly #extensions = new Extensions();
   readonly #block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
   #blockBytes = 0;
@@ -64,6 +63,7 @@ export class TarReader {
   #zeroBlocks = 0;
   /** Of what is being read: the last header, its extents, and the bytes left of its content or padding. */
   #header: ResolvedHeader | undefined;
+  #attributes: MemberAttributes | undefined;
   #sparse: SparseMap | undefined;
   #sparseMap: MapInContent | undefined;
   #left = 0;
@@ -71,8 +71,9 @@ export class TarReader {
   #isFile = false;
   #extension: { readonly header: TarHeader; readonly pieces: Buffer[] } | undefined;
 
-  constructor(sink: TarSink) {
+  constructor(sink: TarSink, { hasAttributes = false } = {}) {
     this.#sink = sink;
+    this.#hasAttributes = hasAttributes;
   }
 
   /** Throws TarError, and what the sink throws; the reader is of no use then. What follows the archive is ignored. */
@@ -95,6 +96,11 @@ export class TarReader {
     this.#position += bytes;
     this.#left -= bytes;
     if (this.#left === 0) this.#endContent();
+  }
+
+  /** Whether the archive may end here for those who do without its end mark. */
+  get isBetweenMembers(): boolean {
+    return this.#state === 'ended' || (this.#state === 'header' && this.#blockBytes === 0);
   }
 
   /** No byte follows. Throws TarError for an archive that was cut off. */
@@ -175,6 +181,7 @@ export class TarReader {
     const header = this.#extensions.apply(plain);
     const { pax } = this.#extensions;
     this.#header = header;
+    if (this.#hasAttributes) this.#attributes = readAttributes(block, header.flag, pax);
     this.#left = header.sizeBytes;
     this.#sparse = undefined;
     if (header.flag === 'S') {
@@ -197,9 +204,8 @@ export class TarReader {
     const header = this.#header;
     if (header === undefined) return;
     const { flag, name } = header;
-    const problem = REFUSED[flag];
-    if (problem !== undefined)
-      throw new TarError(`${showName(name)} ${problem}, which may not be in an archive that is pushed`);
+    if (flag === 'M')
+      throw new TarError(`${showName(name)} continues a file of another archive, which is not here`);
     // Old archives say by a slash what they have no type for.
     const kind = flag === '0' && name.endsWith('/') ? OLD_DIRECTORY : TYPES[flag];
     if (kind === undefined)
@@ -212,7 +218,17 @@ export class TarReader {
     if (type !== 'nothing') {
       const { target, mode, mtimeSeconds, mtimeNanos } = header;
       const sizeBytes = this.#isFile ? (this.#sparse?.sizeBytes ?? this.#left) : 0;
-      this.#sink.begin({ type, name, target, mode, mtimeSeconds, mtimeNanos, sizeBytes });
+      const entry = {
+        type,
+        name,
+        target,
+        mode,
+        mtimeSeconds,
+        mtimeNanos,
+        sizeBytes,
+        contentBytes: this.#isFile ? this.#left : 0,
+      };
+      this.#sink.begin(entry, this.#attributes);
       if (!this.#isFile) this.#sink.finish();
     }
     this.#position = 0;

@@ -1,0 +1,55 @@
+// What only who makes whole file systems wants to know of a member: owner, device number, extended attributes.
+import { TarError } from './entry.ts';
+import { numberOf } from './header.ts';
+import { type PaxRecords, toInteger } from './pax.ts';
+
+export type MemberAttributes = {
+  readonly uid: number;
+  readonly gid: number;
+  readonly deviceMajor: number;
+  readonly deviceMinor: number;
+  /** Names and values are bytes, as names of members are. */
+  readonly xattrs: ReadonlyMap<string, string>;
+};
+
+const UID = { at: 108, bytes: 8 };
+const GID = { at: 116, bytes: 8 };
+const DEVICE_MAJOR = { at: 329, bytes: 8 };
+const DEVICE_MINOR = { at: 337, bytes: 8 };
+/** (uid_t)-1 means "unchanged" to a kernel. */
+const MAX_ID = 0xffff_fffe;
+const MAX_MAJOR = 0xfff;
+const MAX_MINOR = 0xf_ffff;
+const XATTR = 'SCHILY.xattr.';
+const NO_XATTRS: ReadonlyMap<string, string> = new Map();
+
+/** Throws TarError. */
+export function readAttributes(block: Buffer, flag: string, pax: PaxRecords): MemberAttributes {
+  const isDevice = flag === '3' || flag === '4';
+  return {
+    uid: readId('user', block, UID, pax.get('uid')),
+    gid: readId('group', block, GID, pax.get('gid')),
+    deviceMajor: isDevice ? bounded('a device', numberOf(block, DEVICE_MAJOR), MAX_MAJOR) : 0,
+    deviceMinor: isDevice ? bounded('a device', numberOf(block, DEVICE_MINOR), MAX_MINOR) : 0,
+    xattrs: readXattrs(pax),
+  };
+}
+
+function readId(what: string, block: Buffer, field: typeof UID, text: string | undefined): number {
+  return bounded(`a ${what}`, text === undefined ? numberOf(block, field) : toInteger(text), MAX_ID);
+}
+
+function bounded(what: string, value: number, max: number): number {
+  if (Number.isSafeInteger(value) && value >= 0 && value <= max) return value;
+  throw new TarError(`the archive is damaged: ${what} of the number ${value}`);
+}
+
+function readXattrs(pax: PaxRecords): ReadonlyMap<string, string> {
+  let xattrs: Map<string, string> | undefined;
+  for (const [key, value] of pax) {
+    if (!key.startsWith(XATTR)) continue;
+    xattrs ??= new Map();
+    xattrs.set(key.slice(XATTR.length), value);
+  }
+  return xattrs ?? NO_XATTRS;
+}
