@@ -12,13 +12,17 @@ bool add_tree_reading(napi_env env, napi_value exports);
 bool add_spawn(napi_env env, napi_value exports);
 bool add_children(napi_env env, napi_value exports);
 bool add_system(napi_env env, napi_value exports);
+bool add_root(napi_env env, napi_value exports);
+bool add_network(napi_env env, napi_value exports);
+bool add_connections(napi_env env, napi_value exports);
 bool add_tty(napi_env env, napi_value exports);
 bool add_vsock(napi_env env, napi_value exports);
 
 NAPI_MODULE_INIT() {
   bool (*const parts[])(napi_env, napi_value) = {
       add_poll,        add_io,    add_frames,   add_direct_file, add_intake, add_files, add_tree_making,
-      add_tree_reading, add_spawn, add_children, add_system,      add_tty,   add_vsock,
+      add_tree_reading, add_spawn, add_children, add_system,      add_network, add_connections,
+      add_tty,         add_vsock, add_root,
   };
   bool ok = true;
   for (auto add : parts) ok = ok && add(env, exports);

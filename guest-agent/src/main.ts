@@ -1,7 +1,7 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-import { CLOCK, FREEZE, GuestConnection } from '@sandboxd/proto';
+import { CLOCK, FREEZE, GuestConnection, NETWORK } from '@sandboxd/proto';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
 import { serveRequest } from './calls.ts';
@@ -62,7 +62,7 @@ const connection: GuestConnection = new GuestConnection({
     bootId,
     agentStartUs,
     agentReadyUs,
-    capabilities: cgroups.canFreeze ? [CLOCK, FREEZE] : [CLOCK],
+    capabilities: [CLOCK, NETWORK, ...(cgroups.canFreeze ? [FREEZE] : [])],
   }),
   onHello: ({ incarnation }) => freezer.greeted(incarnation),
   onRequest: (stream, request) => {

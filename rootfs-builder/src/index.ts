@@ -11,6 +11,7 @@ export type { Progress, ProgressEvent } from './lib/progress.ts';
 export { builtinProfileNames, openRecipeBook, readRecipe } from './recipe/book.ts';
 export { parseRecipe, type Recipe } from './recipe/recipe.ts';
 export { findRecipe, type RecipeBook, recipeDigest, resolveRecipe } from './recipe/resolve.ts';
+export { type AgentImage, ensureAgentImage } from './rootfs/agent-image.ts';
 export { type BakeOptions, type BakeResult, bakeProfile, requireBakingHost } from './rootfs/bake.ts';
 export { makeRootImage } from './rootfs/ext4.ts';
 export type { ProfileManifest } from './rootfs/manifest.ts';

@@ -65,10 +65,15 @@ export function mountFileSystems(): void {
       addon.mount(type, target, type, flags, options);
     });
   }
-  for (const [path, mode] of DIRECTORIES) attempt(`make ${path}`, () => ensureDirectory(path, mode));
+  ensureDirectories();
   for (const [path, target] of LINKS) {
     attempt(`link ${path}`, () => ignoreExisting(() => symlinkSync(target, path)));
   }
+}
+
+/** Those that a root may lack. */
+export function ensureDirectories(): void {
+  for (const [path, mode] of DIRECTORIES) attempt(`make ${path}`, () => ensureDirectory(path, mode));
 }
 
 function ensureDirectory(path: string, mode: number): void {

@@ -3,10 +3,9 @@
 // swaps in between, leads out of it.
 import { constants } from 'node:fs';
 import { constants as systemConstants } from 'node:os';
-import { AgentError } from '@sandboxd/proto';
+import { AgentError, showName } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { fileError } from './errors.ts';
-import { showName } from './tar/entry.ts';
 
 const RESOLVE_NO_MAGICLINKS = 0x02;
 const RESOLVE_BENEATH = 0x08;

@@ -1,12 +1,11 @@
 // A directory as a tar archive, made frame by frame as the host takes it: nothing is held but the frame.
 
 import { constants } from 'node:os';
-import { AGENT_DIR, type DirPull, FLOW, MAX_DATA_BYTES, type Stream } from '@sandboxd/proto';
+import { AGENT_DIR, type DirPull, FLOW, MAX_DATA_BYTES, paddingAfter, type Stream } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 import { fileError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
 import { isDirectory, newStatus, SPECIAL } from './status.ts';
-import { paddingAfter } from './tar/entry.ts';
 import { encodeHeader, endMark } from './tar/writer.ts';
 import { Walk } from './walk.ts';
 

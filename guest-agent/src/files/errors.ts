@@ -1,7 +1,6 @@
 // What goes wrong with files, for the one who asked: which name, what the kernel said, in words.
 import { constants } from 'node:os';
-import { AgentError, type AgentErrorCode } from '@sandboxd/proto';
-import { showName } from './tar/entry.ts';
+import { AgentError, type AgentErrorCode, showName } from '@sandboxd/proto';
 
 type Meaning = readonly [AgentErrorCode, string];
 

@@ -1,11 +1,9 @@
 // Makes the members of an archive beneath a destination: what exists is replaced as tar does, directories are kept.
 import { constants } from 'node:os';
-import { AgentError } from '@sandboxd/proto';
+import { AgentError, showName, type TarEntry, TarError, type TarSink } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 import { type Destination, normalize } from './destination.ts';
 import { fileError } from './errors.ts';
-import { showName, type TarEntry } from './tar/entry.ts';
-import type { TarSink } from './tar/reader.ts';
 
 /** Directories whose times wait for what is put into them; past this many the oldest get theirs at once. */
 const MAX_WAITING_DIRECTORIES = 20_000;
@@ -16,6 +14,13 @@ const NOTHING = Buffer.alloc(0);
  * several times faster so (docs/measurements/bulk-bytes.md). The addon writes them in any case.
  */
 const DIRECT_BYTES = 4 * 1024 * 1024;
+
+/** Nobody means these by a push, and none of them is made. */
+const DEVICES: Readonly<Partial<Record<TarEntry['type'], string>>> = {
+  'character-device': 'a character device',
+  'block-device': 'a block device',
+  fifo: 'a FIFO',
+};
 
 type OpenFile = {
   readonly fd: number;
@@ -65,6 +70,11 @@ export class Extractor implements TarSink {
   }
 
   begin(entry: TarEntry): void {
+    const device = DEVICES[entry.type];
+    if (device !== undefined)
+      throw new TarError(
+        `${showName(entry.name)} is ${device}, which may not be in an archive that is pushed`,
+      );
     this.#entry = entry;
     this.#parts = normalize(entry.name);
     this.#isMade = false;

@@ -7,13 +7,13 @@ import {
   MAX_DATA_BYTES,
   type SourceBytes,
   type Stream,
+  showName,
 } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { fileError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
 import { isDirectory, newStatus, SPECIAL, sizeOf, specialKind } from './status.ts';
-import { showName } from './tar/entry.ts';
 
 /** Files that claim to be shorter are read at once: those of /proc and /sys are of another size than they say. */
 const SMALL_BYTES = 16 * 1024;

@@ -1,13 +1,18 @@
 // One push: the archive from the stream through the tar reader onto the disk, as fast as the disk takes it.
 import process from 'node:process';
 import type { Gunzip } from 'node:zlib';
-import { AgentError, type FilePush, type ResultInput, type Stream } from '@sandboxd/proto';
+import {
+  AgentError,
+  type FilePush,
+  type ResultInput,
+  type Stream,
+  TarError,
+  TarReader,
+} from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { Destination } from './destination.ts';
 import { Extractor } from './extractor.ts';
 import { toPathBytes } from './guest-path.ts';
-import { TarError } from './tar/entry.ts';
-import { TarReader } from './tar/reader.ts';
 
 /** First bytes of what some send instead, for a better message. */
 const OTHERS: readonly (readonly [string, string])[] = [

@@ -1,7 +1,7 @@
 // The members of a directory tree in the order of an archive, found from held descriptors: links are never followed,
 // other file systems never entered, and what disappears meanwhile is left out.
 import { constants } from 'node:os';
-import { AgentError } from '@sandboxd/proto';
+import { AgentError, showName } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 import { fileError } from './errors.ts';
 import {
@@ -15,7 +15,6 @@ import {
   SPECIAL,
   sizeOf,
 } from './status.ts';
-import { showName } from './tar/entry.ts';
 import type { TarMember } from './tar/writer.ts';
 
 /** A descriptor is held for each level. */

@@ -1,8 +1,10 @@
 // Who this guest is: everything that two copies of one memory must not share, set in one call.
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { AgentError, type Identity, type SetClock } from '@sandboxd/proto';
+import { AgentError, type Identity, type Network, type SetClock } from '@sandboxd/proto';
+import { enterRoot } from '../boot/enter-root.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
+import { applyNetwork, checkNetwork } from './network.ts';
 
 const MIN_ENTROPY_BYTES = 32;
 const MAX_ENTROPY_BYTES = 512;
@@ -31,6 +33,7 @@ export function checkIdentity(identity: Identity): void {
     throw new AgentError('invalid', `${entropyBytes} bytes of entropy are not 32 to 512`);
   }
   if (identity.unixTimeUs <= 0) throw new AgentError('invalid', 'the time is missing');
+  if (identity.network) checkNetwork(identity.network as Network);
 }
 
 /**
@@ -42,11 +45,13 @@ export function applyIdentity(identity: Identity): number {
   addon.addEntropy(identity.entropy);
   addon.setClock(identity.unixTimeUs);
   addon.setHostname(identity.hostname);
+  if (identity.entersRoot) enterRoot(identity.joinsAgent);
   write('/etc/hostname', `${identity.hostname}\n`);
   write('/etc/machine-id', `${identity.machineId}\n`);
   write('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
   write('/run/sandbox/id', `${identity.sandboxId}\n`);
   renewBootId();
+  applyNetwork((identity.network as Network | null) ?? undefined);
   return addon.shiftClock(0);
 }
 

@@ -109,6 +109,27 @@ export interface Addon {
   growFileSystem(directory: string, blocks: number): void;
   syncDisks(): void;
   powerOff(): void;
+  // root.cc
+  /** The disks become the root, with these mount options of the layer, and 1 for the agent's image above them; `code` and `syscall` say which step failed. */
+  enterRoot(layerOptions: string, joinsAgent: 0 | 1): void;
+  // network.cc
+  /** Has the driver serve the network device; the name of its interface. */
+  bindInterface(): string;
+  /** The other way; nothing when there is none. */
+  unbindInterface(): void;
+  downInterface(name: string): void;
+  /** MACs are six bytes, addresses dotted texts. Up when this returns, with no other route, neighbour or address. */
+  setInterface(
+    name: string,
+    mac: Uint8Array,
+    address: string,
+    prefixLength: number,
+    gateway: string,
+    gatewayMac: Uint8Array,
+  ): void;
+  // connections.cc
+  /** Of TCP, but for those within the guest; how many. */
+  abortConnections(): number;
   // tty.cc
   openTerminal(columns: number, rows: number): [number, number];
   resizeTerminal(master: number, columns: number, rows: number): number;

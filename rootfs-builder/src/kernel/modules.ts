@@ -17,9 +17,14 @@ export const GUEST_MODULES: ModuleWish[] = [
   { name: 'overlay', when: 'always' },
   { name: 'virtio_console', when: 3 },
   { name: 'virtio_rng', when: 4 },
-  { name: 'virtio_net', when: 1 },
+  // Also for a device that is plugged in later. The agent decides whether there is an interface.
+  { name: 'virtio_net', when: 'always' },
+  // Aborting the connections of a copy.
+  { name: 'tcp_diag', when: 'always' },
   { name: 'virtio_balloon', when: 5 },
   { name: 'vmw_vsock_virtio_transport', when: 19 },
+  // Only for the images of containers, which the initramfs knows by their first block.
+  { name: 'erofs', when: 'erofs' },
   { name: 'vsock_loopback', when: 'vsock_loopback' },
 ];
 

@@ -30,6 +30,11 @@ export function kernelPackagesDirectory(dataDir: string): string {
   return join(kernelsDirectory(dataDir), '.packages');
 }
 
+/** Images of the agent alone. */
+export function agentsDirectory(dataDir: string): string {
+  return join(dataDir, 'agents');
+}
+
 export function layersDirectory(dataDir: string): string {
   return join(dataDir, 'layers');
 }

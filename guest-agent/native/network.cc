@@ -1,0 +1,247 @@
+// The guest's one network interface: its driver bound and unbound, its addresses and its way out.
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <net/route.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "napi.h"
+
+namespace {
+
+constexpr const char* DEVICES = "/sys/bus/virtio/devices";
+constexpr const char* DRIVER = "/sys/bus/virtio/drivers/virtio_net";
+// A device that was plugged in just now comes within milliseconds.
+constexpr int DEVICE_WAIT_MS = 10000;
+constexpr int DEVICE_POLL_MS = 1;
+
+// The first name in a directory that does not begin with a dot; "" when there is none.
+std::string first_name(const std::string& directory) {
+  std::string name;
+  DIR* entries = opendir(directory.c_str());
+  while (entries && name.empty()) {
+    dirent* entry = readdir(entries);
+    if (!entry) break;
+    if (entry->d_name[0] != '.') name = entry->d_name;
+  }
+  if (entries) closedir(entries);
+  return name;
+}
+
+int write_file(const std::string& path, const std::string& text) {
+  int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  int error = write(fd, text.data(), text.size()) < 0 ? errno : 0;
+  close(fd);
+  return error;
+}
+
+// The bus name (virtio3) of a network device; "" when there is none.
+std::string find_device() {
+  std::string found;
+  DIR* devices = opendir(DEVICES);
+  while (devices && found.empty()) {
+    dirent* entry = readdir(devices);
+    if (!entry) break;
+    if (entry->d_name[0] == '.') continue;
+    FILE* file = fopen((std::string(DEVICES) + "/" + entry->d_name + "/device").c_str(), "re");
+    unsigned id = 0;
+    // Virtio specification, section 5: 1 is a network device.
+    if (file && fscanf(file, "%x", &id) == 1 && id == 1) found = entry->d_name;
+    if (file) fclose(file);
+  }
+  if (devices) closedir(devices);
+  return found;
+}
+
+// bindInterface(): binds the driver unless it is bound; the interface's name
+METHOD(bind_interface) {
+  (void)info;
+  std::string device;
+  for (int waited_ms = 0; (device = find_device()).empty(); waited_ms += DEVICE_POLL_MS) {
+    if (waited_ms >= DEVICE_WAIT_MS) return throw_errno(env, "find a network device", ENODEV, DEVICES);
+    timespec pause = {0, DEVICE_POLL_MS * 1000000L};
+    nanosleep(&pause, nullptr);
+  }
+  std::string interfaces = std::string(DEVICES) + "/" + device + "/net";
+  std::string name = first_name(interfaces);
+  if (name.empty()) {
+    int error = write_file(std::string(DRIVER) + "/bind", device);
+    // The kernel may just have bound it.
+    if (error && error != EBUSY && error != ENODEV) return throw_errno(env, "bind", error, device.c_str());
+    name = first_name(interfaces);
+  }
+  if (name.empty()) return throw_errno(env, "bind", ENODEV, device.c_str());
+  return to_string(env, name.data(), name.size());
+}
+
+// unbindInterface(): there is no interface of a network device any more
+METHOD(unbind_interface) {
+  (void)info;
+  std::string device = find_device();
+  if (device.empty() || first_name(std::string(DEVICES) + "/" + device + "/net").empty()) return undefined(env);
+  int error = write_file(std::string(DRIVER) + "/unbind", device);
+  if (error) return throw_errno(env, "unbind", error, device.c_str());
+  return undefined(env);
+}
+
+// One interface, changed by the old calls of sockets: they need neither a netlink dialogue nor a program.
+class Interface {
+ public:
+  explicit Interface(const std::string& name) : name_(name), fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    if (fd_ < 0) fail("socket");
+  }
+  ~Interface() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Interface(const Interface&) = delete;
+  Interface& operator=(const Interface&) = delete;
+
+  // The first call that failed, and why; nothing is done after it.
+  const char* failed = nullptr;
+  int error = 0;
+
+  void set_up(bool is_up) {
+    ifreq request = named();
+    call(SIOCGIFFLAGS, &request, "SIOCGIFFLAGS");
+    if (is_up) request.ifr_flags |= IFF_UP | IFF_RUNNING;
+    else request.ifr_flags &= static_cast<short>(~IFF_UP);
+    call(SIOCSIFFLAGS, &request, "SIOCSIFFLAGS");
+  }
+
+  void set_mac(const uint8_t* mac) {
+    ifreq request = named();
+    call(SIOCGIFHWADDR, &request, "SIOCGIFHWADDR");
+    if (!memcmp(request.ifr_hwaddr.sa_data, mac, 6)) return;
+    memcpy(request.ifr_hwaddr.sa_data, mac, 6);
+    call(SIOCSIFHWADDR, &request, "SIOCSIFHWADDR");
+  }
+
+  void set_address(in_addr address, in_addr mask) {
+    ifreq request = named();
+    put(&request.ifr_addr, address);
+    call(SIOCSIFADDR, &request, "SIOCSIFADDR");
+    put(&request.ifr_netmask, mask);
+    call(SIOCSIFNETMASK, &request, "SIOCSIFNETMASK");
+  }
+
+  void set_gateway(in_addr gateway) {
+    rtentry route = {};
+    put(&route.rt_dst, {0});
+    put(&route.rt_genmask, {0});
+    put(&route.rt_gateway, gateway);
+    route.rt_flags = RTF_UP | RTF_GATEWAY;
+    route.rt_dev = name_.data();
+    call(SIOCADDRT, &route, "SIOCADDRT");
+  }
+
+  void set_neighbour(in_addr address, const uint8_t* mac) {
+    arpreq entry = {};
+    put(&entry.arp_pa, address);
+    entry.arp_ha.sa_family = ARPHRD_ETHER;
+    memcpy(entry.arp_ha.sa_data, mac, 6);
+    entry.arp_flags = ATF_PERM | ATF_COM;
+    strncpy(entry.arp_dev, name_.c_str(), sizeof entry.arp_dev - 1);
+    call(SIOCSARP, &entry, "SIOCSARP");
+  }
+
+ private:
+  std::string name_;
+  int fd_;
+
+  ifreq named() const {
+    ifreq request = {};
+    strncpy(request.ifr_name, name_.c_str(), IFNAMSIZ - 1);
+    return request;
+  }
+
+  static void put(sockaddr* target, in_addr address) {
+    sockaddr_in value = {};
+    value.sin_family = AF_INET;
+    value.sin_addr = address;
+    memcpy(target, &value, sizeof value);
+  }
+
+  void fail(const char* what) {
+    failed = what;
+    error = errno;
+  }
+
+  template <typename Request>
+  void call(unsigned long code, Request* request, const char* what) {
+    if (!failed && ioctl(fd_, code, request) < 0) fail(what);
+  }
+};
+
+bool read_mac(napi_env env, napi_value value, uint8_t* out) {
+  uint8_t* data;
+  size_t size;
+  if (!read_bytes(env, value, &data, &size)) return false;
+  if (size == 6) memcpy(out, data, 6);
+  else napi_throw_range_error(env, nullptr, "a MAC address has six bytes");
+  return size == 6;
+}
+
+bool read_address(napi_env env, napi_value value, in_addr* out) {
+  std::string text;
+  if (!read_string(env, value, &text)) return false;
+  if (inet_pton(AF_INET, text.c_str(), out) == 1) return true;
+  throw_errno(env, "inet_pton", EINVAL, text.c_str());
+  return false;
+}
+
+// setInterface(name, mac, address, prefixLength, gateway, gatewayMac): as if it had never had others. It is down for a
+// moment, by which its routes and neighbours go.
+METHOD(set_interface) {
+  ARGUMENTS(6);
+  std::string name;
+  uint8_t mac[6], gateway_mac[6];
+  in_addr address, gateway, mask;
+  int32_t prefix_length;
+  CHECK(read_string(env, arguments[0], &name));
+  CHECK(read_mac(env, arguments[1], mac));
+  CHECK(read_address(env, arguments[2], &address));
+  CHECK(read_int(env, arguments[3], &prefix_length));
+  CHECK(read_address(env, arguments[4], &gateway));
+  CHECK(read_mac(env, arguments[5], gateway_mac));
+  mask.s_addr = htonl(prefix_length == 0 ? 0 : ~0U << (32 - prefix_length));
+  // Kernels without have nothing to switch off.
+  write_file("/proc/sys/net/ipv6/conf/" + name + "/disable_ipv6", "1");
+  Interface interface(name);
+  interface.set_up(false);
+  interface.set_mac(mac);
+  interface.set_address(address, mask);
+  interface.set_up(true);
+  interface.set_neighbour(gateway, gateway_mac);
+  interface.set_gateway(gateway);
+  if (interface.failed) return throw_errno(env, interface.failed, interface.error, name.c_str());
+  return undefined(env);
+}
+
+// downInterface(name): nothing leaves it any more
+METHOD(down_interface) {
+  ARGUMENTS(1);
+  std::string name;
+  CHECK(read_string(env, arguments[0], &name));
+  Interface interface(name);
+  interface.set_up(false);
+  if (interface.failed) return throw_errno(env, interface.failed, interface.error, name.c_str());
+  return undefined(env);
+}
+
+}  // namespace
+
+bool add_network(napi_env env, napi_value exports) {
+  const Method methods[] = {
+      {"bindInterface", bind_interface}, {"unbindInterface", unbind_interface}, {"setInterface", set_interface},
+      {"downInterface", down_interface},
+  };
+  return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
+}

@@ -1,0 +1,86 @@
+// The agent's own image: what a guest runs from that has no root yet. It holds only /.sandbox.
+import { access, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { BuilderError } from '../errors.ts';
+import { createWorkDirectory, sweepWorkDirectories, syncPath } from '../lib/atomic.ts';
+import { digestValue, shortDigest } from '../lib/digest.ts';
+import { agentsDirectory } from '../lib/layout.ts';
+import { makeRootImage } from './ext4.ts';
+import { copyAgent } from './guest-files.ts';
+
+/** Raise when the same agent would give another image. */
+const AGENT_IMAGE_FORMAT = 1;
+const SUFFIX = '.ext4';
+
+export type AgentImage = { readonly path: string; readonly digest: string };
+
+/**
+ * The image of the agent in `agentDir`, made when there is none of just these files yet; older ones that nobody uses (no other
+ * name of theirs, a hard link, is left) go. Throws `agent_missing`.
+ */
+export async function ensureAgentImage(dataDir: string, agentDir: string): Promise<AgentImage> {
+  const digest = await fingerprint(agentDir);
+  const parent = agentsDirectory(dataDir);
+  const path = join(parent, `${shortDigest(digest)}${SUFFIX}`);
+  if (await isMissing(path)) await makeImage(agentDir, parent, path);
+  await removeUnused(dataDir, path);
+  return { path, digest };
+}
+
+/** Nothing is removed where uses cannot be seen: across file systems. */
+async function removeUnused(dataDir: string, path: string): Promise<void> {
+  const parent = dirname(path);
+  const [outer, inner] = await Promise.all([stat(dataDir), stat(parent)]);
+  if (outer.dev !== inner.dev) return;
+  for (const name of await readdir(parent)) {
+    const other = join(parent, name);
+    if (!name.endsWith(SUFFIX) || other === path) continue;
+    if ((await stat(other).catch(() => undefined))?.nlink === 1) await rm(other, { force: true });
+  }
+}
+
+async function makeImage(agentDir: string, parent: string, path: string): Promise<void> {
+  await mkdir(parent, { recursive: true });
+  await sweepWorkDirectories(parent);
+  const workDirectory = await createWorkDirectory(parent);
+  try {
+    const root = join(workDirectory, 'root');
+    const image = join(workDirectory, 'image');
+    await mkdir(root, { mode: 0o755 });
+    await copyAgent(root, agentDir);
+    await makeRootImage(root, image);
+    await syncPath(image);
+    await rename(image, path);
+    await syncPath(parent);
+  } finally {
+    await rm(workDirectory, { recursive: true, force: true });
+  }
+}
+
+/** By name, size and time: reading 120 MB at each start would take longer than all else. */
+async function fingerprint(agentDir: string): Promise<string> {
+  const facts: unknown[] = [];
+  try {
+    await access(join(agentDir, 'sandbox-agent'));
+    for (const name of (await readdir(agentDir, { recursive: true })).sort()) {
+      const { size, mtimeMs, mode } = await stat(join(agentDir, name));
+      facts.push([name, size, mtimeMs, mode]);
+    }
+  } catch (cause) {
+    throw new BuilderError(
+      'agent_missing',
+      `no guest agent in ${agentDir}; it comes with sandboxd, beside its executable`,
+      {
+        cause,
+      },
+    );
+  }
+  return digestValue({ format: AGENT_IMAGE_FORMAT, facts });
+}
+
+async function isMissing(path: string): Promise<boolean> {
+  return access(path).then(
+    () => false,
+    () => true,
+  );
+}
