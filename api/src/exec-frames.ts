@@ -1,5 +1,8 @@
-// The exec frame codec of the REST API: type, three reserved bytes, big-endian size, payload.
+// The exec frame codec of the REST API: type, three reserved bytes, big-endian size, payload. It works in browsers as well, which
+// have no Buffer: there every `Buffer` of it is a plain Uint8Array.
 import { MAX_EXEC_PAYLOAD_BYTES } from './limits.ts';
+
+export { MAX_EXEC_PAYLOAD_BYTES };
 
 export const EXEC_FRAME = {
   stdout: 1,
@@ -16,7 +19,7 @@ export const EXEC_FRAME_HEADER_BYTES = 8;
 const SHORT_BYTES = 4096;
 
 /** One for all decoders: nothing is left in it when `push` returns. */
-const joint = Buffer.allocUnsafeSlow(MAX_EXEC_PAYLOAD_BYTES);
+const joint = allocate(MAX_EXEC_PAYLOAD_BYTES);
 
 export type ExecFrame = { readonly type: number; readonly payload: Buffer };
 
@@ -29,15 +32,18 @@ export class ExecFrameError extends Error {
 export function execFrameHeader(type: number, payloadBytes: number): Buffer {
   if (payloadBytes > MAX_EXEC_PAYLOAD_BYTES)
     throw new ExecFrameError(`a payload of ${payloadBytes} bytes is over 65536`);
-  const header = Buffer.alloc(EXEC_FRAME_HEADER_BYTES);
+  const header = allocate(EXEC_FRAME_HEADER_BYTES).fill(0);
   header[0] = type;
-  header.writeUInt32BE(payloadBytes, 4);
+  viewOf(header).setUint32(4, payloadBytes);
   return header;
 }
 
 /** One frame; payload at most 65,536 bytes. */
 export function encodeExecFrame(type: number, payload: Uint8Array): Buffer {
-  return Buffer.concat([execFrameHeader(type, payload.length), payload]);
+  const frame = allocate(EXEC_FRAME_HEADER_BYTES + payload.length);
+  frame.set(execFrameHeader(type, payload.length));
+  frame.set(payload, EXEC_FRAME_HEADER_BYTES);
+  return frame;
 }
 
 /** Decodes a stream of exec frames that is split or packed anyhow. Holds at most one frame. */
@@ -45,7 +51,8 @@ export class ExecFrameDecoder {
   readonly #joinedType: number | undefined;
   /** Short payloads of the joined type that are in `joint`. */
   #jointBytes = 0;
-  readonly #header = Buffer.alloc(EXEC_FRAME_HEADER_BYTES);
+  readonly #header = allocate(EXEC_FRAME_HEADER_BYTES);
+  readonly #headerView = viewOf(this.#header);
   #headerFilled = 0;
   #payload: Buffer | undefined;
   #payloadFilled = 0;
@@ -75,12 +82,12 @@ export class ExecFrameDecoder {
     for (;;) {
       const need = EXEC_FRAME_HEADER_BYTES - this.#headerFilled;
       if (need > 0) {
-        const took = bytes.copy(this.#header, this.#headerFilled, at, at + need);
+        const took = copy(bytes, this.#header, this.#headerFilled, at, at + need);
         this.#headerFilled += took;
         at += took;
         if (took < need) break;
       }
-      const sizeBytes = this.#header.readUInt32BE(4);
+      const sizeBytes = this.#headerView.getUint32(4);
       if (sizeBytes > MAX_EXEC_PAYLOAD_BYTES)
         throw new ExecFrameError(`a frame of ${sizeBytes} bytes, which is over ${MAX_EXEC_PAYLOAD_BYTES}`);
       if (this.#payload === undefined && bytes.length - at >= sizeBytes) {
@@ -93,8 +100,8 @@ export class ExecFrameDecoder {
         frames.push(this.#finish(bytes.subarray(at - sizeBytes, at)));
         continue;
       }
-      this.#payload ??= Buffer.allocUnsafeSlow(sizeBytes);
-      const took = bytes.copy(this.#payload, this.#payloadFilled, at);
+      this.#payload ??= allocate(sizeBytes);
+      const took = copy(bytes, this.#payload, this.#payloadFilled, at);
       this.#payloadFilled += took;
       at += took;
       if (this.#payloadFilled < sizeBytes) break;
@@ -111,14 +118,14 @@ export class ExecFrameDecoder {
 
   #join(frames: ExecFrame[], bytes: Buffer, start: number, end: number): void {
     if (this.#jointBytes + end - start > MAX_EXEC_PAYLOAD_BYTES) this.#endJoint(frames);
-    this.#jointBytes += bytes.copy(joint, this.#jointBytes, start, end);
+    this.#jointBytes += copy(bytes, joint, this.#jointBytes, start, end);
     this.#headerFilled = 0;
   }
 
   #endJoint(frames: ExecFrame[]): void {
     if (this.#jointBytes === 0 || this.#joinedType === undefined) return;
-    const payload = Buffer.allocUnsafeSlow(this.#jointBytes);
-    joint.copy(payload, 0, 0, this.#jointBytes);
+    const payload = allocate(this.#jointBytes);
+    copy(joint, payload, 0, 0, this.#jointBytes);
     frames.push({ type: this.#joinedType, payload });
     this.#jointBytes = 0;
   }
@@ -132,5 +139,25 @@ export class ExecFrameDecoder {
 }
 
 function toBuffer(chunk: Uint8Array): Buffer {
+  if (typeof Buffer === 'undefined') return chunk as Buffer;
   return Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+}
+
+/** Not zeroed, where that can be had. */
+function allocate(sizeBytes: number): Buffer {
+  return typeof Buffer === 'undefined'
+    ? (new Uint8Array(sizeBytes) as Buffer)
+    : Buffer.allocUnsafeSlow(sizeBytes);
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
+}
+
+/** Of `source` from `start` to `end`, as much as there is and there is room for; how much that was. */
+function copy(source: Buffer, target: Buffer, at: number, start: number, end = source.length): number {
+  if (typeof Buffer !== 'undefined') return source.copy(target, at, start, end);
+  const part = source.subarray(start, Math.min(end, start + target.length - at));
+  target.set(part, at);
+  return part.length;
 }

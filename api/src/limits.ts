@@ -85,6 +85,10 @@ export const MAX_TTY_CELLS = 65_535;
 /** A longer time limit is none: its milliseconds would not stay exact. */
 export const MAX_EXEC_TIMEOUT_S = 2 ** 40;
 
+/** Bytes of each stream that an answer as one JSON object keeps, by default and at most. */
+export const DEFAULT_EXEC_OUTPUT_BYTES = MIB;
+export const MAX_EXEC_OUTPUT_BYTES = 16 * MIB;
+
 // ---- files ----
 
 /** Bytes of one file that a read returns unless `max_bytes` says otherwise. */

@@ -1,7 +1,9 @@
 // Exec: one command, in three transports.
 import { execQuery, execRequest } from '../schemas/exec.ts';
+import { execOutput, execPiece } from '../schemas/exec-output.ts';
 import { sandboxPath } from '../schemas/id.ts';
-import { jsonBody, type Route } from './route.ts';
+import { SANDBOX_ID } from './examples.ts';
+import { json, jsonBody, type Route } from './route.ts';
 
 const DOWNWARD = ['stdout', 'stderr', 'exit'] as const;
 const UPWARD = ['stdin', 'stdinClose', 'resize', 'signal'] as const;
@@ -19,6 +21,7 @@ export const execRoutes = {
     summary: 'Run a command',
     description:
       'Its output comes as frames, the exit frame last; after the 200 a failure is an exit frame with exit_code -1 and error. ' +
+      'Whose Accept names application/json or application/x-ndjson, and nothing that frames are (such as */*), gets JSON instead. ' +
       'With stdin=1 frames go in both directions on the connection, right behind request and answer. A client that leaves ends the command.',
     access: 'exec',
     params: sandboxPath,
@@ -29,11 +32,21 @@ export const execRoutes = {
     answers: [
       {
         status: 200,
-        description: 'a stream of exec frames',
-        content: { 'application/octet-stream': { kind: 'bytes', frames: DOWNWARD } },
+        description:
+          'a stream of exec frames; one JSON object when it has ended; or lines of JSON as it goes on',
+        content: {
+          'application/octet-stream': { kind: 'bytes', frames: DOWNWARD },
+          'application/x-ndjson': { kind: 'lines', schema: execPiece },
+          ...json(execOutput),
+        },
       },
     ],
     errors: ERRORS,
+    example: {
+      params: { id: SANDBOX_ID },
+      body: { cmd: ['sh', '-c', 'echo hello; echo oops >&2; exit 3'] },
+      answer: { stdout: 'hello\n', stderr: 'oops\n', exit_code: 3, duration_ms: 12 },
+    },
   },
   execWebSocket: {
     method: 'GET',

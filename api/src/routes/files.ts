@@ -1,6 +1,7 @@
 // Files of a sandbox.
 import { pushFilesQuery, pushResult, readFileQuery } from '../schemas/file.ts';
 import { sandboxPath } from '../schemas/id.ts';
+import { SANDBOX_ID } from './examples.ts';
 import { json, type Route } from './route.ts';
 
 const GUEST = 'the guest does not answer';
@@ -31,6 +32,7 @@ export const fileRoutes = {
       404: 'there is no such sandbox, or no such file in it',
       502: GUEST,
     },
+    example: { params: { id: SANDBOX_ID }, query: { path: '/etc/os-release' } },
   },
   pushFiles: {
     method: 'POST',
@@ -53,5 +55,6 @@ export const fileRoutes = {
       404: 'there is no such sandbox',
       502: GUEST,
     },
+    example: { params: { id: SANDBOX_ID }, query: { path: '/srv' }, answer: { files: 0, bytes: 0 } },
   },
 } as const satisfies Record<string, Route>;

@@ -1,10 +1,27 @@
 // Container images, pulled or imported, converted, kept.
-import { image, imageList, imagePath, importQuery, pullImageRequest } from '../schemas/image.ts';
+import {
+  image,
+  imageList,
+  imagePath,
+  imageProgress,
+  importQuery,
+  pullImageRequest,
+} from '../schemas/image.ts';
+import { IMAGE } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
 const OFF = 'images are not enabled on this daemon';
 const UNKNOWN = 'there is no such image here';
 const AMBIGUOUS = 'the digest prefix fits several images';
+
+const MADE = [
+  { status: 201, description: 'the converted image', content: json(image) },
+  {
+    status: 200,
+    description: 'lines of progress, where Accept names them; the last one has the image, or the error',
+    content: { 'application/x-ndjson': { kind: 'lines', schema: imageProgress } },
+  },
+] as const;
 
 export const imageRoutes = {
   listImages: {
@@ -15,6 +32,7 @@ export const imageRoutes = {
     access: 'read',
     answers: [{ status: 200, description: 'the images', content: json(imageList) }],
     errors: { 501: OFF },
+    example: { answer: { images: [IMAGE] } },
   },
   pullImage: {
     method: 'POST',
@@ -24,13 +42,14 @@ export const imageRoutes = {
     access: 'create',
     isExperimental: true,
     body: jsonBody(pullImageRequest),
-    answers: [{ status: 201, description: 'the converted image', content: json(image) }],
+    answers: MADE,
     errors: {
       400: 'the reference cannot be parsed',
       404: 'pull is never, and the image is not here',
       501: OFF,
       502: 'the registry says no, cannot be reached, or has no image for this platform',
     },
+    example: { body: { ref: 'nginx:alpine' }, answer: IMAGE },
   },
   importImage: {
     method: 'POST',
@@ -42,12 +61,13 @@ export const imageRoutes = {
     isExperimental: true,
     query: importQuery,
     body: { kind: 'bytes', contentType: 'application/octet-stream', description: 'the archive' },
-    answers: [{ status: 201, description: 'the converted image', content: json(image) }],
+    answers: MADE,
     errors: {
       400: 'the archive is damaged, has no such tag, or holds several images and no tag was given',
       501: OFF,
       502: 'the conversion failed',
     },
+    example: { query: { tag: 'nginx:alpine' }, answer: IMAGE },
   },
   getImage: {
     method: 'GET',
@@ -58,6 +78,7 @@ export const imageRoutes = {
     params: imagePath,
     answers: [{ status: 200, description: 'the image', content: json(image) }],
     errors: { 404: UNKNOWN, 409: AMBIGUOUS, 501: OFF },
+    example: { params: { ref: 'nginx:alpine' }, answer: IMAGE },
   },
   deleteImage: {
     method: 'DELETE',
@@ -69,5 +90,6 @@ export const imageRoutes = {
     params: imagePath,
     answers: [{ status: 204, description: 'it is gone' }],
     errors: { 404: UNKNOWN, 409: AMBIGUOUS, 501: OFF },
+    example: { params: { ref: 'nginx:alpine' } },
   },
 } as const satisfies Record<string, Route>;

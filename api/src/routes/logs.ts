@@ -1,6 +1,7 @@
 // The durable log of a sandbox, also of one that is gone.
 import { sandboxPath } from '../schemas/id.ts';
 import { logsQuery, logsResponse } from '../schemas/log.ts';
+import { SANDBOX_ID } from './examples.ts';
 import { json, type Route } from './route.ts';
 
 export const logRoutes = {
@@ -16,5 +17,13 @@ export const logRoutes = {
       { status: 200, description: 'a page; also of a sandbox that is gone', content: json(logsResponse) },
     ],
     errors: { 404: 'there is neither such a sandbox nor a log of it', 501: 'this daemon keeps no logs' },
+    example: {
+      params: { id: SANDBOX_ID },
+      query: { source: 'exec' },
+      answer: {
+        next_offset: 54,
+        records: [{ source: 'exec', stream: 'stdout', text: 'hello\n', time_ms: 1_773_500_966_535 }],
+      },
+    },
   },
 } as const satisfies Record<string, Route>;

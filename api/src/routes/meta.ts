@@ -1,5 +1,5 @@
 // Liveness, profiles, and what the caller may do.
-import { healthResponse, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
+import { healthResponse, openApiDocument, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
 import { json, type Route } from './route.ts';
 
 export const metaRoutes = {
@@ -10,6 +10,7 @@ export const metaRoutes = {
     summary: 'Say that the daemon answers',
     access: 'public',
     answers: [{ status: 200, description: 'always', content: json(healthResponse) }],
+    example: { answer: { status: 'ok' } },
   },
   listProfiles: {
     method: 'GET',
@@ -20,6 +21,7 @@ export const metaRoutes = {
     answers: [
       { status: 200, description: 'the profiles, and what runs them', content: json(profilesResponse) },
     ],
+    example: { answer: { profiles: ['base'], default: 'base' } },
   },
   whoami: {
     method: 'GET',
@@ -30,5 +32,32 @@ export const metaRoutes = {
     answers: [
       { status: 200, description: 'the policy of the key, if it has one', content: json(whoamiResponse) },
     ],
+    example: { answer: { scoped: false } },
+  },
+  describe: {
+    method: 'GET',
+    path: '/openapi.json',
+    tag: 'meta',
+    summary: 'Describe this interface',
+    description: 'With the bounds of the interface; those of this daemon may be narrower.',
+    access: 'public',
+    answers: [{ status: 200, description: 'an OpenAPI 3.1 document', content: json(openApiDocument) }],
+    example: {},
+  },
+  showReference: {
+    method: 'GET',
+    path: '/docs',
+    tag: 'meta',
+    summary: 'Show this interface as a page to read',
+    access: 'public',
+    answers: [
+      {
+        status: 200,
+        description: 'a page that loads nothing else',
+        content: { 'text/html': { kind: 'bytes' } },
+        headers: { 'Content-Security-Policy': 'forbids whatever is not in the page' },
+      },
+    ],
+    example: {},
   },
 } as const satisfies Record<string, Route>;

@@ -20,14 +20,24 @@ export type RequestBody =
 /** Bytes, and which exec frames they are if any. */
 export type BytesContent = { readonly kind: 'bytes'; readonly frames?: readonly FrameName[] };
 export type JsonContent = { readonly kind: 'json'; readonly schema: z.ZodType };
+/** JSON objects, each a line. */
+export type LinesContent = { readonly kind: 'lines'; readonly schema: z.ZodType };
 
 export type Answer = {
   readonly status: 101 | 200 | 201 | 204;
   readonly description: string;
   /** By content type; absent where the answer has no body. */
-  readonly content?: Readonly<Record<string, JsonContent | BytesContent>>;
+  readonly content?: Readonly<Record<string, JsonContent | BytesContent | LinesContent>>;
   /** What they say, by name. */
   readonly headers?: Readonly<Record<string, string>>;
+};
+
+/** A request that the tests send, and an answer of its kind; ids and references stand for what the test has. */
+export type Example = {
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  readonly answer?: unknown;
 };
 
 export type Route = {
@@ -54,6 +64,7 @@ export type Route = {
   readonly upward?: readonly FrameName[];
   /** When which errors come, beside those that `errorsOf` knows of itself. */
   readonly errors?: Partial<Record<ErrorStatus, string>>;
+  readonly example?: Example;
 };
 
 /** Matches the paths of a route, as they come: without query, percent-encoded. */

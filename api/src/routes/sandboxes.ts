@@ -2,6 +2,7 @@
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath } from '../schemas/id.ts';
 import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
+import { SANDBOX, SANDBOX_ID } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
 const UNKNOWN = 'there is no such sandbox';
@@ -15,6 +16,7 @@ export function sandboxRoutes(limits: RequestLimits) {
       summary: 'List the sandboxes',
       access: 'read',
       answers: [{ status: 200, description: 'the sandboxes', content: json(sandboxList) }],
+      example: { answer: { sandboxes: [SANDBOX] } },
     },
     createSandbox: {
       method: 'POST',
@@ -33,6 +35,7 @@ export function sandboxRoutes(limits: RequestLimits) {
         501: 'the daemon has that part not enabled: images, paths of the host, networks',
         502: 'the registry failed, or the guest does not answer',
       },
+      example: { body: { memory_mib: 512, timeout_s: 600 }, answer: SANDBOX },
     },
     getSandbox: {
       method: 'GET',
@@ -43,6 +46,7 @@ export function sandboxRoutes(limits: RequestLimits) {
       params: sandboxPath,
       answers: [{ status: 200, description: 'the sandbox', content: json(sandbox) }],
       errors: { 404: UNKNOWN },
+      example: { params: { id: SANDBOX_ID }, answer: SANDBOX },
     },
     deleteSandbox: {
       method: 'DELETE',
@@ -54,6 +58,7 @@ export function sandboxRoutes(limits: RequestLimits) {
       params: sandboxPath,
       answers: [{ status: 204, description: 'it is gone, its ports are free' }],
       errors: { 404: UNKNOWN },
+      example: { params: { id: SANDBOX_ID } },
     },
   } as const satisfies Record<string, Route>;
 }

@@ -7,6 +7,7 @@ import {
   serviceStatus,
   stopRequest,
 } from '../schemas/service.ts';
+import { SANDBOX_ID, SERVICE_SPEC, SERVICE_STATUS } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
 const ERRORS = { 404: 'there is no such sandbox', 502: 'the guest does not answer' } as const;
@@ -25,6 +26,7 @@ export const serviceRoutes = {
     params: sandboxPath,
     answers: [{ status: 200, description: 'the status', content: json(serviceStatus) }],
     errors: ERRORS,
+    example: { params: { id: SANDBOX_ID }, answer: SERVICE_STATUS },
   },
   configureService: {
     method: 'PUT',
@@ -37,6 +39,7 @@ export const serviceRoutes = {
     body: jsonBody(serviceSpec),
     answers: ANSWERS,
     errors: ERRORS,
+    example: { params: { id: SANDBOX_ID }, body: SERVICE_SPEC, answer: SERVICE_STATUS },
   },
   startService: {
     method: 'POST',
@@ -48,6 +51,7 @@ export const serviceRoutes = {
     params: sandboxPath,
     answers: ANSWERS,
     errors: WITH_IDLE,
+    example: { params: { id: SANDBOX_ID }, answer: SERVICE_STATUS },
   },
   stopService: {
     method: 'POST',
@@ -59,6 +63,11 @@ export const serviceRoutes = {
     body: jsonBody(stopRequest),
     answers: ANSWERS,
     errors: ERRORS,
+    example: {
+      params: { id: SANDBOX_ID },
+      body: { grace_s: 2 },
+      answer: { ...SERVICE_STATUS, state: 'stopping' },
+    },
   },
   restartService: {
     method: 'POST',
@@ -69,6 +78,7 @@ export const serviceRoutes = {
     params: sandboxPath,
     answers: ANSWERS,
     errors: WITH_IDLE,
+    example: { params: { id: SANDBOX_ID }, answer: SERVICE_STATUS },
   },
   readServiceLogs: {
     method: 'GET',
@@ -93,5 +103,14 @@ export const serviceRoutes = {
       },
     ],
     errors: WITH_IDLE,
+    example: {
+      params: { id: SANDBOX_ID },
+      query: { from_seq: '0', max_bytes: '65536' },
+      answer: {
+        records: [{ seq: 0, stream: 'stdout', unix_ms: 1_773_500_970_012, data: 'cmVhZHkK' }],
+        next_seq: 1,
+        first_seq: 0,
+      },
+    },
   },
 } as const satisfies Record<string, Route>;

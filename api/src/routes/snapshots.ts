@@ -3,6 +3,7 @@ import type { RequestLimits } from '../limits.ts';
 import { sandboxPath, snapshotPath } from '../schemas/id.ts';
 import { sandboxList } from '../schemas/sandbox.ts';
 import { forkQuery, forkRequest, snapshot, snapshotList } from '../schemas/snapshot.ts';
+import { SANDBOX, SANDBOX_ID, SNAPSHOT, SNAPSHOT_ID } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
 const UNKNOWN = 'there is no such snapshot';
@@ -18,6 +19,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       params: sandboxPath,
       answers: [{ status: 201, description: 'the snapshot', content: json(snapshot) }],
       errors: { 404: 'there is no such sandbox', 502: 'the guest does not answer' },
+      example: { params: { id: SANDBOX_ID }, answer: SNAPSHOT },
     },
     listSnapshots: {
       method: 'GET',
@@ -26,6 +28,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       summary: 'List the snapshots',
       access: 'read',
       answers: [{ status: 200, description: 'the snapshots', content: json(snapshotList) }],
+      example: { answer: { snapshots: [SNAPSHOT] } },
     },
     getSnapshot: {
       method: 'GET',
@@ -36,6 +39,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       params: snapshotPath,
       answers: [{ status: 200, description: 'the snapshot', content: json(snapshot) }],
       errors: { 404: UNKNOWN },
+      example: { params: { id: SNAPSHOT_ID }, answer: SNAPSHOT },
     },
     deleteSnapshot: {
       method: 'DELETE',
@@ -47,6 +51,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       params: snapshotPath,
       answers: [{ status: 204, description: 'it is gone' }],
       errors: { 404: UNKNOWN },
+      example: { params: { id: SNAPSHOT_ID } },
     },
     forkSnapshot: {
       method: 'POST',
@@ -64,6 +69,11 @@ export function snapshotRoutes(limits: RequestLimits) {
         409: 'a port of the host is taken, or the snapshot was taken with another engine',
         500: 'the snapshot is damaged, or a fork could not be started',
         502: 'the guest does not answer',
+      },
+      example: {
+        params: { id: SNAPSHOT_ID },
+        body: { count: 1 },
+        answer: { sandboxes: [{ ...SANDBOX, source_snapshot_id: SNAPSHOT_ID }] },
       },
     },
   } as const satisfies Record<string, Route>;

@@ -1,8 +1,13 @@
 // The ExecReq: body of POST exec, first message of a WebSocket; and the JSON that frames carry.
 import { z } from 'zod';
 import { integer, optional, type Parsed, withDefault } from '../input/fields.ts';
-import { querySwitch } from '../input/query.ts';
-import { MAX_EXEC_TIMEOUT_S, MAX_TTY_CELLS } from '../limits.ts';
+import { queryInteger, querySwitch } from '../input/query.ts';
+import {
+  DEFAULT_EXEC_OUTPUT_BYTES,
+  MAX_EXEC_OUTPUT_BYTES,
+  MAX_EXEC_TIMEOUT_S,
+  MAX_TTY_CELLS,
+} from '../limits.ts';
 import { word } from './answers.ts';
 import { cmd, cwd, env, user } from './command.ts';
 
@@ -41,7 +46,14 @@ export const execQuery = z.object({
     true,
     '1: frames in both directions on this connection, right behind request and answer',
   ),
+  max_output_bytes: queryInteger(1, MAX_EXEC_OUTPUT_BYTES, DEFAULT_EXEC_OUTPUT_BYTES, {
+    description: 'with Accept: application/json, most bytes of stdout, and of stderr, in the answer',
+  }),
 });
+
+/** What a one-way exec can answer; the first is for whoever does not ask. */
+export const EXEC_FORMS = ['application/octet-stream', 'application/x-ndjson', 'application/json'] as const;
+export type ExecForm = (typeof EXEC_FORMS)[number];
 
 /** Payload of a resize frame. */
 export const resizeFrame = terminalSize.describe('the new size of the terminal');

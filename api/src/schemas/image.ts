@@ -86,11 +86,25 @@ export const image = z
     exposed_ports: z.array(z.string()).optional().describe('ports that it says it serves, such as 80/tcp'),
     content_bytes: count('bytes of its files').optional(),
     size_bytes: count('bytes of its root filesystem on disk').optional(),
+    labels: z.record(z.string(), z.string()).optional().describe('labels of its maker'),
+    refs: z.array(z.string()).optional().describe('all references that lead to it'),
     entries: count('files, directories and links in it').optional(),
     convert_mode: word('how it was converted'),
     converted_at_unix_ms: unixMs('when it was converted'),
   })
   .describe('a converted image');
+
+/** A line of the answer to a pull or import whose client asked for lines. */
+export const imageProgress = z
+  .union([
+    z.object({ progress: word('what is being done now, for people') }),
+    z.object({ image: image.describe('the image; the last line') }),
+    z.object({
+      error: word('why there is none; the last line'),
+      status: z.int().describe('the status that the answer would have had without lines'),
+    }),
+  ])
+  .describe('a line: a step, or how it ended');
 
 export const imageList = z
   .object({ images: z.array(image).describe('oldest first') })

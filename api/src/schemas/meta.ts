@@ -8,7 +8,7 @@ export const healthResponse = z
   .object({ status: z.literal('ok').describe('ok') })
   .describe('the daemon answers');
 
-const profile = z
+export const profile = z
   .object({
     digest: word('SHA-256 of its root filesystem'),
     size_bytes: count('size of its root filesystem'),
@@ -19,7 +19,7 @@ const profile = z
   .describe('a root filesystem to boot from');
 
 /** Open: how an engine was chosen is told in ever more detail. */
-const engine = z
+export const engine = z
   .looseObject({
     name: word('name of the engine'),
     version: word('its version'),
@@ -49,3 +49,8 @@ export const whoamiResponse = z
     z.object({ scoped: z.literal(true).describe('a policy holds for the caller'), policy }),
   ])
   .describe('what the caller may do');
+
+/** Open: OpenAPI has a schema of its own. */
+export const openApiDocument = z
+  .looseObject({ openapi: word('version of OpenAPI') })
+  .describe('this interface as an OpenAPI document');

@@ -51,7 +51,7 @@ export const networkRequest = rule(
 
 const ADDRESS_ERROR = 'must be an IP address';
 
-const portMapping = z.object(
+export const portMapping = z.object(
   {
     host_ip: z
       .string({ error: ADDRESS_ERROR })

@@ -1,6 +1,6 @@
 // What a key may do.
 import { z } from 'zod';
-import { integer } from '../input/fields.ts';
+import { integer, type Parsed } from '../input/fields.ts';
 import { MAX_FORKS, MAX_MEMORY_MIB, MAX_SECONDS, MAX_VCPUS, MIN_MEMORY_MIB } from '../limits.ts';
 import { hostPattern } from './network.ts';
 
@@ -43,3 +43,6 @@ export const policy = z
     },
   )
   .describe('what a key may do; what is absent is not restricted');
+
+/** What a key may do, checked. */
+export type Policy = Parsed<z.output<typeof policy>>;

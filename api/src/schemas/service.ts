@@ -25,7 +25,7 @@ export const SERVICE_STATES = [
   'failed',
 ] as const;
 
-const restart = rule(
+export const restart = rule(
   z.object(
     {
       policy: choice(RESTART_POLICIES, 'never', 'when a service that ended is started again'),
@@ -87,6 +87,9 @@ export const createdService = z
     'the service, configured and started before the answer; with an image, what differs from the image’s own',
   );
 
+/** The same as `ServiceSpec`, but for what an image may say in its place. */
+export type CreatedService = Parsed<z.output<typeof createdService>>;
+
 export const stopRequest = z
   .object(
     {
@@ -101,7 +104,7 @@ export const stopRequest = z
   .describe('how to stop');
 
 /** The spec as it is shown: every default filled in, what says nothing left out. */
-const shownSpec = z
+export const shownSpec = z
   .object({
     cmd: z.array(z.string()).describe('program and arguments'),
     cwd: word('directory it runs in').optional(),

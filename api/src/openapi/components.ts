@@ -1,0 +1,113 @@
+// The schemas that have a name in the document. A schema is a component wherever it occurs, so each is described once.
+import { isDeepStrictEqual } from 'node:util';
+import type { z } from 'zod';
+import { type JsonSchema, toJsonSchema } from '../json-schema.ts';
+import { INTERFACE_LIMITS } from '../limits.ts';
+import { errorResponse } from '../schemas/answers.ts';
+import { execResult, resourceUsage } from '../schemas/command.ts';
+import { execRequest, resizeFrame, signalFrame } from '../schemas/exec.ts';
+import { execOutput, execPiece } from '../schemas/exec-output.ts';
+import { pushResult } from '../schemas/file.ts';
+import { image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
+import { logRecord, logsResponse } from '../schemas/log.ts';
+import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
+import { networkRequest, networkResponse, portMapping, publishedPort } from '../schemas/network.ts';
+import { policy } from '../schemas/policy.ts';
+import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
+import {
+  createdService,
+  restart,
+  serviceLogPage,
+  serviceSpec,
+  serviceStatus,
+  shownSpec,
+  stopRequest,
+} from '../schemas/service.ts';
+import { forkRequest, snapshot, snapshotList } from '../schemas/snapshot.ts';
+
+/** Smaller ones first: a schema is looked through with the names of those before it. */
+const NAMED: Readonly<Record<string, z.ZodType>> = {
+  ErrorResponse: errorResponse,
+  HealthResponse: healthResponse,
+  Profile: profile,
+  Engine: engine,
+  ProfilesResponse: profilesResponse,
+  Policy: policy,
+  WhoamiResponse: whoamiResponse,
+  PortMapping: portMapping,
+  PublishedPort: publishedPort,
+  NetworkRequest: networkRequest,
+  NetworkResponse: networkResponse,
+  ResourceUsage: resourceUsage,
+  ExecReq: execRequest,
+  ExecResult: execResult,
+  ExecOutput: execOutput,
+  ExecPiece: execPiece,
+  ResizeFrame: resizeFrame,
+  SignalFrame: signalFrame,
+  RestartPolicy: restart,
+  ServiceSpec: serviceSpec,
+  CreatedService: createdService,
+  ConfiguredService: shownSpec,
+  ServiceStatus: serviceStatus,
+  StopServiceRequest: stopRequest,
+  ServiceLogPage: serviceLogPage,
+  ImageRef: imageRef,
+  PullImageRequest: pullImageRequest,
+  ImageResponse: image,
+  ImageListResponse: imageList,
+  CreateSandboxRequest: createSandboxRequest(INTERFACE_LIMITS),
+  SandboxResponse: sandbox,
+  ListResponse: sandboxList,
+  SnapshotResponse: snapshot,
+  SnapshotListResponse: snapshotList,
+  ForkReq: forkRequest(INTERFACE_LIMITS),
+  PushResult: pushResult,
+  LogRecord: logRecord,
+  LogsResponse: logsResponse,
+};
+
+type Component = { readonly name: string; readonly plain: JsonSchema };
+
+/** Turns schemas into parts of the document, which refer to its components. */
+export class Components {
+  readonly #known: Component[] = [];
+  /** By name. */
+  readonly schemas: Record<string, JsonSchema> = {};
+
+  constructor() {
+    for (const [name, schema] of Object.entries(NAMED)) {
+      const plain = describe(schema);
+      this.schemas[name] = this.#refer(plain, true) as JsonSchema;
+      this.#known.push({ name, plain: withoutWords(plain) });
+    }
+  }
+
+  toSchema(schema: z.ZodType): JsonSchema {
+    return this.#refer(describe(schema)) as JsonSchema;
+  }
+
+  #refer(value: unknown, isComponent = false): unknown {
+    if (Array.isArray(value)) return value.map((each) => this.#refer(each));
+    if (typeof value !== 'object' || value === null) return value;
+    const plain = withoutWords(value);
+    const known = isComponent ? undefined : this.#known.find((each) => isDeepStrictEqual(each.plain, plain));
+    if (known !== undefined) {
+      const { description } = value as JsonSchema;
+      const $ref = `#/components/schemas/${known.name}`;
+      return { $ref, ...(description !== this.schemas[known.name]?.description && { description }) };
+    }
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, this.#refer(part)]));
+  }
+}
+
+function describe(schema: z.ZodType): JsonSchema {
+  const { $schema: _, ...described } = toJsonSchema(schema);
+  return described;
+}
+
+/** Without what its place says of it. */
+function withoutWords(schema: object): JsonSchema {
+  const { description: _, default: __, ...plain } = schema as JsonSchema;
+  return plain;
+}

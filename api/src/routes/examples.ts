@@ -1,0 +1,51 @@
+// What the examples of several routes show.
+
+export const SANDBOX_ID = 'sbx_0rh192ptsimae';
+export const SNAPSHOT_ID = 'snap_5l2k8q0vb3c1e';
+
+export const SANDBOX = {
+  id: SANDBOX_ID,
+  created_at: '2026-03-14T15:09:26.535Z',
+  memory_mib: 512,
+  vcpus: 1,
+  profile: 'base',
+  workdir: `/var/lib/sandboxd/sandboxes/${SANDBOX_ID}`,
+};
+
+export const SNAPSHOT = {
+  id: SNAPSHOT_ID,
+  created_at: '2026-03-14T15:10:02.120Z',
+  source_id: SANDBOX_ID,
+  dir: `/var/lib/sandboxd/snapshots/${SNAPSHOT_ID}`,
+  mem_path: `/var/lib/sandboxd/snapshots/${SNAPSHOT_ID}/memory`,
+  rootfs_path: `/var/lib/sandboxd/snapshots/${SNAPSHOT_ID}/disk`,
+  state_path: `/var/lib/sandboxd/snapshots/${SNAPSHOT_ID}/state`,
+  memory_mib: 512,
+  vcpus: 1,
+};
+
+export const IMAGE = {
+  digest: `sha256:${'1f0c'.repeat(16)}`,
+  source_ref: 'docker.io/library/nginx:alpine',
+  entrypoint: ['/docker-entrypoint.sh'],
+  cmd: ['nginx', '-g', 'daemon off;'],
+  exposed_ports: ['80/tcp'],
+  convert_mode: 'ext4',
+  converted_at_unix_ms: 1_773_500_966_535,
+};
+
+export const SERVICE_SPEC = { cmd: ['sleep', '1000'], restart: { policy: 'on-failure', max_retries: 3 } };
+
+export const SERVICE_STATUS = {
+  state: 'running',
+  pid: 73,
+  restarts: 0,
+  spec: {
+    ...SERVICE_SPEC,
+    log_buffer_bytes: 2_097_152,
+    stop_grace_s: 10,
+    stop_signal: 'SIGTERM',
+  },
+  started_at_unix_ms: 1_773_500_970_000,
+  uptime_ms: 12,
+};
