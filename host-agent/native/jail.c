@@ -8,6 +8,7 @@
 //   fds N        descriptors, the standard three included, that the program gets
 //   files N, file-bytes N, threads N    limits
 //   cgroup DIR   cgroup of version 2 to enter
+//   net FILE     network namespace to enter, whose taps it may open; without, it has an empty one
 //   rx PATH      there, read-only: programs and libraries
 //   ro PATH      there, read-only
 //   rw PATH      there; who may write is decided by its owner and mode
@@ -19,6 +20,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +116,16 @@ static void enter_root(const char *root) {
   if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) fail("leave the host's root directory");
 }
 
+static void enter_network(const char *path) {
+  if (path == NULL) {
+    if (unshare(CLONE_NEWNET) < 0) fail("have a network namespace");
+    return;
+  }
+  int namespace = open(path, O_RDONLY | O_CLOEXEC);
+  if (namespace < 0 || setns(namespace, CLONE_NEWNET) < 0) fail("enter the network namespace %s", path);
+  close(namespace);
+}
+
 static void drop_privileges(uid_t uid) {
   for (int capability = 0; prctl(PR_CAPBSET_DROP, capability) == 0; capability++) continue;
   if (errno != EINVAL) fail("drop capabilities");
@@ -185,7 +197,7 @@ int main(int count, char **arguments) {
   // First, so that it is the root of the cgroup namespace.
   if (cgroup != NULL) write_file(below(cgroup, "/cgroup.procs"), "0");
   if (unshare(CLONE_NEWNS) < 0) fail("have a mount namespace");
-  if (unshare(CLONE_NEWNET) < 0) fail("have a network namespace");
+  enter_network(option(options, "net"));
   if (unshare(CLONE_NEWIPC) < 0) fail("have an ipc namespace");
   if (unshare(CLONE_NEWUTS) < 0) fail("have a uts namespace");
   if (unshare(CLONE_NEWCGROUP) < 0) fail("have a cgroup namespace");
@@ -196,6 +208,8 @@ int main(int count, char **arguments) {
   limit(RLIMIT_CORE, "core dumps", 0);
   limit(RLIMIT_NOFILE, "open files", number(needed(options, "files")));
   limit(RLIMIT_FSIZE, "the size of files", number(needed(options, "file-bytes")));
+  // A write beyond it fails then, and ends nobody: what is ignored stays so in the program.
+  if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR) fail("ignore the signal of large files");
   limit(RLIMIT_NPROC, "threads", number(needed(options, "threads")));
   umask(077);
   drop_privileges(uid);

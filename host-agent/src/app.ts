@@ -1,20 +1,26 @@
 // Joins the rooms of the daemon and gives them one life: started in order, stopped in the opposite one.
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import { resolveKernel } from '@sandboxd/rootfs-builder';
+import { ensureAgentImage, resolveKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
-import type { Config, ListenAddress } from './config/index.ts';
+import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from './audit/index.ts';
+import { type Config, formatListen, isLoopback, type ListenAddress } from './config/index.ts';
 import { EngineChoice } from './engines/choice.ts';
 import { makeAdopters, makeEngines } from './engines/index.ts';
-import { openIsolation } from './engines/isolation.ts';
-import { createHttpApp, HttpServer } from './http/index.ts';
+import { type Isolation, openIsolation } from './engines/isolation.ts';
+import { confine } from './engines/jail/confine.ts';
+import { Authenticator, Certificate, createHttpApp, HttpServer } from './http/index.ts';
+import { type ConverterOptions, type ImageRecord, openImages, RootfsFinder } from './images/index.ts';
 import { Profiles } from './images/profiles.ts';
+import { agentRootfs } from './images/rootfs-source.ts';
+import { KeyRegistry } from './keys/index.ts';
 import { readDescriptorLimit, shareDescriptors } from './lib/descriptors.ts';
 import { AppError } from './lib/errors.ts';
 import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
 import { ensurePrivateDirectory } from './lib/private-directory.ts';
 import { LogStore } from './logs/index.ts';
+import { type HostSideRecord, HostUpstream, Network } from './network/index.ts';
 import { LifeEvents, logLifeEvents } from './sandboxes/life-events.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
@@ -23,21 +29,45 @@ import { Store } from './store/store.ts';
 
 /** More at once would only make each slower. */
 const MAX_CONCURRENT_STARTS = 4;
+const KEY_CHANGES_MS = 2000;
 
 export interface App {
   /** Resolves with the address it serves on. Rejects with everything undone that was done. */
   start(): Promise<ListenAddress>;
   /** Lets running requests finish for the configured time, or until `hurry` fires; then ends everything. */
   stop(hurry?: AbortSignal): Promise<void>;
+  /** Reads the certificate anew; false when there is none. */
+  reload(): boolean;
 }
 
-/** `jailProgram` is the one that jails VMMs; `faults` are for tests. */
-export function createApp(config: Config, log: Logger, jailProgram: string, faults: Faults = NO_FAULTS): App {
+/** Paths of programs of ours. */
+export type Helpers = {
+  /** Directory of the guest agent. */
+  readonly agent: string;
+  /** Jails VMMs. */
+  readonly jail: string;
+  /** Takes a file over from who has written it. */
+  readonly claim: string;
+  /** Makes a copy of a file in sealed memory. */
+  readonly memfd: string;
+  /** Runs scripts of ours in processes of their own. */
+  readonly runtime: string;
+  /** Script that makes root filesystems of layers. */
+  readonly converter: string;
+  /** Makes network namespaces. */
+  readonly netd: string;
+  /** Holds published ports. */
+  readonly portd: string;
+};
+
+/** `faults` are for tests. */
+export function createApp(config: Config, log: Logger, helpers: Helpers, faults: Faults = NO_FAULTS): App {
   const resources = new AsyncDisposableStack();
   const starting = new AbortController();
   const draining = new AbortController();
   let hurry: AbortSignal | undefined;
   let started: Promise<ListenAddress> | undefined;
+  let certificate: Certificate | undefined;
 
   const open = async (): Promise<ListenAddress> => {
     const { limits, maxConnections } = shareOut(config, log);
@@ -49,12 +79,23 @@ export function createApp(config: Config, log: Logger, jailProgram: string, faul
     }
     const store = await Store.open(join(config.dataDir, 'state.lmdb'));
     resources.defer(() => store.close());
+    const keys = new KeyRegistry(store);
+    assertClosed(config, keys);
+    const audit =
+      config.audit &&
+      new AuditTrail({
+        ...config.audit,
+        dir: join(config.dataDir, AUDIT_DIR),
+        anchors: store.table(ANCHOR_TABLE),
+        log,
+      });
+    resources.defer(() => audit?.close());
+    resources.use(followKeys(keys, audit, log));
+    certificate = config.tls && new Certificate(config.tls, log);
 
-    const maxFileBytes = Math.max(config.limits.diskBytes, config.limits.memoryMib * 2 ** 20);
     const jail = config.jail && {
       ...config.jail,
-      program: jailProgram,
-      maxFileBytes,
+      program: helpers.jail,
       cgroups: { ...config.jail.cgroups, dir: config.dataDir },
     };
     const isolation = await openIsolation({ jail, isRequired: config.requiresIsolation, log });
@@ -70,6 +111,8 @@ export function createApp(config: Config, log: Logger, jailProgram: string, faul
       forkMemory: config.forkMemory,
       probeTimeoutMs: config.probeTimeoutMs,
       jail: isolation.jail,
+      claimProgram: helpers.claim,
+      memfdProgram: helpers.memfd,
       log,
     };
     const engines = await EngineChoice.open(
@@ -86,21 +129,54 @@ export function createApp(config: Config, log: Logger, jailProgram: string, faul
     );
     resources.use(engines);
     const profiles = new Profiles(config.dataDir);
+    const images =
+      config.images &&
+      (await openImages({
+        dataDir: config.dataDir,
+        records: store.table<ImageRecord>('images'),
+        maxBytes: config.images.diskBytes,
+        allowedDirs: config.images.allowedDirs,
+        converter: {
+          runtime: helpers.runtime,
+          script: helpers.converter,
+          confine: jailOf(isolation),
+        },
+        faults,
+        log,
+      }));
+    resources.defer(() => images?.stop());
     const logs =
       config.sandboxLogs && new LogStore({ ...config.sandboxLogs, dir: join(config.dataDir, 'logs'), log });
     resources.defer(() => logs?.stop());
     const events = new LifeEvents();
     events.subscribe(logLifeEvents(log));
+    const network = await Network.open({
+      ...config.network,
+      upstream: new HostUpstream(config.network.dnsServers),
+      runDir: config.runDir,
+      records: store.table<HostSideRecord>('network'),
+      program: helpers.netd,
+      portProgram: helpers.portd,
+      log,
+    });
+    resources.defer(() => network.close());
+    const agentImage = once(() => ensureAgentImage(config.dataDir, helpers.agent));
     const sandboxes = new SandboxManager({
+      network,
       events,
       engines,
       adopters: makeAdopters(engineContext, config.enginePrograms),
       faults,
       kernel,
+      agentRootfs: async () => agentRootfs(await agentImage()),
       directories,
       records: store.table<SandboxRecord>('sandboxes'),
       bootTimeoutMs: config.bootTimeoutMs,
-      profiles,
+      roots: new RootfsFinder({
+        profiles,
+        images,
+        agentPath: async () => (await agentImage()).path,
+      }),
       defaults: config.defaults,
       limits,
       logs,
@@ -108,6 +184,7 @@ export function createApp(config: Config, log: Logger, jailProgram: string, faul
       reservesDisks: config.reservesDisks,
       templateBudgetBytes: config.templateBudgetBytes,
       admission: config.admission,
+      quotaOf: (tenant) => keys.quotaOf(tenant),
       watchdogTimeoutMs: config.watchdogTimeoutMs,
       maxConcurrentStarts: MAX_CONCURRENT_STARTS,
       log,
@@ -115,9 +192,13 @@ export function createApp(config: Config, log: Logger, jailProgram: string, faul
     starting.signal.throwIfAborted();
     await sandboxes.start();
 
+    const authenticator = new Authenticator(keys, log);
     const app = createHttpApp({
       log,
+      authenticator,
+      audit,
       sandboxes,
+      images,
       logs,
       stopping: draining.signal,
       limits: { ...limits, hostCpus: cpus().length },
@@ -135,7 +216,16 @@ export function createApp(config: Config, log: Logger, jailProgram: string, faul
         jail: isolation.report,
       }),
     });
-    const server = new HttpServer({ app, log, allowedHosts: config.allowedHosts, maxConnections });
+    const server = new HttpServer({
+      app,
+      log,
+      authenticator,
+      audit,
+      allowedHosts: config.allowedHosts,
+      corsOrigins: config.corsOrigins,
+      certificate,
+      maxConnections,
+    });
     // Undone from the last to the first: requests finish, then sandboxes end or are let go of, then the connections.
     resources.defer(() => server.close());
     let isServing = false;
@@ -166,6 +256,10 @@ export function createApp(config: Config, log: Logger, jailProgram: string, faul
       started = start();
       return started;
     },
+    reload: () => {
+      certificate?.reload();
+      return certificate !== undefined;
+    },
     stop: async (signal) => {
       hurry = signal;
       starting.abort(new AppError('cancelled', 'the daemon was told to stop while it started'));
@@ -175,6 +269,32 @@ export function createApp(config: Config, log: Logger, jailProgram: string, faul
       await resources.disposeAsync();
     },
   };
+}
+
+/** Commands change keys beside the daemon, which alone writes the audit trail. */
+function followKeys(keys: KeyRegistry, audit: AuditTrail | undefined, log: Logger): AsyncDisposable {
+  const take = (): Promise<void> =>
+    keys
+      .takeChanges(({ atMs, keyId, ...change }) =>
+        audit?.write({ event: 'keys', ...change, key_id: keyId, changed_at: new Date(atMs).toISOString() }),
+      )
+      .catch((err: unknown) => log.warn({ err }, 'cannot read what was done to keys'));
+  const timer = setInterval(() => void take(), KEY_CHANGES_MS).unref();
+  return {
+    [Symbol.asyncDispose]: () => {
+      clearInterval(timer);
+      return take();
+    },
+  };
+}
+
+/** AppError conflict for an address that others reach when nobody needs a key to use it. */
+function assertClosed({ listen }: Config, keys: KeyRegistry): void {
+  if ('path' in listen || isLoopback(listen.host) || keys.hasValidKey) return;
+  throw new AppError(
+    'conflict',
+    `${formatListen(listen)} can be reached from other machines, and there is no valid key; make one (\`sandboxd keys create <name>\`), or listen on 127.0.0.1, [::1] or unix:/path`,
+  );
 }
 
 /** The limits that are left where this process may not have descriptors for all that was asked for. */
@@ -191,6 +311,23 @@ function shareOut(
     );
   }
   return { limits: { ...limits, sandboxes }, maxConnections: connections };
+}
+
+/** Made when it is first asked for; one that failed is tried again. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make().catch((error: unknown) => {
+      made = undefined;
+      throw error;
+    });
+    return made;
+  };
+}
+
+/** Where programs run that read what strangers made. */
+function jailOf({ jail }: Isolation): ConverterOptions['confine'] {
+  return jail && ((command) => confine(jail, command));
 }
 
 /** What is waited for in starts and stops (VMMs, idle sockets) may not keep the process alive by itself. */

@@ -1,14 +1,18 @@
 // The command line: which command the words ask for, and what the exit code says.
 import { BuilderError } from '@sandboxd/rootfs-builder';
 import { ConfigError } from '../config/index.ts';
-import { toError } from '../lib/errors.ts';
+import { isAppError, toError } from '../lib/errors.ts';
+import { audit } from './audit/index.ts';
 import { type Command, type Group, parseWords, UsageError } from './command.ts';
 import { renderCommand, renderCommands, renderGroup } from './help.ts';
+import { images } from './images/index.ts';
+import { keys } from './keys/index.ts';
 import { profiles } from './profiles/index.ts';
 import { serve } from './serve.ts';
+import { tenants } from './tenants/index.ts';
 
 /** Every group of commands; the daemon itself is `serve`. */
-const GROUPS: readonly Group[] = [profiles];
+const GROUPS: readonly Group[] = [profiles, images, keys, tenants, audit];
 
 const EXIT = { failed: 1, usage: 2, interrupted: 130 } as const;
 const HELP_WORDS: readonly (string | undefined)[] = ['--help', '-h', 'help'];
@@ -23,7 +27,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     if (error instanceof ConfigError) return fail(EXIT.usage, ...error.problems);
     if (error instanceof UsageError) return fail(EXIT.usage, error.message);
     // A failed call of the system says by itself what failed and where; the stack of anything else is worth having.
-    const isExpected = error instanceof BuilderError || 'syscall' in toError(error);
+    const isExpected = error instanceof BuilderError || isAppError(error) || 'syscall' in toError(error);
     fail(EXIT.failed, isExpected ? toError(error).message : (toError(error).stack ?? String(error)));
   }
 }

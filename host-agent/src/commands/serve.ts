@@ -1,7 +1,7 @@
 // `sandboxd serve`: reads the configuration, runs the daemon, obeys signals.
 import type { Logger } from 'pino';
 import about from '../../package.json' with { type: 'json' };
-import { type App, createApp } from '../app.ts';
+import { type App, createApp, type Helpers } from '../app.ts';
 import { formatListen, type LoadedConfig, loadConfig, renderConfig, renderHelp } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
 import { toError } from '../lib/errors.ts';
@@ -9,7 +9,7 @@ import { type Faults, NO_FAULTS } from '../lib/faults.ts';
 import { createLogger } from '../lib/logger.ts';
 import { MemoryTrim } from '../lib/memory-trim.ts';
 import { scheduleForThroughput } from '../lib/scheduling.ts';
-import { JAIL_PROGRAM } from './installation.ts';
+import { HELPERS } from './installation.ts';
 
 const EXIT_FAILED = 1;
 /** Nothing that the daemon makes is for others. */
@@ -21,7 +21,7 @@ export type ServeOptions = {
   /** Of a test's daemon, which is another program than `sandboxd`. */
   readonly faults?: Faults;
   /** Of a daemon that runs from its sources. */
-  readonly jailProgram?: string;
+  readonly helpers?: Helpers;
 };
 
 /** Throws ConfigError. */
@@ -35,7 +35,7 @@ export async function serve(words: readonly string[], options: ServeOptions = {}
 
 async function runDaemon(
   { config, warnings }: LoadedConfig,
-  { faults = NO_FAULTS, jailProgram = JAIL_PROGRAM }: ServeOptions,
+  { faults = NO_FAULTS, helpers = HELPERS }: ServeOptions,
 ): Promise<void> {
   process.umask(UMASK);
   const log = createLogger(config.log);
@@ -48,12 +48,13 @@ async function runDaemon(
   process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
   const unscheduled = await scheduleForThroughput();
   if (unscheduled !== undefined) log.debug({ reason: unscheduled }, 'scheduled as any other process');
-  const app = createApp(config, log, jailProgram, faults);
+  const app = createApp(config, log, helpers, faults);
   obeySignals(app, log);
   try {
     const address = await app.start();
     new MemoryTrim();
-    log.info({ version: about.version, pid: process.pid }, `listening on http://${formatListen(address)}`);
+    const scheme = 'path' in address ? '' : config.tls === undefined ? 'http://' : 'https://';
+    log.info({ version: about.version, pid: process.pid }, `listening on ${scheme}${formatListen(address)}`);
   } catch (error) {
     process.stderr.write(`sandboxd: ${toError(error).message}\n`);
     log.debug({ err: error }, 'start failed');
@@ -61,11 +62,12 @@ async function runDaemon(
   }
 }
 
-/** The first signal stops in order, the second without waiting for requests, the third at once. */
+/** The first signal stops in order, the second without waiting for requests, the third at once. With TLS, SIGHUP is none. */
 function obeySignals(app: App, log: Logger): void {
   const hurry = new AbortController();
   let count = 0;
   const onSignal = (signal: NodeJS.Signals) => {
+    if (signal === 'SIGHUP' && app.reload()) return;
     // A terminal that is closed may say so more than once.
     if (signal === 'SIGHUP' && count > 0) return;
     count++;

@@ -1,15 +1,21 @@
 // The daemon's configuration in the program's own terms, every value present and checked.
 import type { SandboxLimits } from '@sandboxd/api';
+import type { Authority, Scheme } from '../lib/authority.ts';
+import type { Ipv4Range } from '../lib/ipv4.ts';
 import type { SettingValues } from './settings.ts';
-import type { HostName, ListenAddress } from './values.ts';
+import type { TcpAddress } from './values.ts';
 
 /** How a copy of a saved guest gets its memory. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
 
 export type Config = {
-  readonly listen: ListenAddress;
+  readonly listen: TcpAddress | { readonly path: string; readonly mode: number; readonly owner?: string };
+  /** Absent: connections are plain. */
+  readonly tls?: { readonly certPath: string; readonly keyPath: string; readonly clientCaPath?: string };
+  /** Pages of which origins may use the API. */
+  readonly corsOrigins: readonly string[];
   /** Names of the daemon beside its loopback ones. */
-  readonly allowedHosts: readonly HostName[];
+  readonly allowedHosts: readonly { readonly scheme: Scheme; readonly at: Authority }[];
   readonly maxConnections: number;
   readonly dataDir: string;
   readonly runDir: string;
@@ -39,6 +45,8 @@ export type Config = {
   readonly reservesDisks: boolean;
   /** Disk for templates; 0 turns them off. */
   readonly templateBudgetBytes: number;
+  /** Absent: no container images. */
+  readonly images?: { readonly diskBytes: number; readonly allowedDirs: readonly string[] };
   readonly admission: {
     /** Memory of the host that sandboxes never get. */
     readonly memoryReserveBytes: number;
@@ -59,13 +67,23 @@ export type Config = {
     readonly retentionMs: number;
     readonly retentionBytes: number;
   };
+  readonly network: {
+    /** Absent: one that is free. */
+    readonly subnet?: Ipv4Range;
+    /** What is not the internet, and names may lead to all the same. */
+    readonly allowedRanges: readonly Ipv4Range[];
+    /** `address` or `address:port`; none: the host's own. */
+    readonly dnsServers: readonly string[];
+  };
+  /** Absent: there is no audit trail. */
+  readonly audit?: { readonly maxBytes: number };
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
 export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<string, string>>): Config {
   return {
-    listen: values.listen,
-    allowedHosts: values.allowed_host,
+    ...toReach(values),
+    corsOrigins: values.cors_origin,
     maxConnections: values.max_connections,
     dataDir: values.data_dir,
     runDir: values.run_dir,
@@ -96,6 +114,9 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
     },
     reservesDisks: values.disk_allocation === 'full',
     templateBudgetBytes: values.template_disk_bytes,
+    ...(values.images === 'on' && {
+      images: { diskBytes: values.image_disk_bytes, allowedDirs: values.image_path_allow },
+    }),
     admission: {
       memoryReserveBytes: values.memory_reserve_bytes,
       memoryOvercommit: values.memory_overcommit_percent / 100,
@@ -112,6 +133,29 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
         retentionBytes: values.sandbox_log_retention_bytes,
       },
     }),
+    network: {
+      ...(values.network_subnet !== 'auto' && { subnet: values.network_subnet }),
+      allowedRanges: values.network_allow_range,
+      dnsServers: values.dns_upstream,
+    },
+    ...(values.audit === 'on' && { audit: { maxBytes: values.audit_max_bytes } }),
     log: { level: values.log_level, format: values.log_format },
+  };
+}
+
+function toReach(values: SettingValues): Pick<Config, 'listen' | 'tls' | 'allowedHosts'> {
+  const { listen, socket_mode, socket_owner, tls_cert, tls_key, tls_client_ca, allowed_host } = values;
+  const tls = tls_cert !== undefined && tls_key !== undefined && { certPath: tls_cert, keyPath: tls_key };
+  return {
+    listen:
+      'path' in listen
+        ? {
+            ...listen,
+            mode: Number.parseInt(socket_mode, 8),
+            ...(socket_owner !== undefined && { owner: socket_owner }),
+          }
+        : listen,
+    ...(tls && { tls: { ...tls, ...(tls_client_ca !== undefined && { clientCaPath: tls_client_ca }) } }),
+    allowedHosts: allowed_host.map(({ scheme = tls ? 'https' : 'http', at }) => ({ scheme, at })),
   };
 }

@@ -1,4 +1,5 @@
 // Texts for people: `--help`, made from the table of settings, and `--print-config`.
+import { formatIpv4Range } from '../lib/ipv4.ts';
 import { createSettings, type SettingValues, toFlag } from './settings.ts';
 import { formatBytes, formatHostName, formatListen, type Setting } from './values.ts';
 
@@ -37,7 +38,12 @@ export function renderHelp(engineNames: readonly string[], commands?: string): s
 export function renderConfig(values: SettingValues): string {
   const listen = formatListen(values.listen);
   const allowed_host = values.allowed_host.map(formatHostName);
-  return `${JSON.stringify({ ...values, listen, allowed_host }, null, 2)}\n`;
+  const { network_subnet: subnet } = values;
+  const networks = {
+    network_subnet: subnet === 'auto' ? subnet : formatIpv4Range(subnet),
+    network_allow_range: values.network_allow_range.map(formatIpv4Range),
+  };
+  return `${JSON.stringify({ ...values, listen, allowed_host, ...networks }, null, 2)}\n`;
 }
 
 function renderFlag(flag: string, help: string): string {

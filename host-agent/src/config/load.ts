@@ -4,10 +4,7 @@ import type { z } from 'zod';
 import { type Config, toConfig } from './config.ts';
 import { createSettings, type SettingKey, type SettingValues, toProgramKey } from './settings.ts';
 import { ConfigError, type RawValue, readEnvironment, readFile, readFlags } from './sources.ts';
-import type { Setting } from './values.ts';
-
-/** Longest path that a Unix socket address holds, its final NUL apart. */
-const MAX_SOCKET_PATH_BYTES = 107;
+import { MAX_SOCKET_PATH_BYTES, type Setting } from './values.ts';
 
 /** What the deepest socket adds to the run directory: `/<sandbox id>/<incarnation>/<name>.sock`. */
 const SOCKET_SUFFIX_BYTES = 1 + 17 + 1 + 8 + 1 + 16;
@@ -88,12 +85,7 @@ function checkTogether(
   placeOf: (key: SettingKey) => string | undefined,
   problems: string[],
 ): void {
-  if (!isLoopback(values.listen.host)) {
-    problems.push(
-      `${placeOf('listen') ?? 'default of listen'}: ${values.listen.host} can be reached from other machines, and this daemon has no keys ` +
-        'and no TLS to protect it; listen on 127.0.0.1 or [::1]',
-    );
-  }
+  checkReach(values, placeOf, problems);
   if (values.require_isolation && values.insecure_no_jail) {
     problems.push(
       `${placeOf('insecure_no_jail')}: guests without a jail are not isolated, and require_isolation is set; drop one of the two`,
@@ -118,6 +110,32 @@ function checkTogether(
         `${placeOf(standard)}: ${values[standard]} is above ${limit}, which is ${values[limit]}; lower it or raise the limit`,
       );
     }
+  }
+}
+
+/** What keeps strangers out. Whether there is a key is known only when the daemon starts. */
+function checkReach(
+  { listen, tls_cert, tls_key, tls_client_ca }: SettingValues,
+  placeOf: (key: SettingKey) => string | undefined,
+  problems: string[],
+): void {
+  const hasTls = tls_cert !== undefined && tls_key !== undefined;
+  if ((tls_cert === undefined) !== (tls_key === undefined)) {
+    const place = placeOf('tls_cert') ?? placeOf('tls_key');
+    problems.push(`${place}: tls_cert and tls_key go together; give both`);
+  } else if (tls_client_ca !== undefined && !hasTls) {
+    problems.push(`${placeOf('tls_client_ca')}: there is no TLS without tls_cert and tls_key; give both`);
+  }
+  if ('path' in listen) {
+    if (hasTls)
+      problems.push(
+        `${placeOf('tls_cert')}: a socket in the file system speaks no TLS; drop tls_cert and tls_key`,
+      );
+  } else if (!isLoopback(listen.host) && !hasTls) {
+    problems.push(
+      `${placeOf('listen') ?? 'default of listen'}: ${listen.host} can be reached from other machines; give tls_cert and tls_key, and make a key ` +
+        '(`sandboxd keys create`), or listen on 127.0.0.1, [::1] or unix:/path',
+    );
   }
 }
 

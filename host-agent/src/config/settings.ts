@@ -10,7 +10,19 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
-import { bytes, choice, hostNames, integer, listenAddress, path, text, toggle } from './values.ts';
+import { nameServers, ranges, subnet } from './network-values.ts';
+import {
+  bytes,
+  choice,
+  hostNames,
+  integer,
+  listenAddress,
+  origins,
+  path,
+  paths,
+  text,
+  toggle,
+} from './values.ts';
 
 const GIB = 2 ** 30;
 const MIB = 2 ** 20;
@@ -23,11 +35,33 @@ export function createSettings(engineNames: readonly string[]) {
   return {
     listen: listenAddress({
       fallback: { host: '127.0.0.1', port: 7878 },
-      help: 'address of the REST API',
+      help: 'address of the REST API, or a socket in the file system',
+    }),
+    socket_owner: text({
+      placeholder: 'user[:group]',
+      help: 'whose the socket of unix:/path is, by name or number; else the daemon’s',
+    }),
+    socket_mode: text({
+      fallback: '600',
+      pattern: /^0?[0-7]{3}$/,
+      expected: 'three octal digits',
+      placeholder: 'mode',
+      help: 'who may connect to the socket of unix:/path, such as 660 for its owner and group',
+    }),
+    tls_cert: path({
+      help: 'speak TLS with this certificate (PEM, with those between it and the root), read anew when it changes and on SIGHUP',
+    }),
+    tls_key: path({ help: 'its private key (PEM)' }),
+    tls_client_ca: path({
+      help: 'let in only clients with a certificate of this authority (PEM), keys apart',
     }),
     allowed_host: hostNames({
       fallback: [],
       help: 'answer requests that call the daemon by this name, too; may be given more than once',
+    }),
+    cors_origin: origins({
+      fallback: [],
+      help: 'let pages of this origin use the API from a browser, keys apart; may be given more than once',
     }),
     max_connections: integer(1, 1_000_000, {
       fallback: 4096,
@@ -121,6 +155,18 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 8 * GIB,
       help: 'disk for booted guests that creates are copied from; 0 boots every sandbox',
     }),
+    images: choice(['on', 'off'], {
+      fallback: 'on',
+      help: 'whether sandboxes can be made of container images, which skopeo fetches with the host’s credentials',
+    }),
+    image_path_allow: paths({
+      fallback: [],
+      help: 'creates may name image archives and root filesystems beneath this directory of the host; may be given more than once',
+    }),
+    image_disk_bytes: bytes(0, 16_384 * GIB, {
+      fallback: 64 * GIB,
+      help: 'disk for images; beyond it those that nothing uses are removed, the longest unused first; 0 no limit',
+    }),
     boot_timeout_s: integer(1, 3600, {
       fallback: 60,
       help: 'a guest agent that has not answered after this many seconds fails the create',
@@ -153,6 +199,26 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 8 * GIB,
       help: 'most that the logs of deleted sandboxes take together; the oldest go first',
     }),
+    network_subnet: subnet({
+      fallback: 'auto',
+      help: 'addresses of sandboxes, four for each that has a network; auto takes a range that the host has no route to',
+    }),
+    network_allow_range: ranges({
+      fallback: [],
+      help: 'let names lead to addresses of this range although it is not the internet, such as 10.1.0.0/16; may be given more than once',
+    }),
+    dns_upstream: nameServers({
+      fallback: [],
+      help: 'ask this name server for sandboxes, not those of the host; may be given more than once',
+    }),
+    audit: choice(['on', 'off'], {
+      fallback: 'on',
+      help: 'whether who did what, and what was refused, is written down in audit/ of the data directory',
+    }),
+    audit_max_bytes: bytes(8 * MIB, 1024 * GIB, {
+      fallback: GIB,
+      help: 'most that the audit trail takes; its oldest file, an eighth of it, goes first',
+    }),
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'least severe line to log',
@@ -167,10 +233,13 @@ export function createSettings(engineNames: readonly string[]) {
 export type Settings = ReturnType<typeof createSettings>;
 export type SettingKey = keyof Settings;
 
+/** Those that have no value unless given. */
+type OptionalKey = 'kernel' | 'initrd' | 'socket_owner' | 'tls_cert' | 'tls_key' | 'tls_client_ca';
+
 /** Every setting's value, by the file's key. */
 export type SettingValues = {
   [K in SettingKey]: Settings[K] extends { schema: { _output: infer T } }
-    ? K extends 'kernel' | 'initrd'
+    ? K extends OptionalKey
       ? T | undefined
       : T
     : never;

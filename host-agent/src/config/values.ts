@@ -1,6 +1,6 @@
 // The kinds of value that a setting can have: what a text of a flag or the environment means, and what is allowed.
 import { z } from 'zod';
-import { type Authority, parseAuthority, type Scheme } from '../lib/authority.ts';
+import { type Authority, parseAuthority, parseOrigin, type Scheme } from '../lib/authority.ts';
 
 /** One setting: how it is checked, what it is without being set, and how help describes it. */
 export type Setting<T> = {
@@ -17,9 +17,14 @@ export type Setting<T> = {
   readonly fromText: (text: string) => unknown;
 };
 
-export type ListenAddress = { readonly host: string; readonly port: number };
+/** An address of TCP, or a socket in the file system. */
+export type ListenAddress = TcpAddress | { readonly path: string };
+export type TcpAddress = { readonly host: string; readonly port: number };
 
-type About<T> = { readonly help: string; readonly fallback?: T; readonly placeholder?: string };
+export type About<T> = { readonly help: string; readonly fallback?: T; readonly placeholder?: string };
+
+/** Longest path that a Unix socket address holds, its final NUL apart. */
+export const MAX_SOCKET_PATH_BYTES = 107;
 
 const BYTE_UNITS: Readonly<Record<string, number>> = {
   '': 1,
@@ -97,14 +102,41 @@ export function path(about: About<string>): Setting<string> {
   };
 }
 
+/** Directories of the host, separated by colons in one text. */
+export function paths(about: About<string[]>): Setting<string[]> {
+  return {
+    schema: z.array(z.string().regex(/^\/[^\0]*$/)),
+    expected: 'a list of absolute paths',
+    placeholder: 'path',
+    fromText: (value) => value.split(':').filter((each) => each !== ''),
+    ...about,
+  };
+}
+
 export function listenAddress(about: About<ListenAddress>): Setting<ListenAddress> {
   return {
     schema: z.string().transform((value, context) => parseListen(value) ?? refuse(context)),
-    expected: 'host:port such as 127.0.0.1:7878 or [::1]:7878, port 0 for any free one',
-    placeholder: 'host:port',
+    expected: 'host:port such as 127.0.0.1:7878 or [::1]:7878, port 0 for any free one, or unix:/path',
+    placeholder: 'host:port|unix:/path',
     fromText: (value) => value,
     ...about,
   };
+}
+
+/** Origins of pages, as browsers write them: without a path, and without the port that the scheme has anyway. */
+export function origins(about: About<string[]>): Setting<string[]> {
+  return {
+    schema: z.array(z.string().transform((value, context) => toOrigin(value) ?? refuse(context))),
+    expected: 'a list of origins such as https://app.example or http://localhost:3000',
+    placeholder: 'origin',
+    fromText: (value) => value.split(',').map((origin) => origin.trim()),
+    ...about,
+  };
+}
+
+function toOrigin(text: string): string | undefined {
+  if (parseOrigin(text.replace(/\/$/, '')) === undefined || !URL.canParse(text)) return undefined;
+  return new URL(text).origin;
 }
 
 /** Names by which clients call the daemon, as `AllowedHost` of the HTTP server describes them. */
@@ -118,17 +150,20 @@ export function hostNames(about: About<HostName[]>): Setting<HostName[]> {
   };
 }
 
-export type HostName = { readonly scheme: Scheme; readonly at: Authority };
+/** Without a scheme it is the daemon's own. */
+export type HostName = { readonly scheme?: Scheme; readonly at: Authority };
 
 function parseHostName(text: string): HostName | undefined {
-  const [, scheme = 'http', rest = ''] = /^(?:(https?):\/\/)?(.*)$/is.exec(text) ?? [];
+  const [, scheme, rest = ''] = /^(?:(https?):\/\/)?(.*)$/is.exec(text) ?? [];
   const at = parseAuthority(rest);
-  return at === undefined ? undefined : { scheme: scheme.toLowerCase() as Scheme, at };
+  if (at === undefined) return undefined;
+  return scheme === undefined ? { at } : { scheme: scheme.toLowerCase() as Scheme, at };
 }
 
 /** As it is written in a file. */
 export function formatHostName({ scheme, at }: HostName): string {
-  return `${scheme}://${at.host}${at.port === undefined ? '' : `:${at.port}`}`;
+  const prefix = scheme === undefined ? '' : `${scheme}://`;
+  return `${prefix}${at.host}${at.port === undefined ? '' : `:${at.port}`}`;
 }
 
 /** `4GiB`, `512M`, `1048576` → bytes; undefined for anything else. */
@@ -149,19 +184,23 @@ export function formatBytes(value: number): string {
   return String(value);
 }
 
-/** `host:port` or `[v6]:port`; undefined when it is not that. */
+/** `host:port`, `[v6]:port` or `unix:/path`; undefined when it is not that. */
 export function parseListen(value: string): ListenAddress | undefined {
+  const path = /^unix:(\/[^\0]{1,107})$/.exec(value)?.[1];
+  if (path !== undefined) return Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES ? { path } : undefined;
   const match = /^(?:\[([0-9a-f:.]+)\]|([^\s:/[\]]+)):(\d{1,5})$/i.exec(value);
   const host = match?.[1] ?? match?.[2];
   const port = Number(match?.[3]);
   return host !== undefined && port <= 65_535 ? { host, port } : undefined;
 }
 
-export function formatListen({ host, port }: ListenAddress): string {
+export function formatListen(address: ListenAddress): string {
+  if ('path' in address) return `unix:${address.path}`;
+  const { host, port } = address;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-function refuse(context: { addIssue: (message: string) => void }): never {
+export function refuse(context: { addIssue: (message: string) => void }): never {
   context.addIssue('unusable');
   return z.NEVER;
 }

@@ -9,12 +9,14 @@ export type Disk = {
   readonly isReadOnly: boolean;
 };
 
-/** A network device, joined to a tap that is up in the network namespace of the VMM and that the VMM may open. */
+/** A network device, joined to a tap of the network namespace that the VMM runs in. */
 export type Net = {
-  /** Of the guest's side; six lower-case hexadecimal octets with colons. */
-  readonly mac: string;
-  /** Name of the tap. */
+  /** Path of the namespace. */
+  readonly namespace: string;
+  /** Name of the tap: up, there to stay, and for every user to open. */
   readonly tap: string;
+  /** Of the guest's side; six lower-case hexadecimal octets with colons. A copy may have its source's. */
+  readonly mac: string;
 };
 
 /** Everything that decides what the guest sees. Two VMs of equal spec have the same device layout. */
@@ -26,10 +28,10 @@ export type VmSpec = {
   readonly initramfsPath: string;
   /** Appended to the engine's own kernel command line. */
   readonly bootArgs: string;
-  /** Root filesystem first, writable layer second. */
+  /** Root filesystem first, writable layer second, and third the image that the agent runs from, where that is not the root. */
   readonly disks: readonly Disk[];
-  /** In the guest's order; behind all other devices, whose places do not change with them. Absent: none. */
-  readonly nets?: readonly Net[];
+  /** Absent: the guest reaches nobody. A copy of a guest without may have one. */
+  readonly net?: Net;
 };
 
 /** Where one incarnation of a VM keeps its files. Both are made and removed by the caller; JSON-safe. */
@@ -158,6 +160,9 @@ export type EngineContext = {
   readonly forkMemory: ForkMemory;
   /** Where its VMMs run; absent: as the daemon, with all that it may do. */
   readonly jail?: Jail | undefined;
+  /** Paths of our own programs: one takes over a file from who has written it, one makes a copy of a file in sealed memory. */
+  readonly claimProgram: string;
+  readonly memfdProgram: string;
   /** How long a guest may take to boot, be saved and go on as a copy; absent: long enough for any host. */
   readonly probeTimeoutMs?: number | undefined;
   readonly kernelPath: string;
@@ -172,6 +177,8 @@ export type EngineContext = {
 export type BootOptions = {
   readonly spec: VmSpec;
   readonly paths: VmPaths;
+  /** What the writable disk may grow to; absent: it stays as large as it is. */
+  readonly diskBytes?: number;
   readonly log: Logger;
   /** Called with the identity as soon as there is a process, so that a record of it exists. */
   readonly onSpawn?: (identity: VmmIdentity) => void | Promise<void>;
@@ -211,6 +218,11 @@ export interface Engine {
   boot(options: ColdBootOptions): Promise<Vm>;
   /** Starts a VM as a copy of a saved one; it runs when this resolves. Its spec must be the saved one's but for paths. */
   restore(options: RestoreOptions): Promise<Vm>;
+  /**
+   * Whether a copy of a saved VM may have other files as its disks than the saved one had, of other sizes, as long as no driver
+   * of the guest had them: then a guest can be saved before it has a root. Absent: its disks must be the saved ones' copies.
+   */
+  readonly takesOtherDisks?: boolean;
   /** Host memory that it holds for all its copies together, beside their own; absent: none. */
   readonly sharedBytes?: number;
   /** By how much a restore of it would raise that; absent: not at all. */

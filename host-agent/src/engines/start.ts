@@ -14,6 +14,8 @@ import { FIRST_INHERITED_FD, spawnVmm, type VmmProcess } from './vmm-process.ts'
 /** From spawn to the first answer; some 10 to 30 ms on a host that is not loaded. */
 const CONTROL_TIMEOUT_MS = 20_000;
 const CONNECT_POLL_MS = 2;
+/** Becomes another program in a namespace. */
+const NSENTER = 'nsenter';
 /** From the first sign of a VMM's end, a connection that broke, to its end. */
 const OWN_END_MS = 250;
 
@@ -67,14 +69,32 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
 
 /** Starts the process, in its jail if it has one. */
 async function spawn(
-  { spec }: BootOptions,
+  options: BootOptions,
   { program, argv0, args, inheritedFds = [], jail, view }: Launch,
   logPath: string,
 ): Promise<{ readonly process: VmmProcess; readonly jail?: JailIdentity }> {
-  if (jail === undefined) return { process: await spawnVmm(program, args, logPath, { argv0, inheritedFds }) };
-  const { vcpus, memoryMib } = spec;
+  const { vcpus, memoryMib, net } = options.spec;
+  const { namespace } = net ?? {};
+  if (jail === undefined) {
+    const process =
+      namespace === undefined
+        ? await spawnVmm(program, args, logPath, { argv0, inheritedFds })
+        : await spawnVmm(NSENTER, [`--net=${namespace}`, '--', program, ...args], logPath, { inheritedFds });
+    return { process };
+  }
+  const maxFileBytes = await largestFile(options);
   const descriptors = FIRST_INHERITED_FD + inheritedFds.length;
-  const cell = await jail.enter({ program, argv0, args, view, vcpus, memoryMib, descriptors });
+  const cell = await jail.enter({
+    program,
+    argv0,
+    args,
+    view,
+    namespace,
+    vcpus,
+    memoryMib,
+    maxFileBytes,
+    descriptors,
+  });
   const { program: jailer, args: all, ...identity } = cell;
   let process: VmmProcess | undefined;
   try {
@@ -87,6 +107,13 @@ async function spawn(
     await leaveJail(cell);
     throw error;
   }
+}
+
+/** A disk, or the guest's memory as it is saved. */
+async function largestFile({ spec, diskBytes = 0 }: BootOptions): Promise<number> {
+  const disks = spec.disks.filter(({ isReadOnly }) => !isReadOnly);
+  const sizes = await Promise.all(disks.map(async ({ path }) => (await stat(path)).size));
+  return Math.max(diskBytes, spec.memoryMib * 2 ** 20, ...sizes);
 }
 
 /** The VMM has made what it has to make: it can write no new file any more. */

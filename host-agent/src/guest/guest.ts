@@ -8,6 +8,7 @@ import {
   FREEZE,
   type HelloReply,
   type IdentityInput,
+  NETWORK,
   type RequestInput,
   type Result,
   type StatsResult,
@@ -180,8 +181,15 @@ export class Guest {
     }
   }
 
-  /** Makes the guest this one, its clock included, as near as a few round trips can bring it. */
+  /**
+   * Makes the guest this one, its clock included, as near as a few round trips can bring it. AppError unsupported when its
+   * agent is too old for a part of that.
+   */
   async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<void> {
+    if (identity.network && !this.#usable().can(NETWORK)) {
+      const what = 'the agent of this root filesystem knows no network; bake the profile again';
+      throw new AppError('unsupported', what);
+    }
     await this.#clock.settle(async () => {
       const result = await this.#call({ identity }, signal);
       return { fromUs: Number(identity.unixTimeUs), toUs: result.identity?.unixTimeUs ?? 0 };

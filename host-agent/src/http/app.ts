@@ -4,6 +4,8 @@ import { Hono } from 'hono';
 import { createNotFound } from './allowed-methods.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
+import { audit } from './middleware/audit.ts';
+import { authentication } from './middleware/authentication.ts';
 import { logging } from './middleware/logging.ts';
 import { requestId } from './middleware/request-id.ts';
 import { execHandlers } from './routes/exec.ts';
@@ -19,11 +21,12 @@ import type { HttpServices } from './services.ts';
 
 export function createHttpApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
-  app.use(requestId, logging(services.log));
   const routes = routesWithin(services.limits);
+  const { log, authenticator } = services;
+  app.use(requestId, logging(log), audit(services.audit), authentication(authenticator));
   const handlers = {
     ...metaHandlers(services),
-    ...imageHandlers(),
+    ...imageHandlers(services),
     ...sandboxHandlers(services),
     ...execHandlers(services),
     ...serviceHandlers(services),

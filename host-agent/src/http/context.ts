@@ -1,8 +1,10 @@
 // What travels with a request through middleware and routes.
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Context, Hono } from 'hono';
 import type { Logger } from 'pino';
+import type { Caller } from '../keys/index.ts';
+import type { Outflow } from '../lib/byte-queue.ts';
 
 /** A connection that a route may take over instead of answering. `head` are bytes that came behind the request. */
 export type Takeover = {
@@ -15,20 +17,48 @@ export type Takeover = {
   run?: () => void;
 };
 
+/** Where a route leaves what its answer's body is, for a server that sends it by itself. */
+export type DirectAnswer = { outflow?: Outflow };
+
+/** What handlers say of their request beyond its path. */
+export type AuditNotes = {
+  /** Ids of what was made. */
+  made?: readonly string[];
+  /** What was to be made. */
+  effective?: Readonly<Record<string, unknown>>;
+};
+
 export type HttpEnv = {
   Bindings: {
     readonly incoming?: IncomingMessage;
+    readonly outgoing?: ServerResponse;
     readonly takeover?: Takeover;
+    readonly direct?: DirectAnswer;
     readonly ending?: AbortSignal;
   };
-  Variables: { requestId: string; log: Logger };
+  /** No caller: nobody needs a key. */
+  Variables: { requestId: string; log: Logger; caller?: Caller; audit: AuditNotes };
 };
 
 export type HttpApp = Hono<HttpEnv>;
 export type HttpContext = Context<HttpEnv>;
 
+/** A header by its lower-case name, from what Node has parsed where there is a connection. */
+export function headerOf(c: HttpContext, name: string): string | undefined {
+  const env: Partial<HttpContext['env']> | undefined = c.env;
+  if (env?.incoming === undefined) return c.req.header(name);
+  const value = env.incoming.headers[name];
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
 /** Fires when the daemon stops and waits for nothing any more; absent without a server. */
 export function endingOf(c: HttpContext): AbortSignal | undefined {
   const env: HttpContext['env'] | undefined = c.env;
   return env?.ending;
+}
+
+/** Where the client is. */
+export function addressOf(c: HttpContext): string {
+  const env: HttpContext['env'] | undefined = c.env;
+  return env?.incoming?.socket.remoteAddress ?? 'local';
 }

@@ -1,5 +1,7 @@
 // The REST interface: the app, and the server that carries it.
 export { createHttpApp } from './app.ts';
+export { Authenticator } from './authentication.ts';
 export type { HttpApp } from './context.ts';
+export { Certificate } from './server/certificate.ts';
 export { HttpServer } from './server/server.ts';
 export type { EngineInfo, HttpServices, ProfileInfo } from './services.ts';

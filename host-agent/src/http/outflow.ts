@@ -1,15 +1,21 @@
 // The ways that an outflow's bytes travel to a client: written straight to its connection, or as a web stream.
 import type { Writable } from 'node:stream';
 import type { Outflow } from '../lib/byte-queue.ts';
-
-const direct = new WeakMap<ReadableStream, Outflow>();
+import type { HttpContext } from './context.ts';
 
 /**
- * The outflow as a web stream, for a Response. Our own server does not read it: `outflowOf` gives it the outflow, since
- * a stream costs several promises for every chunk, and memory of its own.
+ * The answer 200 whose body it is. Our own server sends it by itself: a web stream costs several promises for every chunk, and
+ * memory of its own.
  */
-export function toWebStream(outflow: Outflow): ReadableStream<Uint8Array> {
-  const stream = new ReadableStream<Uint8Array>(
+export function answerOutflow(c: HttpContext, outflow: Outflow, headers: Record<string, string>): Response {
+  const env: HttpContext['env'] | undefined = c.env;
+  if (env?.direct === undefined) return c.body(toWebStream(outflow), 200, headers);
+  env.direct.outflow = outflow;
+  return c.body(null, 200, headers);
+}
+
+function toWebStream(outflow: Outflow): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         const piece = await outflow.next();
@@ -21,13 +27,6 @@ export function toWebStream(outflow: Outflow): ReadableStream<Uint8Array> {
     },
     { highWaterMark: 0 },
   );
-  direct.set(stream, outflow);
-  return stream;
-}
-
-/** What a stream of `toWebStream` was made of. */
-export function outflowOf(stream: ReadableStream | null): Outflow | undefined {
-  return stream === null ? undefined : direct.get(stream);
 }
 
 const written = new WeakMap<Writable, Outflow>();

@@ -2,8 +2,11 @@
 
 import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
+import type { Images } from '../images/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
-import type { Sandboxes } from '../sandboxes/face.ts';
+import type { SandboxHost } from '../sandboxes/face.ts';
+import type { Authenticator } from './authentication.ts';
+import type { AuditSink } from './middleware/audit.ts';
 
 /** A root filesystem that sandboxes can boot from. */
 export type ProfileInfo = {
@@ -34,8 +37,14 @@ export type EngineInfo = {
 
 export interface HttpServices {
   readonly log: Logger;
-  readonly sandboxes: Sandboxes;
+  readonly sandboxes: SandboxHost;
+  /** Absent: nobody needs a key. */
+  readonly authenticator?: Authenticator | undefined;
+  /** Absent: nothing is written down of requests. */
+  readonly audit?: AuditSink | undefined;
   readonly limits: SandboxLimits;
+  /** Absent when this daemon has no container images. */
+  readonly images?: Images | undefined;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;

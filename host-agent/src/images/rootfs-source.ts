@@ -1,24 +1,85 @@
-// What a sandbox's root filesystem is made of. Today that is a profile; an image is the same thing with another name.
+// What a sandbox's root filesystem is made of: a profile, or a container image.
+import type { ServiceSpec } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
+import { toServiceSpec } from './image-service.ts';
+import type { Asking, Images, PullMode } from './images.ts';
 import type { Profiles } from './profiles.ts';
 
 /** What a create asks for. `name` of a profile, or an image's reference or digest. */
-export type RootfsRequest = { readonly kind: 'profile' | 'image'; readonly name: string };
+export type RootfsRequest = {
+  readonly kind: 'profile' | 'image';
+  readonly name: string;
+  /** `name` is the path of a file of the host. */
+  readonly isPath?: true;
+};
 
 /** The same, found: all that a sandbox needs of it, also long after the profile was baked or the image pulled anew. */
-export type RootfsSource = RootfsRequest & {
+export type RootfsSource = Omit<RootfsRequest, 'kind'> & {
+  /** `agent`: the agent's own image, the only root of a guest that is saved before it has one. */
+  readonly kind: RootfsRequest['kind'] | 'agent';
   /** SHA-256 of the root filesystem's bytes, which the page cache in a saved guest's memory mirrors. */
   readonly digest: string;
   readonly rootfsPath: string;
   /** What commands have in their environment, the request's own variables above it. */
   readonly env: Readonly<Record<string, string>>;
   readonly workdir: string;
+  /** Image that the agent runs from; absent: the root filesystem carries it. */
+  readonly agentPath?: string | undefined;
 };
 
-/** AppError invalid_argument naming the known profiles, unsupported for an image, `internal` when it is damaged. */
-export async function findRootfs(profiles: Profiles, { kind, name }: RootfsRequest): Promise<RootfsSource> {
-  if (kind === 'image')
-    throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
-  const { digest, rootfsPath, env, workdir } = await profiles.get(name);
-  return { kind, name, digest, rootfsPath, env, workdir };
+/** What a guest has that gets its root as a copy: the image that the agent runs from. */
+export function agentRootfs(image: { readonly path: string; readonly digest: string }): RootfsSource {
+  const { path, digest } = image;
+  return { kind: 'agent', name: 'agent', digest, rootfsPath: path, env: {}, workdir: '/', agentPath: path };
+}
+
+export type FoundRootfs = {
+  readonly rootfs: RootfsSource;
+  /** What an image runs by itself; `cmd` may be empty. */
+  readonly service?: ServiceSpec;
+};
+
+export type RootfsFinderOptions = {
+  readonly profiles: Pick<Profiles, 'get'>;
+  /** Absent: this daemon has no images. */
+  readonly images?: Images | undefined;
+  /** The image of the agent, for guests whose root filesystem has none. */
+  readonly agentPath: () => Promise<string>;
+};
+
+/** Finds, or pulls, what a create asks for. */
+export class RootfsFinder {
+  readonly #options: RootfsFinderOptions;
+
+  constructor(options: RootfsFinderOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * AppError invalid_argument naming the known profiles, `internal` when one is damaged; of an image what a pull gives, and
+   * unsupported on a daemon without images.
+   */
+  async find({ kind, name, isPath }: RootfsRequest, pull: PullMode, asking: Asking): Promise<FoundRootfs> {
+    if (kind === 'profile') {
+      const { digest, rootfsPath, env, workdir } = await this.#options.profiles.get(name);
+      return { rootfs: { kind, name, digest, rootfsPath, env, workdir } };
+    }
+    const { images, agentPath } = this.#options;
+    if (images === undefined)
+      throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
+    const image = await (isPath ? images.obtainFile(name, asking) : images.obtain(name, pull, asking));
+    const { config, rootfsDigest } = image.record;
+    return {
+      rootfs: {
+        kind,
+        name,
+        digest: rootfsDigest,
+        rootfsPath: images.rootfsPath(image),
+        env: config.env,
+        workdir: '/',
+        agentPath: await agentPath(),
+      },
+      service: toServiceSpec(config),
+    };
+  }
 }

@@ -2,9 +2,14 @@
 
 /** Every step of the operations that change what exists, in order. */
 export const FAULT_POINTS = [
+  'image.fetched',
+  'image.converted',
+  'image.committed',
   'start.recorded',
   'start.directories',
   'start.disk',
+  'start.network-recorded',
+  'start.network',
   'start.spawned',
   'start.spawn-recorded',
   'start.vm',
@@ -21,6 +26,7 @@ export const FAULT_POINTS = [
   'snapshot.committed',
   'delete.marked',
   'delete.killed',
+  'delete.network',
   'delete.directories',
   'delete.forgotten',
   'snapshot-delete.marked',

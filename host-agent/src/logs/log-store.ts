@@ -1,12 +1,12 @@
 // The logs of all sandboxes, those that are gone included: opened, ended, read, and removed when they are old.
-import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
 import { isId } from '../lib/ids.ts';
 import { type LogPage, type LogQuery, readLog } from './read-log.ts';
 import { RESERVE_NAME, SandboxLog } from './sandbox-log.ts';
-import { ENDED_NAME, repairLog } from './segments.ts';
+import { ENDED_NAME, repairLog, TENANT_NAME } from './segments.ts';
 
 const EXPIRY_CHECK_MS = 10 * 60_000;
 /** The total is looked at again when this part of it is new. */
@@ -63,10 +63,11 @@ export class LogStore {
   }
 
   /** Begins the log of a sandbox, or goes on with it. Undefined, after a warning, when that cannot be. */
-  async open(id: string): Promise<SandboxLog | undefined> {
+  async open(id: string, tenant?: string): Promise<SandboxLog | undefined> {
     const dir = join(this.#options.dir, id);
     try {
       await mkdir(dir, { recursive: true, mode: 0o700 });
+      if (tenant !== undefined) await writeFile(join(dir, TENANT_NAME), tenant, { mode: 0o600 });
       const { maxBytes } = this.#options;
       const log = await SandboxLog.open({ dir, maxBytes, onFailure: (error) => this.#warn(id, error) });
       this.#open.set(id, log);
@@ -96,9 +97,10 @@ export class LogStore {
     await rm(join(this.#options.dir, id), { recursive: true, force: true });
   }
 
-  /** Undefined when there is no log of that sandbox. */
+  /** Undefined when there is no log of that sandbox, or it is another tenant's. */
   async read(id: string, query: LogQuery): Promise<LogPage | undefined> {
     const log = this.#open.get(id);
+    if (query.tenant !== undefined && query.tenant !== (await this.#tenantOf(id))) return undefined;
     if (log !== undefined) {
       const limit = new Promise<void>((resolve) => setTimeout(resolve, FLUSH_LIMIT_MS).unref());
       await Promise.race([log.flush(), limit]);
@@ -144,6 +146,10 @@ export class LogStore {
         log.info({ sandbox: id, bytes }, `removed the log of a sandbox that ${why}`);
       } else totalBytes += bytes;
     }
+  }
+
+  async #tenantOf(id: string): Promise<string | undefined> {
+    return readFile(join(this.#options.dir, id, TENANT_NAME), 'utf8').catch(ignoreMissing);
   }
 
   async #ids(): Promise<string[]> {

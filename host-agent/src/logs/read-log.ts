@@ -23,6 +23,8 @@ export type LogQuery = {
   /** A `nextOffset` of before; absent for the log's end. */
   readonly since?: number;
   readonly source?: LogSource;
+  /** Only a log of this tenant's; absent: of anybody's. */
+  readonly tenant?: string;
 };
 
 export type LogPage = { readonly nextOffset: number; readonly records: readonly LogRecord[] };

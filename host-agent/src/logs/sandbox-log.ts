@@ -7,8 +7,8 @@ import { toError } from '../lib/errors.ts';
 import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
 
-/** A record waits this long for others to be written with. */
-const LINGER_MS = 10;
+/** A record waits this long for others to be written with: the beginning and the end of a short command go together. Readers do not wait. */
+const LINGER_MS = 50;
 const BATCH_BYTES = 1024 * 1024;
 /** Above this, records are not taken any more. */
 const MAX_QUEUE_BYTES = 8 * 1024 * 1024;

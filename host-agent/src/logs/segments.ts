@@ -14,6 +14,8 @@ export type Segment = {
 const NAME = /^(\d{16})\.log$/;
 /** Says that the sandbox is gone; its age counts for the retention. */
 export const ENDED_NAME = 'ended';
+/** Holds the name of the tenant whose sandbox it is, if any: the log outlives the sandbox. */
+export const TENANT_NAME = 'tenant';
 
 export function segmentPath(dir: string, start: number): string {
   return join(dir, `${String(start).padStart(16, '0')}.log`);

@@ -41,8 +41,8 @@ export type Need = {
   readonly memoryMib: readonly number[];
   /** Whether they are copies of a saved guest. */
   readonly areCopies: boolean;
-  /** Memory that all of them share and that is not there yet; absent: none. */
-  readonly sharedBytes?: number;
+  /** Memory that all copies of one saved guest, `of`, share and that is not there yet; absent: none. */
+  readonly shared?: { readonly of: string; readonly bytes: number };
   /** Disk that is written at once. */
   readonly diskBytes: number;
 };
@@ -76,7 +76,7 @@ export class Admission {
   /** Nothing is waited for here: two at once cannot both have the last room. */
   #take(need: Need, room: HostRoom): Disposable {
     const pending = [...this.#pending, need];
-    if (need.memoryMib.length > 0) {
+    if (need.memoryMib.length > 0 || need.shared !== undefined) {
       this.#checkSlots(pending);
       this.#checkPromises(pending, room);
       this.#checkAvailable(pending, room);
@@ -98,7 +98,7 @@ export class Admission {
     const { memoryReserveBytes, memoryOvercommit, inUse } = this.#options;
     const used = inUse();
     const all = [...used.memoryMib, ...pending.flatMap(({ memoryMib }) => memoryMib)];
-    const sharedMib = toMib(used.sharedBytes + sum(pending, ({ sharedBytes = 0 }) => sharedBytes));
+    const sharedMib = toMib(used.sharedBytes + sumShared(pending));
     const promisedMib = sharedMib + sum(all, (memoryMib) => memoryMib + VMM_OVERHEAD_MIB);
     const budgetMib = Math.floor(
       (Math.max(0, memoryTotalBytes - memoryReserveBytes) * memoryOvercommit) / MIB,
@@ -112,16 +112,13 @@ export class Admission {
 
   /** What is being started has not shown in the host's numbers yet. */
   #checkAvailable(pending: readonly Need[], { memoryAvailableBytes }: HostRoom): void {
-    const soonMib = sum(
-      pending,
-      ({ memoryMib, areCopies, sharedBytes = 0 }) =>
-        toMib(sharedBytes) +
-        sum(
-          memoryMib,
-          (mib) => Math.min(mib, areCopies ? COPY_TOUCHED_MIB : BOOT_TOUCHED_MIB) + VMM_OVERHEAD_MIB,
-        ),
+    const soonMib = sum(pending, ({ memoryMib, areCopies }) =>
+      sum(
+        memoryMib,
+        (mib) => Math.min(mib, areCopies ? COPY_TOUCHED_MIB : BOOT_TOUCHED_MIB) + VMM_OVERHEAD_MIB,
+      ),
     );
-    const wantedMib = soonMib + toMib(this.#options.memoryReserveBytes);
+    const wantedMib = soonMib + toMib(sumShared(pending)) + toMib(this.#options.memoryReserveBytes);
     const availableMib = Math.floor(memoryAvailableBytes / MIB);
     if (wantedMib <= availableMib) return;
     throw exhausted(
@@ -138,6 +135,12 @@ function checkDisk(pending: readonly Need[], { diskFreeBytes }: HostRoom): void 
     `no disk space: ${Math.floor(diskFreeBytes / MIB)} MiB are free in the data directory, ${Math.ceil(wantedBytes / MIB)} MiB must be; free some, or delete sandboxes or snapshots`,
     'disk',
   );
+}
+
+/** Whoever wants the same counts it, as nobody knows who will be first; it is made once. */
+function sumShared(pending: readonly Need[]): number {
+  const bytesOf = new Map(pending.map(({ shared }) => [shared?.of, shared?.bytes ?? 0]));
+  return sum([...bytesOf.values()], (bytes) => bytes);
 }
 
 function toMib(bytes: number): number {

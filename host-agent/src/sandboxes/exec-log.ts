@@ -1,6 +1,7 @@
 // Puts an exec into the sandbox's log: what was run, what it said, how it ended. Never what it was given to read.
 import type { ExecEvents } from '../guest/exec-types.ts';
-import { joinText, NOTHING, type SandboxLog } from '../logs/index.ts';
+import { joinText, NOTHING } from '../lib/utf8-joiner.ts';
+import type { SandboxLog } from '../logs/index.ts';
 import { OutputTail } from './output-tail.ts';
 
 /** A longer command line is cut in the log. */

@@ -2,6 +2,8 @@
 import type { ExecRequest } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
+import type { Caller, Wanted } from '../keys/index.ts';
+import type { PublishedPort } from '../network/index.ts';
 import type { SandboxService } from './service.ts';
 import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 
@@ -20,6 +22,13 @@ export interface SandboxHandle {
   snapshot(signal?: AbortSignal): Promise<SnapshotInfo>;
 }
 
+/** Everybody's sandboxes; `as` is what one caller has of them. */
+export interface SandboxHost {
+  /** Undefined: one who may do everything, where nobody asks for keys. `onWanted` is told what they want to make, allowed or not. */
+  as(caller: Caller | undefined, onWanted?: (wanted: Wanted) => void): Sandboxes;
+}
+
+/** What a caller does not see is not found. What their policy or quota does not let them make: AppError forbidden. */
 export interface Sandboxes {
   /**
    * Boots a sandbox; resolves once its guest agent answered. Cancelled by `signal`, with everything rolled back.
@@ -39,8 +48,13 @@ export interface Sandboxes {
   /** Resolves when nothing of it is left; its forks go on. AppError not_found. */
   deleteSnapshot(id: string): Promise<void>;
   /**
-   * Starts `count` copies of a snapshot, all or none. AppError not_found, exhausted, conflict when the engine does not fit
+   * Starts `count` copies of a snapshot, all or none; one alone may publish ports. AppError not_found, invalid_argument, exhausted, conflict when the engine does not fit
    * any more, internal with the stage (also when the snapshot is damaged).
    */
-  fork(snapshotId: string, count: number, signal?: AbortSignal): Promise<SandboxInfo[]>;
+  fork(
+    snapshotId: string,
+    count: number,
+    signal?: AbortSignal,
+    publish?: readonly PublishedPort[],
+  ): Promise<SandboxInfo[]>;
 }

@@ -1,9 +1,11 @@
 // Several copies of one saved guest at once: all of them or none.
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { takeTurn } from '../lib/take-turn.ts';
+import type { PublishedPort } from '../network/index.ts';
 import { inheritOptions } from './inherit.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -14,6 +16,10 @@ export type ForkInput = {
   readonly snapshotId: string;
   readonly saved: SavedGuest;
   readonly count: number;
+  /** Of the one copy. */
+  readonly publish?: readonly PublishedPort[] | undefined;
+  /** Of the copies. */
+  readonly owner: Owner | undefined;
   /** Starts at the same time, of everybody's. */
   readonly slots: PQueue;
   readonly log: Logger;
@@ -22,11 +28,12 @@ export type ForkInput = {
 
 /** The first failure cancels the others, and nothing is left of any. */
 export async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
-  const { saved, snapshotId, count, log } = input;
+  const { saved, snapshotId, count, owner, log } = input;
   const { manifest } = saved;
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
-  const options = inheritOptions(manifest.options);
+  const { publish = [] } = input;
+  const options = { ...inheritOptions(manifest.options), ...(publish.length > 0 && { publish }) };
   let firstFailure: unknown;
   const startOne = async (): Promise<Sandbox> => {
     const id = newId('sbx');
@@ -39,6 +46,7 @@ export async function forkGuest(context: ResourceContext, input: ForkInput): Pro
             options,
             origin: { kind: 'saved', saved },
             sourceSnapshotId: snapshotId,
+            owner,
             log: log.child({ sandbox: id }),
             signal,
           }),

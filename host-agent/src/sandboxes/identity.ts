@@ -1,16 +1,23 @@
 // What makes a guest this sandbox and no other: sent to its agent before anyone can reach it.
 import { randomBytes } from 'node:crypto';
-import type { IdentityInput } from '@sandboxd/proto';
+import type { IdentityInput, NetworkInput } from '@sandboxd/proto';
 import { nowUs } from '../guest/clock.ts';
+import type { NetworkSlot } from '../network/slot.ts';
 
 const ENTROPY_BYTES = 64;
 
-export function makeIdentity(sandboxId: string): IdentityInput {
+/** Without a network the guest has no interface but its own loopback. */
+export function makeIdentity(sandboxId: string, network?: NetworkSlot): IdentityInput {
   return {
     sandboxId,
     hostname: sandboxId.replaceAll('_', '-'),
     machineId: randomBytes(16).toString('hex'),
     entropy: randomBytes(ENTROPY_BYTES),
     unixTimeUs: nowUs(),
+    ...(network !== undefined && { network: networkOf(network) }),
   };
+}
+
+function networkOf({ mac, gatewayMac, guestIp, gateway, prefixLength }: NetworkSlot): NetworkInput {
+  return { mac, gatewayMac, address: guestIp, prefixLength, gateway, dns: gateway };
 }

@@ -6,6 +6,6 @@ import type { ResolvedSandboxOptions } from './types.ts';
  * runs. Life begins anew, for as long.
  */
 export function inheritOptions(saved: ResolvedSandboxOptions): ResolvedSandboxOptions {
-  const { service: _, ...options } = saved;
+  const { service: _, publish: _ports, ...options } = saved;
   return { ...options, bootArgs: '' };
 }

@@ -4,7 +4,8 @@ import type { ServiceRecord } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import type { Guest } from '../guest/guest.ts';
 import type { OutputSubscription } from '../guest/service.ts';
-import { type CapturePosition, joinText, NOTHING, type SandboxLog } from '../logs/index.ts';
+import { joinText, NOTHING } from '../lib/utf8-joiner.ts';
+import type { CapturePosition, SandboxLog } from '../logs/index.ts';
 
 const RETRY_MS = 1000;
 

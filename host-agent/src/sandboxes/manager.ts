@@ -2,23 +2,27 @@
 import type { SandboxLimits } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import type { Profiles } from '../images/profiles.ts';
-import { findRootfs } from '../images/rootfs-source.ts';
-import { AppError, isAppError, toError } from '../lib/errors.ts';
+import type { RootfsFinder } from '../images/index.ts';
+import { type Caller, Limits, type Owner, type Quota, sees, toOwner, type Visit } from '../keys/index.ts';
+import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
 import { takeTurn } from '../lib/take-turn.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
+import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
-import { Admission, type AdmissionOptions, asNoSpace, type Need } from './admission.ts';
-import type { Sandboxes } from './face.ts';
+import { Admission, type AdmissionOptions, type Need } from './admission.ts';
+import { CallerView } from './caller-view.ts';
+import type { Sandboxes, SandboxHost } from './face.ts';
 import { forkGuest } from './fork.ts';
 import { readHostRoom } from './host-room.ts';
+import { inheritOptions } from './inherit.ts';
 import { reconcile } from './reconcile.ts';
-import { resolveSandboxOptions } from './resolve-options.ts';
+import { resolveEarly, resolveWhole } from './resolve-create.ts';
+import { assertCanPublish } from './resolve-options.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox, SandboxOwner } from './sandbox.ts';
-import { type SnapshotRecord, Snapshots } from './snapshots.ts';
+import { describeFailure, type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { startSandbox } from './start.ts';
 import { Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
@@ -29,10 +33,11 @@ import type {
   SandboxInfo,
   SnapshotInfo,
 } from './types.ts';
+import { countInUse, holdShared, toForkNeed, toHoldings, toWanted } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
 export type SandboxManagerOptions = ResourceContext & {
-  readonly profiles: Profiles;
+  readonly roots: Pick<RootfsFinder, 'find'>;
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
   readonly snapshotRecords: Table<SnapshotRecord>;
@@ -43,6 +48,8 @@ export type SandboxManagerOptions = ResourceContext & {
   readonly admission: Pick<AdmissionOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
   /** What the host has; absent: read from it. */
   readonly readRoom?: AdmissionOptions['readRoom'];
+  /** What a tenant may have; absent: nobody has a quota. */
+  readonly quotaOf?: (tenant: string) => Quota | undefined;
   readonly log: Logger;
 };
 
@@ -53,7 +60,7 @@ const LAST_DELETES_MS = 10_000;
 /** What a guest writes into its layer before anyone uses it. */
 const NEW_LAYER_BYTES = 16 * 2 ** 20;
 
-export class SandboxManager implements Sandboxes, SandboxOwner {
+export class SandboxManager implements SandboxHost, SandboxOwner {
   readonly #options: SandboxManagerOptions;
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #snapshots: Snapshots;
@@ -63,6 +70,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
   readonly #saving = new Set<Promise<unknown>>();
   readonly #slots: PQueue;
   readonly #admission: Admission;
+  readonly #limits: Limits;
   readonly #sweeps: Sweeps;
   readonly #stopping = new AbortController();
   #watchdog: Disposable | undefined;
@@ -76,11 +84,8 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
       maxSandboxes: options.limits.sandboxes,
       readRoom: options.readRoom ?? (() => readHostRoom(options.directories.dataDir)),
       inUse: () => {
-        const all = [...this.#sandboxes.values(), ...this.#sweeps.sandboxes];
-        const running = all.filter(({ vm }) => vm.exit === undefined);
-        const memoryMib = running.map(({ record }) => record.options.memoryMib);
         const { sharedBytes = 0 } = options.engines.current;
-        return { sandboxes: this.#sandboxes.size, memoryMib, sharedBytes };
+        return countInUse([...this.#sandboxes.values()], this.#sweeps.sandboxes, sharedBytes);
       },
       freeing: () => this.#sweeps.next(),
     });
@@ -91,6 +96,11 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
       events: options.events,
       records: options.snapshotRecords,
       log: options.log,
+    });
+    this.#limits = new Limits({
+      quotaOf: options.quotaOf ?? (() => undefined),
+      sandboxes: () => toHoldings(this.#sandboxes.values()),
+      snapshots: () => this.#snapshots.owners,
     });
     this.#templates = new Templates({
       // Nobody ever sees the guest that a template is made of.
@@ -106,6 +116,7 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
   /** Brings directories and registry in line with what runs. Must be called once, before anything else. */
   async start(): Promise<void> {
     const adopted = await reconcile(this.#options);
+    await this.#options.network?.tidy();
     await this.#options.logs?.start(new Set(adopted.map(({ id }) => id)));
     await this.#snapshots.start();
     await this.#templates.start();
@@ -114,29 +125,35 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
   }
 
-  async create(options: CreateSandboxOptions, outer?: AbortSignal): Promise<SandboxInfo> {
+  as(caller: Caller | undefined, onWanted?: Visit['onWanted']): Sandboxes {
+    return new CallerView(this, caller, onWanted);
+  }
+
+  async create(options: CreateSandboxOptions, outer?: AbortSignal, visit: Visit = {}): Promise<SandboxInfo> {
     const signal = this.#signal(outer);
-    const { profiles, defaults, limits } = this.#options;
-    const rootfs = await findRootfs(profiles, options.rootfs ?? { kind: 'profile', name: defaults.profile });
-    const resolved = resolveSandboxOptions(options, rootfs, defaults, limits);
+    const early = await resolveEarly(options, this.#options, signal);
+    using _allowed = this.#limits.admit(visit, toWanted(early));
+    const resolved = await resolveWhole(early, options, this.#options, signal, visit.caller);
     const diskBytes = this.#options.reservesDisks ? resolved.diskBytes : NEW_LAYER_BYTES;
     const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes };
-    const createOne = () => this.#createOne(resolved, signal);
+    const createOne = () => this.#createOne(resolved, signal, toOwner(visit.caller));
     const make = async () => [await this.#options.engines.withReplacement(createOne)];
     const [sandbox] = await this.#add(need, signal, make);
     if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
     return sandbox.info;
   }
 
-  list(): SandboxInfo[] {
+  list(caller?: Caller): SandboxInfo[] {
     return [...this.#sandboxes.values()]
-      .flatMap(({ isGone, info }) => (isGone ? [] : [info]))
+      .flatMap(({ isGone, info, record }) => (isGone || !sees(caller, record.owner) ? [] : [info]))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
-  async delete(id: string): Promise<void> {
+  async delete(id: string, caller?: Caller): Promise<void> {
+    const sandbox = this.#sandboxes.get(id);
     // Also one that is leaving: who asks again waits for the same end.
-    await this.#delete(this.#sandboxes.get(id) ?? this.get(id));
+    const isLeaving = sandbox?.isGone === true && sees(caller, sandbox.record.owner);
+    await this.#delete(isLeaving ? sandbox : this.get(id, caller));
   }
 
   async #delete(sandbox: Sandbox, why?: string): Promise<void> {
@@ -147,8 +164,9 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
   }
 
   /** For the sandbox itself, by its handle. */
-  async snapshot(sandbox: Sandbox, outer?: AbortSignal): Promise<SnapshotInfo> {
+  async snapshot(sandbox: Sandbox, outer?: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
     const signal = this.#signal(outer);
+    const allowed = this.#limits.admitSnapshot(caller);
     const work = sandbox.snapshotQueue.add(async () => {
       signal.throwIfAborted();
       sandbox.assertAlive();
@@ -157,59 +175,57 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
       using _held = await this.#admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
       sandbox.isSaving = true;
       try {
-        return await this.#snapshots.create(sandbox, signal);
+        return await this.#snapshots.create(sandbox, signal, caller);
       } catch (error) {
         signal.throwIfAborted();
         // A source that died or was deleted meanwhile is the better reason.
         sandbox.assertAlive();
-        const noSpace = asNoSpace(error, 'take the snapshot', 'save');
-        if (noSpace !== undefined) throw noSpace;
-        throw isAppError(error)
-          ? error
-          : new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
+        throw describeFailure(error);
       } finally {
         sandbox.isSaving = false;
       }
     });
     this.#saving.add(work);
-    return work.finally(() => this.#saving.delete(work));
+    return work.finally(() => {
+      allowed[Symbol.dispose]();
+      this.#saving.delete(work);
+    });
   }
 
-  listSnapshots(): SnapshotInfo[] {
-    return this.#snapshots.list();
+  listSnapshots(caller?: Caller): SnapshotInfo[] {
+    return this.#snapshots.list(caller);
   }
 
-  getSnapshot(id: string): SnapshotInfo {
-    return this.#snapshots.get(id);
+  getSnapshot(id: string, caller?: Caller): SnapshotInfo {
+    return this.#snapshots.get(id, caller);
   }
 
-  deleteSnapshot(id: string): Promise<void> {
-    return this.#snapshots.delete(id);
+  deleteSnapshot(id: string, caller?: Caller): Promise<void> {
+    return this.#snapshots.delete(id, caller);
   }
 
-  async fork(snapshotId: string, count: number, outer?: AbortSignal): Promise<SandboxInfo[]> {
+  async fork(
+    id: string,
+    count: number,
+    outer?: AbortSignal,
+    visit: Visit = {},
+    publish: readonly PublishedPort[] = [],
+  ): Promise<SandboxInfo[]> {
     const signal = this.#signal(outer);
-    const saved = this.#snapshots.open(snapshotId);
-    const { log, reservesDisks } = this.#options;
-    const slots = this.#slots;
-    const { memoryMib, diskBytes: wholeBytes } = saved.manifest.options;
-    const diskBytes = count * (reservesDisks ? wholeBytes : await allocatedBytes(saved.diskPath));
-    const sharedBytes = (await this.#options.engines.current.neededBytes?.(saved.vm)) ?? 0;
-    const need = {
-      memoryMib: new Array<number>(count).fill(memoryMib),
-      areCopies: true,
-      diskBytes,
-      sharedBytes,
-    };
-    const sandboxes = await this.#add(need, signal, () =>
-      forkGuest(this.#options, { snapshotId, saved, count, slots, log, signal }),
-    );
+    const saved = this.#snapshots.open(id, visit.caller);
+    using _allowed = this.#limits.admit(visit, toWanted(inheritOptions(saved.manifest.options), count));
+    assertCanPublish(publish, count, saved.manifest.options);
+    const { log, reservesDisks, engines } = this.#options;
+    const owner = toOwner(visit.caller);
+    const input = { snapshotId: id, saved, count, publish, owner, slots: this.#slots, log, signal };
+    const need = await toForkNeed(saved, count, reservesDisks, engines.current);
+    const sandboxes = await this.#add(need, signal, () => forkGuest(this.#options, input));
     return sandboxes.map(({ info }) => info);
   }
 
-  get(id: string): Sandbox {
+  get(id: string, caller?: Caller): Sandbox {
     const sandbox = this.#sandboxes.get(id);
-    if (sandbox !== undefined && !sandbox.isGone) return sandbox;
+    if (sandbox !== undefined && !sandbox.isGone && sees(caller, sandbox.record.owner)) return sandbox;
     throw new AppError('not_found', `sandbox ${id} does not exist`);
   }
 
@@ -291,16 +307,17 @@ export class SandboxManager implements Sandboxes, SandboxOwner {
     sandbox.beginLife(this);
   }
 
-  async #createOne(options: ResolvedSandboxOptions, signal: AbortSignal): Promise<Sandbox> {
+  async #createOne(options: ResolvedSandboxOptions, signal: AbortSignal, owner?: Owner): Promise<Sandbox> {
     const id = newId('sbx');
-    const common = { id, options, log: this.#options.log.child({ sandbox: id }), signal };
+    const common = { id, options, owner, log: this.#options.log.child({ sandbox: id }), signal };
     const template = await this.#templates.obtain(options, signal);
     const start = async (): Promise<Sandbox> => {
       if (template !== undefined) {
+        using _held = await holdShared(this.#admission, this.#options.engines.current, template);
         try {
           const origin = { kind: 'saved', saved: template } as const;
           const sandbox = await template.use(() => startSandbox(this.#options, { ...common, origin }));
-          this.#templates.trust.worked(template);
+          this.#templates.worked(template, options);
           return sandbox;
         } catch (error) {
           signal.throwIfAborted();

@@ -6,10 +6,15 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
   type SandboxLimits,
+  type ServiceSpec,
 } from '@sandboxd/api';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError } from '../lib/errors.ts';
+import type { PublishedPort } from '../network/index.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
+
+/** Ports of one sandbox: each is a socket or two of the process that holds them. */
+const MAX_PUBLISHED = 1000;
 
 /** AppError invalid_argument naming the field, the value seen and the bounds. */
 export function resolveSandboxOptions(
@@ -17,6 +22,7 @@ export function resolveSandboxOptions(
   rootfs: RootfsSource,
   defaults: SandboxDefaults,
   limits: SandboxLimits,
+  service?: ServiceSpec,
 ): ResolvedSandboxOptions {
   const diskBytes = options.diskBytes ?? Math.min(defaults.diskBytes, limits.diskBytes);
   checkRange('disk_bytes', diskBytes, MIN_DISK_BYTES, limits.diskBytes);
@@ -39,8 +45,42 @@ export function resolveSandboxOptions(
     diskBytes: Math.ceil(diskBytes / DISK_STEP_BYTES) * DISK_STEP_BYTES,
     timeoutS: checkRange('timeout_s', options.timeoutS ?? 0, 0, MAX_SECONDS),
     bootArgs,
-    ...(options.service && { service: options.service }),
+    ...(service && { service }),
+    ...resolveNetwork(options),
   };
+}
+
+/** AppError invalid_argument where copies of that guest cannot have ports of the host. */
+export function assertCanPublish(
+  publish: readonly PublishedPort[],
+  count: number,
+  { network }: Pick<ResolvedSandboxOptions, 'network'>,
+): void {
+  if (publish.length === 0) return;
+  assertFewPorts(publish);
+  if (count !== 1) {
+    const message = `publish needs count 1, because host ports are exclusive, got ${count}`;
+    throw new AppError('invalid_argument', message);
+  }
+  if (network !== undefined) return;
+  const message = 'publish needs a snapshot that has a network, and this one has none';
+  throw new AppError('invalid_argument', message);
+}
+
+/** AppError invalid_argument. */
+function assertFewPorts({ length }: readonly PublishedPort[]): void {
+  if (length <= MAX_PUBLISHED) return;
+  throw new AppError('invalid_argument', `publish must have at most ${MAX_PUBLISHED} ports, got ${length}`);
+}
+
+/** A port needs a network to lead into, from which nothing can be reached. */
+function resolveNetwork({
+  network,
+  publish = [],
+}: CreateSandboxOptions): Pick<ResolvedSandboxOptions, 'network' | 'publish'> {
+  if (publish.length === 0) return network === undefined ? {} : { network };
+  assertFewPorts(publish);
+  return { network: network ?? { allowlist: [] }, publish };
 }
 
 function checkRange(field: string, value: number, min: number, max: number): number {

@@ -6,6 +6,7 @@ import type { Vm, VmExit } from '../engines/engine.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
+import type { Caller } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
@@ -22,7 +23,7 @@ import type { SandboxInfo, SnapshotInfo } from './types.ts';
 
 /** What happens to a sandbox is decided by who keeps them all. */
 export interface SandboxOwner {
-  snapshot(sandbox: Sandbox, signal?: AbortSignal): Promise<SnapshotInfo>;
+  snapshot(sandbox: Sandbox, signal?: AbortSignal, caller?: Caller): Promise<SnapshotInfo>;
   /** Its time is over. */
   expired(sandbox: Sandbox): void;
 }
@@ -94,7 +95,8 @@ export class Sandbox implements SandboxHandle {
   }
 
   get info(): SandboxInfo {
-    const { options, createdAtMs, sourceSnapshotId } = this.record;
+    const { options, createdAtMs, sourceSnapshotId, network } = this.record;
+    const { allowlist = [] } = options.network ?? {};
     return {
       id: this.id,
       createdAt: new Date(createdAtMs),
@@ -103,6 +105,10 @@ export class Sandbox implements SandboxHandle {
       rootfs: { kind: options.rootfs.kind, name: options.rootfs.name },
       workdir: this.paths.dir,
       ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
+      ...(network !== undefined && {
+        network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
+      }),
+      ...(options.publish && { published: options.publish }),
     };
   }
 
@@ -153,10 +159,10 @@ export class Sandbox implements SandboxHandle {
     return this.guest.files;
   }
 
-  async snapshot(signal?: AbortSignal): Promise<SnapshotInfo> {
+  async snapshot(signal?: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox that is nobody’s has no snapshots');
-    return this.#owner.snapshot(this, signal);
+    return this.#owner.snapshot(this, signal, caller);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */

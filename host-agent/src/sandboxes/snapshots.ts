@@ -3,10 +3,12 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
-import { AppError, toError } from '../lib/errors.ts';
+import { type Caller, type Owner, sees, toOwner } from '../keys/index.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
+import { asNoSpace } from './admission.ts';
 import type { LifeEvents } from './life-events.ts';
 import { pinRootfs } from './resources/pin.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -18,6 +20,7 @@ import type { SnapshotInfo } from './types.ts';
 export type SnapshotRecord = {
   readonly createdAtMs: number;
   readonly sourceId: string;
+  readonly owner?: Owner;
   /** False until every file is on disk, and again while it is deleted. */
   readonly isComplete: boolean;
 };
@@ -68,13 +71,15 @@ export class Snapshots {
   }
 
   /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
-  async create(sandbox: Sandbox, signal: AbortSignal): Promise<SnapshotInfo> {
+  async create(sandbox: Sandbox, signal: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
     const { dataDir, records, faults, events } = this.#options;
     const id = newId('snap');
     const { options, compatibility, kernelDigest } = sandbox.record;
     const root = snapshotsRoot(dataDir);
     const temporary = unfinished(root, id);
-    const record = { createdAtMs: Date.now(), sourceId: sandbox.id, isComplete: false };
+    const owner = toOwner(caller);
+    const made = { createdAtMs: Date.now(), sourceId: sandbox.id };
+    const record = { ...made, ...(owner && { owner }), isComplete: false };
     await using undo = new AsyncDisposableStack();
     undo.defer(() => records.remove(id));
     await records.put(id, record);
@@ -114,16 +119,21 @@ export class Snapshots {
     return this.get(id);
   }
 
-  /** Oldest first. */
-  list(): SnapshotInfo[] {
-    return [...this.#entries.keys()]
-      .map((id) => this.get(id))
+  /** Of each that exists. */
+  get owners(): (Owner | undefined)[] {
+    return [...this.#entries.values()].map(({ record }) => record.owner);
+  }
+
+  /** Those that the caller sees, oldest first. */
+  list(caller?: Caller): SnapshotInfo[] {
+    return [...this.#entries]
+      .flatMap(([id, { record }]) => (sees(caller, record.owner) ? [this.get(id)] : []))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
   /** AppError not_found. */
-  get(id: string): SnapshotInfo {
-    const { record, saved } = this.#find(id);
+  get(id: string, caller?: Caller): SnapshotInfo {
+    const { record, saved } = this.#find(id, caller);
     return {
       id,
       createdAt: new Date(record.createdAtMs),
@@ -138,16 +148,16 @@ export class Snapshots {
   }
 
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
-  open(id: string): SavedGuest {
-    const { saved } = this.#find(id);
+  open(id: string, caller?: Caller): SavedGuest {
+    const { saved } = this.#find(id, caller);
     const why = saved.incompatibility(this.#options.engines.current.compatibility());
     if (why === undefined) return saved;
     throw new AppError('conflict', `snapshot ${id} does not fit the engine any more: ${why}; take a new one`);
   }
 
   /** Resolves when nothing of it is left; waits for forks that are just starting from it. AppError not_found. */
-  async delete(id: string): Promise<void> {
-    const { saved, record } = this.#find(id);
+  async delete(id: string, caller?: Caller): Promise<void> {
+    const { saved, record } = this.#find(id, caller);
     const { records, faults } = this.#options;
     if (records.get(id) !== undefined) await this.#markDeleting(id, record);
     faults.reach('snapshot-delete.marked');
@@ -169,13 +179,22 @@ export class Snapshots {
     }
   }
 
-  #find(id: string): Entry {
+  /** What a caller does not see is to them as if it were not there. */
+  #find(id: string, caller?: Caller): Entry {
     const entry = this.#entries.get(id);
-    if (entry !== undefined) return entry;
+    if (entry !== undefined && sees(caller, entry.record.owner)) return entry;
     throw new AppError('not_found', `snapshot ${id} does not exist`);
   }
 
   #dir(id: string): string {
     return join(snapshotsRoot(this.#options.dataDir), id);
   }
+}
+
+/** What taking a snapshot failed with, for a client. */
+export function describeFailure(error: unknown): AppError {
+  const noSpace = asNoSpace(error, 'take the snapshot', 'save');
+  if (noSpace !== undefined) return noSpace;
+  if (isAppError(error)) return error;
+  return new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
 }

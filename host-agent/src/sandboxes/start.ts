@@ -2,6 +2,7 @@
 // unwinds.
 import type { Logger } from 'pino';
 import type { Engine } from '../engines/engine.ts';
+import type { Owner } from '../keys/index.ts';
 import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
@@ -19,6 +20,7 @@ export type StartInput = {
   readonly origin: Origin;
   /** The user's snapshot that it comes from. */
   readonly sourceSnapshotId?: string;
+  readonly owner?: Owner | undefined;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
@@ -111,23 +113,28 @@ async function explainFailure({ vm }: Held, hopeless: AbortSignal, error: unknow
 function newRecord(
   { kernel }: ResourceContext,
   engine: Engine,
-  { id, options, origin, sourceSnapshotId }: StartInput,
+  { id, options, origin, sourceSnapshotId, owner }: StartInput,
 ): SandboxRecord {
+  // Of a copy, what its guest runs from that was saved.
+  const agentPath = origin.kind === 'saved' ? origin.saved.manifest.options.rootfs.agentPath : undefined;
+  const rootfs = { ...options.rootfs, ...(agentPath !== undefined && { agentPath }) };
   return {
     createdAtMs: Date.now(),
-    options,
+    options: { ...options, rootfs },
     incarnation: id,
     isReady: false,
     vmm: null,
     compatibility: engine.compatibility(),
     kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : kernel.digest,
     ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
+    ...(owner && { owner }),
   };
 }
 
 async function growDisk({ origin, record, held }: Making, signal: AbortSignal): Promise<void> {
   const { diskBytes } = record.options;
-  if (origin.kind === 'boot' || origin.saved.manifest.options.diskBytes >= diskBytes) return;
+  if (origin.kind === 'boot' || origin.saved.isBare || origin.saved.manifest.options.diskBytes >= diskBytes)
+    return;
   if (held.vm !== undefined) await raceSignal(held.vm.resizeDisk(LAYER_DISK, diskBytes), signal);
   await held.guest?.growDisk(signal);
 }

@@ -1,15 +1,15 @@
 // Booted, idle guests that creates are copies of, made on demand and kept within a disk budget.
-import { mkdir, readdir, stat, utimes } from 'node:fs/promises';
+import { mkdir, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { FirstStartError } from '../engines/choice.ts';
+import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
 import { takeTurn } from '../lib/take-turn.ts';
-import { deadline, raceSignal } from '../lib/wait.ts';
-import { makeIdentity } from './identity.ts';
+import { raceSignal } from '../lib/wait.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
 import { saveGuest } from './saved/save.ts';
@@ -18,6 +18,7 @@ import { startSandbox } from './start.ts';
 import { templateKey } from './template-key.ts';
 import { TemplateTrust } from './template-trust.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
+import { warm } from './warm.ts';
 
 export type TemplatesOptions = {
   readonly context: ResourceContext;
@@ -32,13 +33,15 @@ export type TemplatesOptions = {
   readonly log: Logger;
 };
 
-/** Rounds of using a new guest before it is saved: what runs once is compiled, opened and cached in every copy. */
-const WARM_ROUNDS = 2;
-const WARM_TIMEOUT_MS = 60_000;
 /** What the layer of a new guest takes, twice: its own and the saved one. */
 const LAYER_BYTES = 32 * 2 ** 20;
+/** So many creates of a root filesystem are copies of a guest without one, before it gets a template of its own. */
+const USES_OF_OWN = 2;
 /** A template that could not be made is not tried again for this long. */
 const RETRY_MS = 60_000;
+
+/** A template that there is or shall be: its name, and what its guest is. */
+type Wanted = { readonly key: string; readonly options: ResolvedSandboxOptions };
 
 export class Templates {
   readonly #options: TemplatesOptions;
@@ -48,6 +51,7 @@ export class Templates {
   /** Being removed, perhaps once their last users are done: until then their directories are taken. */
   readonly #leaving = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
+  readonly #uses = new Map<string, number>();
   readonly trust = new TemplateTrust();
 
   constructor(options: TemplatesOptions) {
@@ -65,6 +69,9 @@ export class Templates {
         if (why !== undefined) throw new Error(why);
         if (saved.manifest.kernelDigest !== context.kernel.digest)
           throw new Error('it was made with another kernel');
+        const agent = await this.#agentRootfs();
+        if (agent !== undefined && saved.manifest.options.rootfs.agentPath !== agent.agentPath)
+          throw new Error('it was made with another agent');
         this.#ready.set(key, saved);
       } catch (error) {
         log.info({ template: key, reason: toError(error).message }, 'removed a template');
@@ -87,30 +94,45 @@ export class Templates {
    */
   async obtain(options: ResolvedSandboxOptions, signal: AbortSignal): Promise<SavedGuest | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
-    const { context } = this.#options;
-    const diskBytes = Math.min(options.diskBytes, this.#options.diskBytes);
-    const compatibility = context.engines.current.compatibility();
-    const key = templateKey({
-      compatibility,
-      kernelDigest: context.kernel.digest,
-      options,
-      diskBytes,
+    const agent = await this.#agentRootfs();
+    const own = this.#ownTemplate(options, agent);
+    const ready = this.#ready.get(own.key);
+    if (ready !== undefined || agent === undefined) return this.#ensure(own, signal);
+    return this.#ensure(this.#bareTemplate(options, agent), signal);
+  }
+
+  /**
+   * A copy of `saved` was made with these options. A root filesystem that is used again gets a template of its own, made of
+   * another copy behind that answer: its copies need not enter their root any more.
+   */
+  worked(saved: SavedGuest, options: ResolvedSandboxOptions): void {
+    this.trust.worked(saved);
+    if (!saved.isBare) return;
+    const own = this.#ownTemplate(options, saved.manifest.options.rootfs);
+    const uses = (this.#uses.get(own.key) ?? 0) + 1;
+    this.#uses.set(own.key, uses);
+    if (uses < USES_OF_OWN || this.#making.has(own.key) || this.#hasFailed(own.key)) return;
+    this.#begin(own, saved).catch((error) => {
+      if (this.#stopping.signal.aborted) return;
+      this.#options.log.warn(
+        { template: own.key, err: toError(error) },
+        'a root filesystem gets no template',
+      );
+      this.#failedAt.set(own.key, performance.now());
     });
+  }
+
+  /** The template, made when there is none. */
+  async #ensure(wanted: Wanted, signal: AbortSignal): Promise<SavedGuest | undefined> {
+    const { key } = wanted;
     const ready = this.#ready.get(key);
     if (ready !== undefined) {
       await this.#touch(ready);
       return ready;
     }
-    if (performance.now() - (this.#failedAt.get(key) ?? Number.NEGATIVE_INFINITY) < RETRY_MS)
-      return undefined;
-    let making = this.#making.get(key);
-    if (making === undefined) {
-      const { service: _, ...bare } = options;
-      making = this.#make(key, { ...bare, diskBytes, timeoutS: 0 }).finally(() => this.#making.delete(key));
-      this.#making.set(key, making);
-    }
+    if (this.#hasFailed(key)) return undefined;
     try {
-      return await raceSignal(making, signal);
+      return await raceSignal(this.#making.get(key) ?? this.#begin(wanted), signal);
     } catch (error) {
       signal.throwIfAborted();
       // What could not be booted as a template cannot be booted without one either.
@@ -120,6 +142,56 @@ export class Templates {
         'cannot make a template; booting instead',
       );
       this.#failedAt.set(key, performance.now());
+      return undefined;
+    }
+  }
+
+  #hasFailed(key: string): boolean {
+    return performance.now() - (this.#failedAt.get(key) ?? Number.NEGATIVE_INFINITY) < RETRY_MS;
+  }
+
+  #begin(wanted: Wanted, from?: SavedGuest): Promise<SavedGuest> {
+    const making = this.#make(wanted, from).finally(() => this.#making.delete(wanted.key));
+    this.#making.set(wanted.key, making);
+    return making;
+  }
+
+  /** Of one root filesystem. */
+  #ownTemplate(
+    { service: _, network: _network, publish: _ports, ...options }: ResolvedSandboxOptions,
+    agent: RootfsSource | undefined,
+  ): Wanted {
+    const diskBytes = Math.min(options.diskBytes, this.#options.diskBytes);
+    const rootfs = { ...options.rootfs, ...(agent && { agentPath: agent.agentPath }) };
+    return this.#toWanted({ ...options, rootfs, diskBytes, timeoutS: 0 });
+  }
+
+  /** Of every root filesystem and disk: its guest has none yet. */
+  #bareTemplate(
+    { service: _, network: _network, publish: _ports, ...options }: ResolvedSandboxOptions,
+    agent: RootfsSource,
+  ): Wanted {
+    const { diskBytes } = this.#options;
+    return this.#toWanted({ ...options, rootfs: agent, diskBytes, timeoutS: 0 });
+  }
+
+  #toWanted(options: ResolvedSandboxOptions): Wanted {
+    const { engines, kernel } = this.#options.context;
+    const compatibility = engines.current.compatibility();
+    return { key: templateKey({ compatibility, kernelDigest: kernel.digest, options }), options };
+  }
+
+  /** Undefined where guests cannot be saved before they have a root. */
+  async #agentRootfs(): Promise<RootfsSource | undefined> {
+    const { engines, agentRootfs } = this.#options.context;
+    if (engines.current.takesOtherDisks !== true || agentRootfs === undefined) return undefined;
+    try {
+      return await agentRootfs();
+    } catch (err) {
+      this.#options.log.warn(
+        { err },
+        'no image of the agent; each root filesystem gets a template of its own',
+      );
       return undefined;
     }
   }
@@ -145,7 +217,8 @@ export class Templates {
     await removal;
   }
 
-  async #make(key: string, options: ResolvedSandboxOptions): Promise<SavedGuest> {
+  /** Boots its guest, or has one `from` another template that enters its root. */
+  async #make({ key, options }: Wanted, from?: SavedGuest): Promise<SavedGuest> {
     const { context, log } = this.#options;
     const { faults } = context;
     const { signal } = this.#stopping;
@@ -158,15 +231,12 @@ export class Templates {
     await using undo = new AsyncDisposableStack();
     undo.defer(() => removeSaved(temporary));
     const id = newId('sbx');
-    const start = {
-      id,
-      options,
-      origin: { kind: 'boot', memoryPath: join(temporary, 'memory') },
-      log: log.child({ template: key, sandbox: id }),
-      signal,
-    } as const;
-    const boot = () => startSandbox(context, start);
-    const begin = () => context.engines.tryBoot(boot, signal);
+    const start = { id, options, log: log.child({ template: key, sandbox: id }), signal };
+    const memoryPath = join(temporary, 'memory');
+    const boot = () => startSandbox(context, { ...start, origin: { kind: 'boot', memoryPath } });
+    const copy = (saved: SavedGuest) =>
+      saved.use(() => startSandbox(context, { ...start, origin: { kind: 'saved', saved } }));
+    const begin = () => (from === undefined ? context.engines.tryBoot(boot, signal) : copy(from));
     const sandbox = await takeTurn(this.#options.slots, begin, signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
@@ -193,6 +263,7 @@ export class Templates {
     const saved = new SavedGuest(join(root, key), (await SavedGuest.open(join(root, key))).manifest, true);
     this.#ready.set(key, saved);
     this.#failedAt.delete(key);
+    this.#uses.delete(key);
     const totalMs = Math.round(performance.now() - startedAt);
     const rootfs = options.rootfs.name;
     context.events.emit({
@@ -216,7 +287,7 @@ export class Templates {
     const entries = await Promise.all(
       [...this.#ready].map(async ([key, saved]) => {
         const [sizeBytes, usedAtMs] = await Promise.all([
-          directoryBytes(saved.dir),
+          savedBytes(saved),
           stat(saved.dir).then(({ mtimeMs }) => mtimeMs),
         ]);
         return { key, saved, sizeBytes, usedAtMs };
@@ -234,23 +305,9 @@ export class Templates {
   }
 }
 
-/** Uses a guest as its copies will be used, over connections of their own; one that hangs meanwhile makes no template. */
-async function warm(
-  { id, guest }: Awaited<ReturnType<typeof startSandbox>>,
-  timeoutMs: number,
-  outer: AbortSignal,
-): Promise<void> {
-  const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);
-  for (let round = 0; round < WARM_ROUNDS; round++) {
-    using limit = deadline(timeoutMs, tooLate, outer);
-    await guest.reconnect(`warm-${round}`, limit.signal);
-    await guest.setIdentity(makeIdentity(id), limit.signal);
-    await raceSignal(guest.warm(WARM_TIMEOUT_MS), limit.signal);
-  }
-}
-
-async function directoryBytes(dir: string): Promise<number> {
-  const names = await readdir(dir).catch(() => []);
-  const sizes = await Promise.all(names.map((name) => allocatedBytes(join(dir, name))));
+/** Without the root filesystems that it keeps: they are there in any case. */
+async function savedBytes({ dir, manifest }: SavedGuest): Promise<number> {
+  const files = Object.values(manifest.files);
+  const sizes = await Promise.all(files.map(({ name }) => allocatedBytes(join(dir, name)).catch(() => 0)));
   return sizes.reduce((sum, size) => sum + size, 0);
 }

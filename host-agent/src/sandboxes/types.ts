@@ -1,11 +1,15 @@
 // What a sandbox is to the rest of the host agent.
 
-import type { ServiceSpec } from '@sandboxd/api';
+import type { CreatedService, ServiceSpec } from '@sandboxd/api';
+import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
+import type { PublishedPort } from '../network/index.ts';
 
 export type CreateSandboxOptions = {
   /** Absent: the daemon's default profile. */
   readonly rootfs?: RootfsRequest | undefined;
+  /** Of an image; absent: missing. */
+  readonly pull?: PullMode | undefined;
   readonly vcpus?: number | undefined;
   readonly memoryMib?: number | undefined;
   /** Size of the writable layer. */
@@ -13,9 +17,16 @@ export type CreateSandboxOptions = {
   /** Seconds of life; 0 or absent is no limit. */
   readonly timeoutS?: number | undefined;
   readonly bootArgs?: string | undefined;
-  /** Configured and started before the sandbox is anyone's. */
-  readonly service?: ServiceSpec | undefined;
+  /** Configured and started before the sandbox is anyone's. Of an image: what differs from its own. */
+  readonly service?: CreatedService | undefined;
+  /** Absent: no network at all. */
+  readonly network?: NetworkWish | undefined;
+  /** Ports of the host that lead into it, which gives it a network. */
+  readonly publish?: readonly PublishedPort[] | undefined;
 };
+
+/** Host names that the guest may reach, normalized; nothing else. */
+export type NetworkWish = { readonly allowlist: readonly string[] };
 
 /** Every default filled in and every bound checked. */
 export type ResolvedSandboxOptions = {
@@ -26,6 +37,8 @@ export type ResolvedSandboxOptions = {
   readonly timeoutS: number;
   readonly bootArgs: string;
   readonly service?: ServiceSpec;
+  readonly network?: NetworkWish | undefined;
+  readonly publish?: readonly PublishedPort[] | undefined;
 };
 
 /** What a create request gets that leaves a field out. */
@@ -42,12 +55,16 @@ export type SandboxInfo = {
   readonly createdAt: Date;
   readonly memoryMib: number;
   readonly vcpus: number;
-  readonly rootfs: RootfsRequest;
+  readonly rootfs: Pick<RootfsSource, 'kind' | 'name'>;
   /** The sandbox's directory on the host. */
   readonly workdir: string;
   /** The snapshot it was forked from. */
   readonly sourceSnapshotId?: string;
+  readonly network?: NetworkInfo;
+  readonly published?: readonly PublishedPort[];
 };
+
+export type NetworkInfo = NetworkWish & { readonly guestIp: string; readonly gateway: string };
 
 /** The public picture of a snapshot. */
 export type SnapshotInfo = {

@@ -24,6 +24,18 @@ export class Table<T> {
     return this.#db.get(id);
   }
 
+  /** The same, with what other processes wrote until now: a read alone may show the registry of a moment ago. */
+  latest(id: string): T | undefined {
+    this.#db.resetReadTxn();
+    return this.#db.get(id);
+  }
+
+  /** Whether there is any record, also of other processes. */
+  hasLatest(): boolean {
+    this.#db.resetReadTxn();
+    return [...this.#db.getKeys({ limit: 1 })].length > 0;
+  }
+
   /** Every record, ordered by id. */
   all(): { readonly id: string; readonly record: T }[] {
     return [...this.#db.getRange()].map(({ key, value }) => ({ id: key, record: value }));
@@ -62,9 +74,10 @@ export class Store {
 
   /**
    * Opens or creates the database file, and brings records of older daemons up to date. AppError `internal` when it is
-   * damaged, unreadable or of a newer daemon; the message says what to do.
+   * damaged, unreadable or of a newer daemon; the message says what to do. `beside`: a daemon may use it at this moment, so
+   * records stay as they are, and AppError conflict says that they are of an older one.
    */
-  static async open(path: string): Promise<Store> {
+  static async open(path: string, use: 'alone' | 'beside' = 'alone'): Promise<Store> {
     let root: RootDatabase | undefined;
     try {
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -73,7 +86,7 @@ export class Store {
       // Records have passwords of services in them.
       for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
       readEverything(root);
-      await migrate(root, path);
+      await migrate(root, path, use);
       return new Store(root);
     } catch (error) {
       await root?.close().catch(() => undefined);
@@ -84,6 +97,14 @@ export class Store {
         { cause: error },
       );
     }
+  }
+
+  /**
+   * Runs `change` with the registry as it is, which nobody else changes meanwhile, other processes included. All that it
+   * puts and removes is kept or, when it throws, nothing; it must not await. Resolves as `put` does.
+   */
+  async atomically<T>(change: () => T): Promise<T> {
+    return await this.#root.childTransaction(change);
   }
 
   table<T>(name: string): Table<T> {
@@ -104,7 +125,7 @@ function readEverything(root: RootDatabase): void {
   }
 }
 
-async function migrate(root: RootDatabase, path: string): Promise<void> {
+async function migrate(root: RootDatabase, path: string, use: 'alone' | 'beside'): Promise<void> {
   const meta = root.openDB<number, string>({ name: META_TABLE });
   const version = meta.get(VERSION_KEY) ?? (isEmpty(root) ? SCHEMA_VERSION : undefined);
   if (version === undefined) throw new Error('it has no schema version');
@@ -113,6 +134,12 @@ async function migrate(root: RootDatabase, path: string): Promise<void> {
     throw new AppError(
       'internal',
       `the registry ${path} has schema version ${version}, this daemon knows ${SCHEMA_VERSION} at most; run the daemon that wrote it, or move the file away to start with an empty one`,
+    );
+  }
+  if (version < SCHEMA_VERSION && use === 'beside') {
+    throw new AppError(
+      'conflict',
+      `the registry ${path} is of an older daemon (schema version ${version}, not ${SCHEMA_VERSION}); start this version of the daemon first, which brings it up to date`,
     );
   }
   // Tables are opened outside: that is a transaction of its own.

@@ -5,7 +5,7 @@ import { AppError } from '../../lib/errors.ts';
 import { patientDeadline } from '../../lib/patience.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
 import { ApiError, parseReasons } from './api-error.ts';
-import type { MemoryRestoreMode, VmConfig } from './vm-config.ts';
+import type { MemoryRestoreMode, NetConfig, VmConfig } from './vm-config.ts';
 
 /** More than any answer has; a VMM that a guest took over must not fill our memory. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
@@ -35,6 +35,7 @@ export type RequestBodies = {
     readonly memory_restore_mode: MemoryRestoreMode;
     readonly resume: boolean;
   };
+  readonly 'vm.add-net': NetConfig;
   readonly 'vm.resize-disk': { readonly id: string; readonly desired_size: number };
   readonly 'vmm.shutdown': undefined;
 };

@@ -19,27 +19,32 @@ const RESIZE_TIMEOUT_MS = 30_000;
 /** A VMM whose guest powered off ends by itself, if not in this time then not at all. */
 const OWN_END_MS = 500;
 
-export const CLOUD_HYPERVISOR: VmmKind = {
-  name: VMM_NAME,
-  filesOf: vmmFiles,
-  controlSocketOf: apiSocketOf,
-  control: (vm, options) => new CloudHypervisorControl(vm, options),
-  // When it answers there is no VM yet: the threads of its CPUs are started by these, and as these are.
-  unbatched: 'all-threads',
-  answerTimeoutMs: ANSWER_TIMEOUT_MS,
-};
+/** `claimProgram` is the path of native/claim.c. */
+export function cloudHypervisor(claimProgram: string): VmmKind {
+  return {
+    name: VMM_NAME,
+    filesOf: vmmFiles,
+    controlSocketOf: apiSocketOf,
+    control: (vm, options) => new CloudHypervisorControl(vm, options, claimProgram),
+    // When it answers there is no VM yet: the threads of its CPUs are started by these, and as these are.
+    unbatched: 'all-threads',
+    answerTimeoutMs: ANSWER_TIMEOUT_MS,
+  };
+}
 
 class CloudHypervisorControl implements Control {
   /** Never: this VMM hands a write that the host's disk does not take to the guest, as an error of its disk. */
   readonly standstill = undefined;
   readonly #vm: Controlled;
   readonly #options: ControlOptions;
+  readonly #claimProgram: string;
   readonly #files: CloudHypervisorFiles;
   readonly #api: VmmApi;
   readonly #events: EventTail;
   #ending: Disposable | undefined;
 
-  constructor(vm: Controlled, options: ControlOptions) {
+  constructor(vm: Controlled, options: ControlOptions, claimProgram: string) {
+    this.#claimProgram = claimProgram;
     this.#vm = vm;
     this.#options = options;
     this.#files = vmmFiles(vm.identity.paths);
@@ -83,7 +88,8 @@ class CloudHypervisorControl implements Control {
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
     const { log } = this.#options;
     const giveUp = (reason: string) => this.#vm.giveUp(reason);
-    return saveVm({ api: this.#api, identity: this.#vm.identity, log, giveUp }, options);
+    const { identity } = this.#vm;
+    return saveVm({ api: this.#api, identity, log, claimProgram: this.#claimProgram, giveUp }, options);
   }
 
   async resizeDisk(index: number, sizeBytes: number): Promise<void> {

@@ -1,6 +1,7 @@
 // The engine for hosts with KVM.
 import { AppError } from '../../lib/errors.ts';
 import { adoptVmm, explainLostEnd, findVmms } from '../adoption.ts';
+import type { VmmKind } from '../control.ts';
 import type {
   AdoptOptions,
   ColdBootOptions,
@@ -15,7 +16,7 @@ import type {
 } from '../engine.ts';
 import { hostCpu } from '../kvm-device.ts';
 import { bootVm } from './boot.ts';
-import { CLOUD_HYPERVISOR } from './control.ts';
+import { cloudHypervisor } from './control.ts';
 import { hasReset, readEvents } from './events.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { MemoryModes } from './memory-modes.ts';
@@ -31,11 +32,13 @@ export class CloudHypervisorEngine implements Engine {
   readonly accelerator = 'kvm';
   readonly isEmulation = false;
   readonly #context: EngineContext;
+  readonly #kind: VmmKind;
   readonly #modes: MemoryModes;
   #probed: Probed | undefined;
 
   constructor(context: EngineContext) {
     this.#context = context;
+    this.#kind = cloudHypervisor(context.claimProgram);
     this.#modes = new MemoryModes(context.forkMemory);
   }
 
@@ -69,7 +72,7 @@ export class CloudHypervisorEngine implements Engine {
 
   adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null {
     const onAnswer = () => removeStaging(identity.paths.dir);
-    return adoptVmm(CLOUD_HYPERVISOR, identity, { ...options, onAnswer });
+    return adoptVmm(this.#kind, identity, { ...options, onAnswer });
   }
 
   async explainEnd({ paths }: VmmIdentity): Promise<string> {
@@ -80,7 +83,7 @@ export class CloudHypervisorEngine implements Engine {
   }
 
   findVmms(runDir: string): FoundVmm[] {
-    return findVmms(CLOUD_HYPERVISOR, runDir);
+    return findVmms(this.#kind, runDir);
   }
 
   #assertProbed(): Probed {

@@ -2,7 +2,7 @@
 import { AppError } from '../../lib/errors.ts';
 import type { VmSpec } from '../engine.ts';
 import type { CloudHypervisorFiles } from './files.ts';
-import { diskId, landlockRules, netId } from './vm-config.ts';
+import { diskId, landlockRules, NET_ID } from './vm-config.ts';
 
 type Json = Record<string, unknown>;
 
@@ -30,20 +30,27 @@ export function patchConfig(config: Json, { spec, files, hasLandlock }: PatchOpt
   // Opened again though it is not used; the kernel is not, and must not be found when the guest resets itself.
   payload.initramfs = spec.initramfsPath;
   payload.kernel = files.startKernelPath;
-  const { nets = [] } = spec;
-  const saved = asList(config.net);
-  if (saved.length !== nets.length) throw misfit(`${saved.length} network devices, not ${nets.length}`);
-  // The guest keeps the address that it was saved with: it is in its driver's memory.
-  for (const [index, { tap }] of nets.entries()) {
-    const net = saved.find(({ id }) => id === netId(index));
-    if (net === undefined) throw misfit(`no ${netId(index)}`);
-    net.tap = tap;
-    // The tap of the copy has an address of its own, which only a privileged VMM could change.
-    delete net.host_mac;
-  }
+  patchNet(asList(config.net), spec);
   config.landlock_enable = hasLandlock;
-  if (hasLandlock) config.landlock_rules = landlockRules(files);
+  if (hasLandlock) config.landlock_rules = landlockRules(files, spec);
   else delete config.landlock_rules;
+}
+
+/** Whether the saved guest has the network device that the copy shall have. */
+export function hasNet(config: Json): boolean {
+  return asList(config.net).length > 0;
+}
+
+/** One that the saved guest does not have is added to the copy later. */
+function patchNet(saved: readonly Json[], { net }: VmSpec): void {
+  for (const device of saved) {
+    if (device.id !== NET_ID) throw misfit(`a network device ${JSON.stringify(device.id)}`);
+    if (net === undefined) throw misfit('a network device');
+    // The guest keeps the address that it was saved with until its agent gives it another.
+    device.tap = net.tap;
+    // The tap of the copy has an address of its own, which only a privileged VMM could change.
+    delete device.host_mac;
+  }
 }
 
 function asList(value: unknown): Json[] {

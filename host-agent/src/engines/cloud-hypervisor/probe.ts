@@ -6,6 +6,7 @@ import { findProgram, readProgramFacts } from '../program.ts';
 import { tryGuest } from '../trial.ts';
 import { VmmApi } from './api.ts';
 import { bootVm } from './boot.ts';
+import { cloudHypervisor } from './control.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { landlockObstacle } from './landlock.ts';
 import { type MemoryModes, refusalSchema } from './memory-modes.ts';
@@ -34,7 +35,8 @@ export async function probeHost(
   const learn = (paths: VmPaths, limit: AbortSignal) => learnModes(paths, found.version, modes, limit);
   let noLandlock = landlockObstacle();
   const { jail } = context;
-  let setup: VmmSetup = { program, jail, hasLandlock: noLandlock === undefined };
+  const kind = cloudHypervisor(context.claimProgram);
+  let setup: VmmSetup = { kind, program, jail, hasLandlock: noLandlock === undefined };
   const tryOut = () =>
     tryGuest({
       context,
@@ -77,7 +79,8 @@ export function recallHost(
   const { hasLandlock, refusedModes } = memoSchema.parse(JSON.parse(memo));
   modes.recall(refusedModes);
   const program = findProgram(context.program ?? VMM_NAME);
-  return { setup: { program, jail: context.jail, hasLandlock }, version };
+  const kind = cloudHypervisor(context.claimProgram);
+  return { setup: { kind, program, jail: context.jail, hasLandlock }, version };
 }
 
 export async function readFingerprint(context: EngineContext): Promise<Readonly<Record<string, string>>> {

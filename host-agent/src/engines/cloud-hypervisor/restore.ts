@@ -3,11 +3,13 @@ import { rm } from 'node:fs/promises';
 import type { RestoreOptions, SavedVm, Vm } from '../engine.ts';
 import { setMappedMemory, setPlainMemory, withoutMemoryRanges } from './mapped-memory.ts';
 import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
-import { type PatchOptions, patchConfig } from './patch-config.ts';
+import { hasNet, type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
 import { keepConsole, startVmm, type VmmSetup } from './start.ts';
+import { buildNetConfig } from './vm-config.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
+const ADD_TIMEOUT_MS = 60_000;
 /** Copying memory at the speed of a slow disk. */
 const RESTORE_BASE_MS = 60_000;
 const SLOWEST_MIB_PER_S = 50;
@@ -22,8 +24,9 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
     [saved.memoryPath],
     (files) => linkMemory(saved, files.startDir),
     async (api, files) => {
+      let lacksNet = false;
       await modes.use(async ({ name }) => {
-        await layOutCopy(saved, { spec, files, hasLandlock: setup.hasLandlock }, name);
+        lacksNet = !(await layOutCopy(saved, { spec, files, hasLandlock: setup.hasLandlock }, name));
         // A try that failed may have made it.
         await rm(files.vsockPath, { force: true });
         const body = {
@@ -35,6 +38,8 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
       }, log);
       await keepConsole(files);
       await rm(files.startDir, { recursive: true });
+      if (spec.net !== undefined && lacksNet)
+        await api.put('vm.add-net', buildNetConfig(spec.net), { timeoutMs: ADD_TIMEOUT_MS, signal });
       // Apart from the restore, so that a copy that is cancelled never runs.
       signal?.throwIfAborted();
       await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, signal });
@@ -42,12 +47,12 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
   );
 }
 
-/** Writes what the VMM reads of a copy, but for its memory, which is linked there. */
+/** Writes what the VMM reads of a copy, but for its memory, which is linked there. Whether it has a network device. */
 export async function layOutCopy(
   saved: SavedVm,
   options: PatchOptions,
   mode: MemoryMode['name'],
-): Promise<void> {
+): Promise<boolean> {
   const { startDir } = options.files;
   const { config, state } = await readSaved(saved);
   const patched = JSON.parse(config) as Record<string, unknown>;
@@ -56,4 +61,5 @@ export async function layOutCopy(
   if (isMapped) setMappedMemory(patched, memoryPathIn(startDir));
   else setPlainMemory(patched);
   await layOutSaved(startDir, patched, isMapped ? withoutMemoryRanges(state) : state);
+  return hasNet(patched);
 }

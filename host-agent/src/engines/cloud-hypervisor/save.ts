@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
-import { giveTo, takeBack } from '../jail/jail.ts';
+import { giveTo } from '../jail/jail.ts';
 import type { VmmApi } from './api.ts';
 import { isStillRestoring } from './api-error.ts';
 import { collectSaved } from './saved-files.ts';
@@ -30,6 +30,8 @@ export type SaveContext = {
   readonly api: VmmApi;
   readonly identity: VmmIdentity;
   readonly log: Logger;
+  /** Path of native/claim.c. */
+  readonly claimProgram: string;
   /** Ends a VM that was left in a state that nobody knows. */
   readonly giveUp: (reason: string) => Promise<void>;
 };
@@ -46,8 +48,8 @@ export async function saveVm(
     try {
       await giveTo(jail, staging);
       const pausedMs = await saveOnce(context, options, staging, memoryBytes);
-      const saved = await collectSaved(staging, options.dir, memoryBytes);
-      await takeBack(saved.memoryPath);
+      const { claimProgram, log } = context;
+      const saved = await collectSaved({ from: staging, to: options.dir, memoryBytes, claimProgram, log });
       await digHoles(saved.memoryPath, context.log);
       return { ...saved, pausedMs };
     } catch (error) {

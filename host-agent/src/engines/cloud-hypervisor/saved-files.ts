@@ -1,7 +1,10 @@
 // A saved VM as files of ours, and as the directory that the VMM writes and reads.
-import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chmod, link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { copySparse } from '@sandboxd/rootfs-builder';
+import type { Logger } from 'pino';
 import { z } from 'zod';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import { copyRegular, openRegular, readSmall } from '../../lib/untrusted-path.ts';
@@ -16,11 +19,21 @@ const MAX_SMALL_BYTES = 64 * 1024 * 1024;
 /** The VMM's two small files, unread: what is in them is its own affair, down to the last digit. */
 const savedStateSchema = z.object({ formatVersion: z.literal(1), config: z.string(), state: z.string() });
 
+export type CollectOptions = {
+  readonly from: string;
+  readonly to: string;
+  readonly memoryBytes: number;
+  /** Path of native/claim.c. */
+  readonly claimProgram: string;
+  readonly log: Logger;
+};
+
 /**
- * Moves what the VMM wrote into `from` to our two files in `to`. AppError internal when it is not whole: the VMM neither
- * flushes nor checks what it writes.
+ * Moves what the VMM wrote into `from` to our two files in `to`, which it cannot change any more. AppError internal when it is
+ * not whole: the VMM neither flushes nor checks what it writes.
  */
-export async function collectSaved(from: string, to: string, memoryBytes: number): Promise<SavedVm> {
+export async function collectSaved(options: CollectOptions): Promise<SavedVm> {
+  const { from, to, memoryBytes } = options;
   const [config, state] = await Promise.all(
     [CONFIG_FILE, STATE_FILE].map(async (name) =>
       (await readSmall(join(from, name), MAX_SMALL_BYTES)).toString('utf8'),
@@ -35,7 +48,7 @@ export async function collectSaved(from: string, to: string, memoryBytes: number
   const written = join(from, MEMORY_FILE);
   const saved = { memoryPath: join(to, 'memory'), statePath: join(to, 'state') };
   await writeFile(saved.statePath, JSON.stringify({ formatVersion: 1, config, state }), { mode: 0o600 });
-  await moveFile(written, saved.memoryPath);
+  await takeOver(written, saved.memoryPath, options);
   // Where it is now nobody can put something else in its place.
   await using memory = await openRegular(saved.memoryPath);
   const { size } = await memory.stat();
@@ -70,18 +83,32 @@ export async function linkMemory(saved: SavedVm, dir: string): Promise<void> {
 
 /** Writes the small files of the directory that the VMM restores from, for it to read; again for another try. */
 export async function layOutSaved(dir: string, config: object, state: string): Promise<void> {
-  await writeFile(join(dir, CONFIG_FILE), JSON.stringify(config), { mode: 0o644 });
-  await writeFile(join(dir, STATE_FILE), state, { mode: 0o644 });
+  await writeReadable(join(dir, CONFIG_FILE), JSON.stringify(config));
+  await writeReadable(join(dir, STATE_FILE), state);
 }
 
-async function moveFile(from: string, to: string): Promise<void> {
+/** For the VMM, which has another user, whatever the daemon's umask is. */
+async function writeReadable(path: string, text: string): Promise<void> {
+  await writeFile(path, text);
+  await chmod(path, 0o644);
+}
+
+/** A copy of it where it cannot be moved, or the VMM could still write to it. */
+async function takeOver(from: string, to: string, { claimProgram, log }: CollectOptions): Promise<void> {
+  let written = from;
   try {
     await rename(from, to);
+    written = to;
+    await promisify(execFile)(claimProgram, [to]);
+    return;
   } catch (error) {
-    if (errnoOf(error) !== 'EXDEV') throw error;
-    await copyRegular(from, (source) => copySparse(source, to));
-    await rm(from);
+    if (written === from && errnoOf(error) !== 'EXDEV') throw error;
+    log.info({ err: toError(error) }, 'the memory that a VMM has saved is copied');
   }
+  const copy = `${to}.copy`;
+  await copyRegular(written, (source) => copySparse(source, copy));
+  await rm(written);
+  await rename(copy, to);
 }
 
 function isJson(text: string | undefined): boolean {

@@ -1,12 +1,12 @@
 // Starting a VMM process with what it needs only for that.
 import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
+import type { VmmKind } from '../control.ts';
 import type { BootOptions, Vm } from '../engine.ts';
 import type { Jail, View } from '../jail/jail.ts';
 import { KVM_PATH } from '../kvm-device.ts';
 import { startVmm as startProcess } from '../start.ts';
 import { VmmApi } from './api.ts';
-import { CLOUD_HYPERVISOR } from './control.ts';
 import { type CloudHypervisorFiles, VMM_NAME, vmmArguments, vmmFiles } from './files.ts';
 
 /** With it copies get their memory on demand. */
@@ -14,6 +14,7 @@ const USERFAULTFD_PATH = '/dev/userfaultfd';
 
 /** What was found to work on this host. */
 export type VmmSetup = {
+  readonly kind: VmmKind;
   /** Absolute path. */
   readonly program: string;
   readonly jail?: Jail | undefined;
@@ -23,7 +24,7 @@ export type VmmSetup = {
 /** Starts a VMM without a VM, then has `prepare` and `run` make it one that runs. `reads` is what its jail has to show beside the spec's files. */
 export async function startVmm(
   options: BootOptions,
-  { program, jail }: VmmSetup,
+  { kind, program, jail }: VmmSetup,
   reads: readonly string[],
   prepare: (files: CloudHypervisorFiles) => Promise<void>,
   run: (api: VmmApi, files: CloudHypervisorFiles) => Promise<void>,
@@ -38,7 +39,7 @@ export async function startVmm(
   for (const path of files.socketPaths) await rm(path, { force: true });
   await prepare(files);
   const api = new VmmApi(files.controlSocketPath);
-  return await startProcess(CLOUD_HYPERVISOR, options, {
+  return await startProcess(kind, options, {
     program,
     argv0: VMM_NAME,
     args: vmmArguments(files),
@@ -49,13 +50,14 @@ export async function startVmm(
   });
 }
 
-/** It makes its console, events and sockets itself, and is saved into a directory within its own. */
+/** It makes its sockets itself, and is saved into a directory of its own within `dir`. */
 function viewOf({ spec }: BootOptions, files: CloudHypervisorFiles, reads: readonly string[]): View {
   const disks = (isReadOnly: boolean) =>
     spec.disks.filter((disk) => disk.isReadOnly === isReadOnly).map(({ path }) => path);
   return {
     reads: [spec.initramfsPath, ...reads, ...disks(true)],
-    writes: [files.dir, files.startDir, files.socketDir, ...disks(false)],
+    holds: [files.dir, files.startDir],
+    writes: [files.eventsPath, files.earlyConsolePath, files.socketDir, ...disks(false)],
     devices: [KVM_PATH, ...[USERFAULTFD_PATH].filter(existsSync)],
   };
 }

@@ -1,5 +1,5 @@
 // The VM as the VMM is told of it. The VMM ignores keys that it does not know, so this type has every key that we use.
-import type { VmSpec } from '../engine.ts';
+import type { Net, VmSpec } from '../engine.ts';
 import { kernelCommandLine } from '../kernel-command-line.ts';
 import type { CloudHypervisorFiles } from './files.ts';
 
@@ -42,6 +42,9 @@ export type VmConfig = {
   readonly landlock_rules?: readonly LandlockRule[];
 };
 
+/** Every tap is opened by it. */
+const TAP_DEVICE = '/dev/net/tun';
+
 /** Seen only within the guest, so every guest has the same; a copy's kernel has its source's anyhow. */
 const GUEST_CID = 3;
 
@@ -50,9 +53,11 @@ export function diskId(index: number): string {
   return `disk${index}`;
 }
 
-/** The same of a network device. */
-export function netId(index: number): string {
-  return `net${index}`;
+/** The same of the network device. */
+export const NET_ID = 'net0';
+
+export function buildNetConfig({ mac, tap }: Net): NetConfig {
+  return { id: NET_ID, tap, mac, num_queues: 2, queue_size: 256 };
 }
 
 /** What this engine adds to the command line of every guest's kernel. */
@@ -72,7 +77,6 @@ export type VmConfigOptions = {
 };
 
 export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): VmConfig {
-  const { nets = [] } = spec;
   return {
     // Guests run no guests: nested virtualisation would only be more to attack.
     cpus: { boot_vcpus: spec.vcpus, max_vcpus: spec.vcpus, nested: false },
@@ -92,24 +96,19 @@ export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): Vm
       num_queues: 1,
       queue_size: 128,
     })),
-    ...(nets.length > 0 && {
-      net: nets.map(({ mac, tap }, index) => ({
-        id: netId(index),
-        tap,
-        mac,
-        num_queues: 2,
-        queue_size: 256,
-      })),
-    }),
+    ...(spec.net !== undefined && { net: [buildNetConfig(spec.net)] }),
     vsock: { id: 'vsock0', cid: GUEST_CID, socket: files.vsockPath },
     serial: { mode: 'File', file: files.earlyConsolePath },
     console: { mode: 'Off' },
     landlock_enable: hasLandlock,
-    ...(hasLandlock && { landlock_rules: landlockRules(files) }),
+    ...(hasLandlock && { landlock_rules: landlockRules(files, spec) }),
   };
 }
 
-/** Rules can never be widened later: a guest is saved into its own directory, and what was written moved from there. */
-export function landlockRules({ dir, socketDir }: CloudHypervisorFiles): LandlockRule[] {
-  return [dir, socketDir].map((path) => ({ path, access: 'rw' }));
+/**
+ * Rules can never be widened later: a guest is saved into its own directory, and what was written moved from there; and a copy
+ * may get its network device when it has been restored.
+ */
+export function landlockRules({ dir, socketDir }: CloudHypervisorFiles, { net }: VmSpec): LandlockRule[] {
+  return [dir, socketDir, ...(net === undefined ? [] : [TAP_DEVICE])].map((path) => ({ path, access: 'rw' }));
 }

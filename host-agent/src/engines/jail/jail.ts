@@ -15,6 +15,8 @@ export type View = {
   readonly reads: readonly string[];
   /** Files and directories that become its own; a file that is not there is made. */
   readonly writes: readonly string[];
+  /** Directories that stay the daemon's, in which it finds what it is given later; it can list none and make nothing there. */
+  readonly holds?: readonly string[];
   /** Devices; /dev/null and /dev/urandom are there in any case. */
   readonly devices?: readonly string[];
 };
@@ -31,8 +33,6 @@ export type JailOptions = {
   readonly program: string;
   readonly uids: UidRange;
   readonly cgroups: CgroupOptions;
-  /** No VMM needs a larger file. */
-  readonly maxFileBytes: number;
 };
 
 export type CellOptions = {
@@ -41,8 +41,12 @@ export type CellOptions = {
   readonly argv0: string;
   readonly args: readonly string[];
   readonly view: View;
+  /** Path of the network namespace that it runs in; absent: one of its own, with nothing in it. */
+  readonly namespace?: string | undefined;
   readonly vcpus: number;
   readonly memoryMib: number;
+  /** It can make no file larger, its logs included. */
+  readonly maxFileBytes: number;
   /** Descriptors that it gets, the standard ones included. */
   readonly descriptors: number;
 };
@@ -55,8 +59,12 @@ const BASE_THREADS = 256;
 const BASE_DESCRIPTORS = 1024;
 const DESCRIPTORS_PER_CPU = 4;
 const DEVICES = ['/dev/null', '/dev/urandom'];
+/** With it a tap of the namespace is opened. */
+const TAP_DEVICE = '/dev/net/tun';
 /** By everybody. */
 const READABLE = 0o444;
+/** Directories that everybody passes through who gets as far as there. */
+const PASSABLE = 0o711;
 
 export class Jail {
   readonly #options: JailOptions;
@@ -88,6 +96,7 @@ export class Jail {
         view: { reads: [], writes: [] },
         vcpus: 1,
         memoryMib: 1,
+        maxFileBytes: 0,
         descriptors: 3,
       });
       await using undo = new AsyncDisposableStack();
@@ -107,7 +116,7 @@ export class Jail {
 
   /** Leases a user and gives it its files. What fails gives the user back. AppError exhausted when all are taken. */
   async enter(options: CellOptions): Promise<Cell> {
-    const { view, vcpus, memoryMib, descriptors, argv0, args } = options;
+    const { view, namespace, vcpus, memoryMib, maxFileBytes, descriptors, argv0, args } = options;
     const uid = await this.#leases.take();
     let cgroup: string | undefined;
     try {
@@ -115,13 +124,14 @@ export class Jail {
       cgroup = await this.#cgroups.make(groupOf(uid), { vcpus, memoryMib, threads });
       const [program, files] = await this.#find(options.program);
       for (const path of view.reads) await permit(path);
+      for (const path of view.holds ?? []) await chmod(path, PASSABLE);
       for (const path of view.writes) await own(path, uid);
       const mount = (kind: string, paths: readonly string[]) => paths.flatMap((path) => [kind, path]);
       const numbers = {
         uid,
         fds: descriptors,
         files: BASE_DESCRIPTORS + DESCRIPTORS_PER_CPU * vcpus,
-        'file-bytes': this.#options.maxFileBytes,
+        'file-bytes': maxFileBytes,
         threads,
       };
       return {
@@ -132,12 +142,17 @@ export class Jail {
           // Any directory would do where no file of a VMM is: the others still see what is in it.
           ...['root', LEASES_DIR],
           ...(cgroup === undefined ? [] : ['cgroup', cgroup]),
+          ...(namespace === undefined ? [] : ['net', namespace]),
           ...Object.entries(numbers).flatMap(([name, value]) => [name, String(value)]),
           ...mount('rx', files),
           // Directories first: what is in them may be shown otherwise.
-          ...mount('rw', view.writes),
+          ...mount('rw', [...(view.holds ?? []), ...view.writes]),
           ...mount('ro', view.reads),
-          ...mount('dev', [...DEVICES, ...(view.devices ?? [])]),
+          ...mount('dev', [
+            ...DEVICES,
+            ...(namespace === undefined ? [] : [TAP_DEVICE]),
+            ...(view.devices ?? []),
+          ]),
           ...['--', argv0, program, ...args],
         ],
       };
@@ -182,7 +197,7 @@ export async function takeBack(path: string): Promise<void> {
   // The VMM may have put anything there.
   await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   await file.chown(process.geteuid?.() ?? 0, process.getegid?.() ?? 0);
-  await file.chmod((await file.stat()).isDirectory() ? 0o711 : 0o644);
+  await file.chmod((await file.stat()).isDirectory() ? PASSABLE : 0o644);
 }
 
 function groupOf(uid: number): string {

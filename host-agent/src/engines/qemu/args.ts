@@ -71,14 +71,21 @@ function diskArgs(disk: Disk, index: number): string[] {
   return ['-blockdev', file, '-device', `virtio-blk-pci,drive=${node},id=vblk${index}`];
 }
 
-/** The tap is there and up, so no script of the distribution's has to run; and no firmware boots from it. */
-function netArgs({ mac, tap }: Net, index: number): string[] {
-  const id = `net${index}`;
+/**
+ * Every guest has the device, so that a copy of one without a network can have one. Without it is joined to nothing, and the
+ * agent lets no driver have it. The tap is there and up, so no script of the distribution's has to run; no firmware boots from
+ * the device, and nothing is announced by it in the name of the guest that was copied.
+ */
+function netArgs(net: Net | undefined): string[] {
+  const device = 'virtio-net-pci,id=vnet0,romfile=,guest_announce=off';
+  if (net === undefined) return ['-device', device];
   return [
     '-netdev',
-    `tap,id=${id},ifname=${escapeComma(tap)},script=no,downscript=no`,
+    `tap,id=net0,ifname=${escapeComma(net.tap)},script=no,downscript=no`,
     '-device',
-    `virtio-net-pci,netdev=${id},mac=${mac},romfile=,id=v${id}`,
+    `${device},netdev=net0,mac=${net.mac}`,
+    '-global',
+    'migration.announce-rounds=0',
   ];
 }
 
@@ -120,8 +127,7 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     ...spec.disks.flatMap(diskArgs),
     '-device',
     'virtio-rng-pci',
-    // Behind all others: a guest without has the layout that it always had.
-    ...(spec.nets ?? []).flatMap(netArgs),
+    ...netArgs(spec.net),
     '-qmp',
     controlArgument(options.controlSocketPath),
     // A reset is the guest's end (a panic resets); the VMM then exits.

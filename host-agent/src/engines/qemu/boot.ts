@@ -71,7 +71,7 @@ async function startQemu(
     reads: [
       ...firmware,
       ...(inherited === undefined ? [spec.kernelPath, spec.initramfsPath] : []),
-      ...disks(true),
+      ...new Set(disks(true)),
     ],
     writes: [
       paths.socketDir,

@@ -23,17 +23,20 @@ import { probeQemu, readFingerprint } from './probe.ts';
 import { SealedMemories } from './sealed-memory.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
-const LAYOUT_VERSION = 1;
+const LAYOUT_VERSION = 2;
 
 export class QemuEngine implements Engine {
   readonly name = QEMU.name;
   readonly accelerator: Accelerator;
+  /** A disk's size is read from its file, by the guest's driver when it takes the device, and is not in the saved state. */
+  readonly takesOtherDisks = true;
   readonly #context: EngineContext;
-  readonly #memories = new SealedMemories();
+  readonly #memories: SealedMemories;
   #version: string | undefined;
 
   constructor(context: EngineContext, accelerator: Accelerator) {
     this.#context = context;
+    this.#memories = new SealedMemories(context.memfdProgram);
     this.accelerator = accelerator;
   }
 

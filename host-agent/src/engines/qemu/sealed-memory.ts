@@ -5,8 +5,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, type Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import process from 'node:process';
 import { AppError, toError } from '../../lib/errors.ts';
 import type { FileVersion } from '../engine.ts';
 
@@ -15,9 +13,6 @@ const NAME = 'saved-memory';
 export const SEALED_MAPPING = `/memfd:${NAME}`;
 /** The next copy seldom comes later, and making it again takes some tenths of a second. */
 const IDLE_MS = 60_000;
-
-/** Lies beside the executable; a daemon that runs from its sources is told where. */
-const program = (): string => join(process.env.SANDBOX_PROGRAMS_DIR ?? dirname(process.execPath), 'memfd');
 
 export type SealedMemory = {
   /** Can be mapped privately by whoever inherits it. */
@@ -36,11 +31,14 @@ type Entry = {
 };
 
 export class SealedMemories {
+  readonly #program: string;
   readonly #idleMs: number;
   /** By what the file is: one that replaces another is not the same. */
   readonly #entries = new Map<string, Entry>();
 
-  constructor(idleMs = IDLE_MS) {
+  /** `program` is the path of native/memfd.c. */
+  constructor(program: string, idleMs = IDLE_MS) {
+    this.#program = program;
     this.#idleMs = idleMs;
   }
 
@@ -77,7 +75,7 @@ export class SealedMemories {
   }
 
   #make(key: string, path: string, sizeBytes: number): Entry {
-    const made = makeSealed(path);
+    const made = makeSealed(this.#program, path);
     const entry: Entry = { made, sizeBytes, users: 0, idle: undefined };
     this.#entries.set(key, entry);
     made.then(
@@ -109,8 +107,8 @@ export function versionKey({ dev, ino, size, mtimeMs }: Stats): string {
 }
 
 /** A descriptor of the copy. The program that makes it lives until we have that. */
-async function makeSealed(path: string): Promise<number> {
-  const child = spawn(program(), [NAME, path], { stdio: ['pipe', 'pipe', 'pipe'], env: {} });
+async function makeSealed(program: string, path: string): Promise<number> {
+  const child = spawn(program, [NAME, path], { stdio: ['pipe', 'pipe', 'pipe'], env: {} });
   let said = '';
   let complaint = '';
   child.stderr.on('data', (chunk: Buffer) => {

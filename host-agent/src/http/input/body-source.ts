@@ -1,5 +1,5 @@
 // A request's body as bytes in turn, of any length: only a client that falls silent is given up.
-import type { IncomingMessage } from 'node:http';
+import { IncomingMessage } from 'node:http';
 import { finished, Readable } from 'node:stream';
 import { BODY_IDLE_MS } from '@sandboxd/api';
 import type { ByteSource } from '../../guest/files.ts';
@@ -25,12 +25,15 @@ export function readBody(c: HttpContext, idleMs = BODY_IDLE_MS): BodySource {
   return new QueuedBody(openBody(c), idleMs);
 }
 
-/** The connection's own stream where there is one: a web stream around it would cost several promises a chunk. */
+/**
+ * The connection's own stream where there is one: a web stream around it would cost several promises a chunk, and a request that
+ * nobody else needs. A connection that may be taken over was read already.
+ */
 function openBody(c: HttpContext): Readable | undefined {
-  const env: { readonly incoming?: IncomingMessage } | undefined = c.env;
-  if (env?.incoming !== undefined) return env.incoming;
+  const env: Partial<HttpContext['env']> | undefined = c.env;
+  if (env?.incoming !== undefined && env.takeover === undefined) return env.incoming;
   const { body } = c.req.raw;
-  return body === null ? undefined : Readable.from(body);
+  return body === null ? undefined : Readable.from(body, { highWaterMark: 1 });
 }
 
 class QueuedBody implements BodySource {
@@ -71,7 +74,9 @@ class QueuedBody implements BodySource {
     this.#isDiscarding = true;
     this.#queue = [];
     this.#queuedBytes = 0;
-    this.#stream?.resume();
+    // Without a connection nobody bounds what would still come.
+    if (this.#stream instanceof IncomingMessage) this.#stream.resume();
+    else this.#stream?.destroy();
   }
 
   #take(chunk: Uint8Array): void {

@@ -1,22 +1,21 @@
-// Reads a JSON body of bounded size: at most the limit is ever held, and silence in its middle ends it.
+// Reads a JSON body of bounded size: little more than the limit is ever held, and silence in its middle ends it.
 import { BODY_IDLE_MS, MAX_JSON_BYTES, show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
-import type { HttpContext } from '../context.ts';
+import { type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
-import { BodyPace } from './body-pace.ts';
 import { BodyRoom } from './body-room.ts';
+import { type BodySource, readBody } from './body-source.ts';
 import { findJsonError } from './json-error.ts';
 
 /** The parsed body; undefined when it is empty. */
 export async function readJson(c: HttpContext, idleMs = BODY_IDLE_MS): Promise<unknown> {
-  const coding = c.req.header('content-encoding') ?? 'identity';
+  const coding = headerOf(c, 'content-encoding') ?? 'identity';
   if (coding.toLowerCase() !== 'identity') {
     const message = `content-encoding ${show(coding)} is not known here; send the JSON as it is`;
     throw new HttpError('unsupported_encoding', message);
   }
-  if (Number(c.req.header('content-length')) > MAX_JSON_BYTES) throw tooLarge();
-  const { body } = c.req.raw;
-  return body === null ? undefined : parseJson(await readAll(body, idleMs));
+  if (Number(headerOf(c, 'content-length')) > MAX_JSON_BYTES) throw tooLarge();
+  return parseJson(await readAll(readBody(c, idleMs)));
 }
 
 /** UTF-8 JSON → value; undefined for nothing but white space. AppError invalid_argument says where it is wrong. */
@@ -39,31 +38,23 @@ export function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-async function readAll(body: ReadableStream<Uint8Array>, idleMs: number): Promise<Buffer> {
-  // Not cancelled on failure: that would end the connection before the answer; the server drains what is left.
-  const reader = body.getReader();
+async function readAll(body: BodySource): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
-  let onLate: (error: Error) => void = () => {};
-  const late = new Promise<never>((_, reject) => {
-    onLate = reject;
-  });
-  const pace = new BodyPace(idleMs, (error) => onLate(error));
   using room = new BodyRoom();
   try {
-    for (;;) {
-      pace.wait();
-      const { done, value } = await Promise.race([reader.read(), late]);
-      if (done) return Buffer.concat(chunks, sizeBytes);
-      pace.took(value.length);
-      sizeBytes += value.length;
+    for (let chunk = await body.read(); chunk !== undefined; chunk = await body.read()) {
+      sizeBytes += chunk.length;
       if (sizeBytes > MAX_JSON_BYTES) throw tooLarge();
-      room.add(value.length);
-      chunks.push(value);
+      room.add(chunk.length);
+      chunks.push(chunk);
     }
-  } finally {
-    pace.stop();
+  } catch (error) {
+    // The rest is taken behind the answer, for as long as the server waits for it.
+    body.discard();
+    throw error;
   }
+  return Buffer.concat(chunks, sizeBytes);
 }
 
 function tooLarge(): AppError {

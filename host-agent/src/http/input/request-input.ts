@@ -57,7 +57,7 @@ function readPath(c: HttpContext, path: string, schema: z.ZodObject): Record<str
     const text = decodeText(encoded, title);
     found[name] = text;
     const [kind = name] = title.split(' ');
-    c.set('log', c.var.log.child({ [kind]: text }));
+    c.get('log').setBindings({ [kind]: text });
   }
   return found;
 }

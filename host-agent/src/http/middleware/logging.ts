@@ -1,6 +1,7 @@
 // One line per answered request; a failure of ours with its error, a probe of liveness only when debugging.
 import { createMiddleware } from 'hono/factory';
 import type { Logger } from 'pino';
+import { hideKeys } from '../../keys/index.ts';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
 import type { HttpEnv } from '../context.ts';
 
@@ -10,18 +11,19 @@ const EXPECTED: ReadonlySet<ErrorCode> = new Set(['cancelled', 'exhausted', 'uns
 export function logging(log: Logger) {
   return createMiddleware<HttpEnv>(async (c, next) => {
     const startedAt = performance.now();
-    c.set('log', log.child({ requestId: c.var.requestId }));
+    const own = log.child({ requestId: c.get('requestId') });
+    c.set('log', own);
     await next();
     const isOurs = c.res.status >= 500 && !(c.error instanceof AppError && EXPECTED.has(c.error.code));
     const line = {
       method: c.req.method,
-      path: c.req.path,
+      path: hideKeys(c.req.path),
       status: c.res.status,
       ms: Math.round((performance.now() - startedAt) * 10) / 10,
-      ...(c.error === undefined ? {} : isOurs ? { err: c.error } : { reason: c.error.message }),
+      ...(c.error === undefined ? {} : isOurs ? { err: c.error } : { reason: hideKeys(c.error.message) }),
     };
-    if (isOurs) c.var.log.error(line, 'request failed');
-    else if (c.req.path === '/healthz') c.var.log.debug(line, 'request');
-    else c.var.log.info(line, 'request');
+    if (isOurs) own.error(line, 'request failed');
+    else if (c.req.path === '/healthz') own.debug(line, 'request');
+    else own.info(line, 'request');
   });
 }

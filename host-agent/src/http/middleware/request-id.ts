@@ -1,7 +1,7 @@
 // Gives every request an id, the client's own when it is a sane one, and answers with it.
 import { createMiddleware } from 'hono/factory';
 import { randomSuffix } from '../../lib/ids.ts';
-import type { HttpEnv } from '../context.ts';
+import { type HttpEnv, headerOf } from '../context.ts';
 
 export const REQUEST_ID_HEADER = 'X-Request-Id';
 
@@ -15,7 +15,7 @@ export function resolveRequestId(offered: string | undefined): string {
 }
 
 export const requestId = createMiddleware<HttpEnv>(async (c, next) => {
-  const id = resolveRequestId(c.req.header(REQUEST_ID_HEADER));
+  const id = resolveRequestId(headerOf(c, REQUEST_ID_HEADER.toLowerCase()));
   c.set('requestId', id);
   c.header(REQUEST_ID_HEADER, id);
   await next();

@@ -1,22 +1,25 @@
 // Exec in its three forms: streamed response, connection taken over, WebSocket. They differ in the transport only.
 import { type ExecRequest, MAX_JSON_BYTES } from '@sandboxd/api';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { clientSignal } from '../client-signal.ts';
+import { chooseProtocol } from '../authentication.ts';
 import { endingOf, type HttpContext, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
+import { toExecForm } from '../exec/output-format.ts';
+import { collectOutput, OutputLines } from '../exec/output-json.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
 import { serveWebSocket } from '../exec/web-socket.ts';
-import { toWebStream } from '../outflow.ts';
+import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { refuse } from '../server/refusal.ts';
 import type { HttpServices } from '../services.ts';
 
-export function execHandlers({ sandboxes }: HttpServices) {
+export function execHandlers({ sandboxes: host }: HttpServices) {
   const webSockets = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_JSON_BYTES,
     perMessageDeflate: false,
+    handleProtocols: chooseProtocol,
   });
   webSockets.on('wsClientError', (error, socket) => {
     refuse(socket, new HttpError('malformed', `malformed websocket request: ${error.message.toLowerCase()}`));
@@ -29,11 +32,16 @@ export function execHandlers({ sandboxes }: HttpServices) {
     request: ExecRequest,
     input?: { onDrain: () => void },
   ): ExecRun => {
-    const { log } = c.var;
+    const log = c.get('log');
+    const caller = c.get('caller');
     const ending = endingOf(c);
     const onEnding = (): void => run.end('the daemon stopped while the command ran');
     const run = new ExecRun({
-      start: (events) => sandboxes.get(id).exec(request, events, { hasStdin: input !== undefined }),
+      start: (events) =>
+        host
+          .as(caller)
+          .get(id)
+          .exec(request, events, { hasStdin: input !== undefined }),
       onExit: ({ agentUs, ...exec }) => {
         ending?.removeEventListener('abort', onEnding);
         log.info({ agentUs, exec }, 'exec ended');
@@ -66,20 +74,23 @@ export function execHandlers({ sandboxes }: HttpServices) {
   };
 
   return {
-    exec: async ({ params: { id }, query: { stdin }, body }, c) => {
+    exec: async ({ params: { id }, query: { stdin, max_output_bytes }, body }, c) => {
       if (stdin) return hijack(c, id, body);
-      const signal = clientSignal(c);
+      const { signal } = c.req.raw;
       const run = startRun(c, id, body);
       signal.addEventListener('abort', () => run.cancel(), { once: true });
       if (signal.aborted) run.cancel();
       await run.opened;
-      return c.body(toWebStream(run), 200, { 'Content-Type': 'application/octet-stream' });
+      const form = toExecForm(c.req.header('accept'));
+      if (form === 'application/json') return collectOutput(run, max_output_bytes);
+      const flow = form === 'application/x-ndjson' ? new OutputLines(run) : run;
+      return answerOutflow(c, flow, { 'Content-Type': form });
     },
 
     execWebSocket: ({ params: { id } }, c) => {
       const takeover = requireWebSocket(c);
       // An unknown sandbox is 404 while that can still be said.
-      sandboxes.get(id);
+      host.as(c.get('caller')).get(id);
       takeover.run = () => {
         webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
           serveWebSocket(socket, {

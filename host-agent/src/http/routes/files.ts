@@ -2,17 +2,17 @@
 import type { ByteSource } from '../../guest/files.ts';
 import { clientSignal } from '../client-signal.ts';
 import { readBody } from '../input/body-source.ts';
-import { toWebStream } from '../outflow.ts';
+import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
 /** Two blocks of zeros. */
 const EMPTY_ARCHIVE = Buffer.alloc(1024);
 
-export function fileHandlers({ sandboxes, bodyIdleMs }: HttpServices) {
+export function fileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
   return {
     readFile: async ({ params: { id }, query: { path, max_bytes, format } }, c) => {
-      const files = sandboxes.get(id).files();
+      const files = host.as(c.get('caller')).get(id).files();
       const signal = clientSignal(c);
       const isTar = format === 'tar';
       const { sizeBytes, contentBytes, body } = isTar
@@ -26,13 +26,13 @@ export function fileHandlers({ sandboxes, bodyIdleMs }: HttpServices) {
           contentBytes !== undefined &&
           contentBytes < sizeBytes && { 'X-Truncated': 'true' }),
       };
-      if (c.req.raw.method !== 'HEAD') return c.body(toWebStream(body), 200, headers);
+      if (c.req.raw.method !== 'HEAD') return answerOutflow(c, body, headers);
       body.cancel();
       return c.body(null, 200, headers);
     },
 
     pushFiles: async ({ params: { id }, query: { path } }, c) => {
-      const guestFiles = sandboxes.get(id).files();
+      const guestFiles = host.as(c.get('caller')).get(id).files();
       const body = readBody(c, bodyIdleMs);
       try {
         const { files, bytes } = await guestFiles.pushFiles(path, orEmptyArchive(body.read), clientSignal(c));

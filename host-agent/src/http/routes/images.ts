@@ -1,22 +1,104 @@
-// Images, which this daemon does not have: requests are checked as if it had, and then 501.
-import { AppError } from '../../lib/errors.ts';
-import type { Handlers } from '../serve-routes.ts';
+// Container images: pulled, imported, listed, shown, deleted. A daemon without them checks requests as if it had, and then says 501.
 
-export function imageHandlers() {
+import type { ImageInfo } from '../../images/index.ts';
+import { AppError } from '../../lib/errors.ts';
+import { clientSignal } from '../client-signal.ts';
+import type { HttpContext } from '../context.ts';
+import { ImageLines } from '../image-lines.ts';
+import { readBody } from '../input/body-source.ts';
+import { answerOutflow } from '../outflow.ts';
+import type { Handlers } from '../serve-routes.ts';
+import type { HttpServices } from '../services.ts';
+
+type Asking = { readonly onProgress?: (line: string) => void; readonly signal: AbortSignal };
+
+const LINES = 'application/x-ndjson';
+
+export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
   return {
-    listImages: refuse,
-    pullImage: refuse,
-    importImage: refuse,
-    getImage: refuse,
-    deleteImage: refuse,
+    listImages: () => ({ images: requireImages(images).list().map(toImageBody) }),
+
+    pullImage: async ({ body: { ref, pull } }, c) => {
+      const store = requireImages(images);
+      if (ref === undefined)
+        throw new AppError('invalid_argument', 'ref is missing; send a reference such as nginx:alpine');
+      return answerMade(c, (asking) => store.pull(ref, pull, asking));
+    },
+
+    importImage: async ({ query: { tag } }, c) => {
+      assertNoTenant(c);
+      const store = requireImages(images);
+      const body = readBody(c, bodyIdleMs);
+      return answerMade(c, async (asking) => {
+        try {
+          return await store.import(toPieces(body.read), tag, asking);
+        } finally {
+          body.discard(); // what was answered early is still being sent
+        }
+      });
+    },
+
+    getImage: ({ params: { ref } }) => toImageBody(requireImages(images).get(ref)),
+
+    deleteImage: async ({ params: { ref } }, c) => {
+      assertNoTenant(c);
+      await requireImages(images).delete(ref);
+      return undefined;
+    },
   } satisfies Partial<Handlers>;
 }
 
-/** For every operation on images of a daemon that has none. */
-export function imagesAreOff(): AppError {
-  return new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
+/**
+ * All tenants share the images. What one imports would be what another's next create of that name boots, and what one deletes
+ * another may need; a pull only brings what the registry says. AppError forbidden.
+ */
+function assertNoTenant(c: HttpContext): void {
+  const tenant = c.get('caller')?.tenant;
+  if (tenant === undefined) return;
+  const message = `all tenants share the images, so a key of tenant ${tenant} neither imports nor deletes any; pull it from a registry, or use a key without a tenant`;
+  throw new AppError('forbidden', message);
 }
 
-function refuse(): never {
-  throw imagesAreOff();
+/** AppError unsupported on a daemon that has none. */
+export function requireImages<T>(images: T | undefined): T {
+  if (images !== undefined) return images;
+  throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
+}
+
+/** The image, or lines until it is there for a client that wants them. */
+async function answerMade(c: HttpContext, make: (asking: Asking) => Promise<ImageInfo>) {
+  const signal = clientSignal(c);
+  if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal }));
+  const left = new AbortController();
+  const lines = new ImageLines(() => left.abort(new AppError('cancelled', 'the client left')));
+  make({ signal: AbortSignal.any([signal, left.signal]), onProgress: (line) => lines.progress(line) }).then(
+    (image) => lines.succeed(toImageBody(image)),
+    (error: unknown) => {
+      c.var.log.info({ err: error }, 'no image was made');
+      lines.fail(error, c.var.requestId);
+    },
+  );
+  return answerOutflow(c, lines, { 'Content-Type': LINES });
+}
+
+async function* toPieces(read: () => Promise<Uint8Array | undefined>): AsyncGenerator<Uint8Array> {
+  for (let piece = await read(); piece !== undefined; piece = await read()) yield piece;
+}
+
+function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {
+  const { cmd, entrypoint, exposedPorts, labels } = config;
+  return {
+    digest,
+    ...(sourceRef !== undefined && { source_ref: sourceRef }),
+    ...(refs.length > 0 && { refs }),
+    ...(cmd.length > 0 && { cmd }),
+    ...(entrypoint.length > 0 && { entrypoint }),
+    ...(exposedPorts.length > 0 && { exposed_ports: exposedPorts }),
+    ...(Object.keys(labels).length > 0 && { labels }),
+    content_bytes: image.contentBytes,
+    size_bytes: image.sizeBytes,
+    entries: image.entries,
+    convert_mode: image.convertMode,
+    converted_at_unix_ms: image.convertedAtMs,
+  };
 }

@@ -5,13 +5,15 @@ import type { HttpServices } from '../services.ts';
 
 export function logHandlers(services: HttpServices) {
   return {
-    readLogs: async ({ params: { id }, query: { since, source } }) => {
+    readLogs: async ({ params: { id }, query: { since, source } }, c) => {
+      const { caller } = c.var;
       if (services.logs === undefined) throw logsAreOff();
       const page = await services.logs.read(id, {
         ...(since >= 0 && { since }),
         ...(source !== 'all' && { source }),
+        ...(caller?.tenant !== undefined && { tenant: caller.tenant }),
       });
-      if (page === undefined) services.sandboxes.get(id);
+      if (page === undefined) services.sandboxes.as(caller).get(id);
       const { nextOffset = 0, records = [] } = page ?? {};
       return { next_offset: nextOffset, records: records.map(toRecordBody) };
     },

@@ -1,4 +1,6 @@
 // Liveness, the profiles to boot from, and what the caller may do.
+import { toOpenApi } from '@sandboxd/api';
+import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices, ProfileInfo } from '../services.ts';
 
@@ -18,7 +20,23 @@ export function metaHandlers(services: HttpServices) {
       };
     },
 
-    whoami: () => ({ scoped: false }),
+    // One with a tenant alone may do everything with what is that tenant's, and nothing else.
+    whoami: (_, c) => {
+      const caller = c.get('caller');
+      return caller?.policy === undefined && caller?.tenant === undefined
+        ? { scoped: false }
+        : { scoped: true, policy: caller.policy ?? {} };
+    },
+
+    describe: (_, c) => c.body(describe().json, 200, { 'Content-Type': 'application/json' }),
+
+    showReference: (_, c) =>
+      c.body(describe().page, 200, {
+        'Content-Type': 'text/html; charset=utf-8',
+        'Content-Security-Policy': REFERENCE_POLICY,
+        'X-Content-Type-Options': 'nosniff',
+        'Referrer-Policy': 'no-referrer',
+      }),
   } satisfies Partial<Handlers>;
 }
 
@@ -30,4 +48,15 @@ function toDetailsBody(profile: ProfileInfo) {
     env: profile.env,
     packages: profile.packages,
   };
+}
+
+type Description = { readonly json: string; readonly page: string };
+let made: Description | undefined;
+
+/** Made once, when somebody wants to see it. */
+function describe(): Description {
+  if (made !== undefined) return made;
+  const document = toOpenApi();
+  made = { json: JSON.stringify(document), page: renderReference(document) };
+  return made;
 }

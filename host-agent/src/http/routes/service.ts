@@ -2,30 +2,31 @@
 import { DEFAULT_OUTPUT_PAGE_BYTES, MAX_OUTPUT_PAGE_BYTES } from '@sandboxd/api';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
-import { toWebStream } from '../outflow.ts';
+import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { OutputFrames } from '../service/output-frames.ts';
 import { readOutputPage } from '../service/output-page.ts';
 import { toStatusBody } from '../service/status-body.ts';
 import type { HttpServices } from '../services.ts';
 
-export function serviceHandlers({ sandboxes, stopping }: HttpServices) {
-  const serviceOf = (id: string) => sandboxes.get(id).service();
+export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
+  const serviceOf = (c: HttpContext, id: string) => host.as(c.get('caller')).get(id).service();
   return {
-    getService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(id).status(clientSignal(c))),
+    getService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).status(clientSignal(c))),
 
     // What a command has begun goes on when its client leaves, so these give the guest no signal.
-    configureService: async ({ params: { id }, body }) => toStatusBody(await serviceOf(id).configure(body)),
+    configureService: async ({ params: { id }, body }, c) =>
+      toStatusBody(await serviceOf(c, id).configure(body)),
 
-    startService: async ({ params: { id } }) => toStatusBody(await serviceOf(id).start()),
+    startService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).start()),
 
-    stopService: async ({ params: { id }, body: { grace_s } }) =>
-      toStatusBody(await serviceOf(id).stop(grace_s === undefined ? undefined : grace_s * 1000)),
+    stopService: async ({ params: { id }, body: { grace_s } }, c) =>
+      toStatusBody(await serviceOf(c, id).stop(grace_s === undefined ? undefined : grace_s * 1000)),
 
-    restartService: async ({ params: { id } }) => toStatusBody(await serviceOf(id).restart()),
+    restartService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).restart()),
 
     readServiceLogs: async ({ params: { id }, query: { follow, from_seq, max_bytes } }, c) => {
-      const service = serviceOf(id);
+      const service = serviceOf(c, id);
       if (from_seq !== undefined || max_bytes !== undefined || wantsJson(c)) {
         const maxBytes = Math.min(max_bytes ?? DEFAULT_OUTPUT_PAGE_BYTES, MAX_OUTPUT_PAGE_BYTES);
         return readOutputPage(service, { fromSeq: from_seq ?? 0, maxBytes }, clientSignal(c));
@@ -34,7 +35,7 @@ export function serviceHandlers({ sandboxes, stopping }: HttpServices) {
       const frames = new OutputFrames(service, { isFollowing: follow, isWaiting: false }, signals);
       await frames.opened;
       const headers = { 'Content-Type': 'application/octet-stream' };
-      if (c.req.method !== 'HEAD') return c.body(toWebStream(frames), 200, headers);
+      if (c.req.method !== 'HEAD') return answerOutflow(c, frames, headers);
       frames.cancel();
       return c.body(null, 200, headers);
     },

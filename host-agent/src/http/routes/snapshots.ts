@@ -1,47 +1,36 @@
 // Take, list, show, delete and fork snapshots.
-import { AppError } from '../../lib/errors.ts';
 import type { SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
-import { toSandboxBody } from './sandboxes.ts';
+import { callersOf, toPorts, toSandboxBody } from './sandboxes.ts';
 
-export function snapshotHandlers({ sandboxes }: HttpServices) {
+export function snapshotHandlers({ sandboxes: host }: HttpServices) {
   return {
-    takeSnapshot: async ({ params: { id } }, c) =>
-      toSnapshotBody(await sandboxes.get(id).snapshot(clientSignal(c))),
+    takeSnapshot: async ({ params: { id } }, c) => {
+      const snapshot = await host.as(c.get('caller')).get(id).snapshot(clientSignal(c));
+      c.get('audit').made = [snapshot.id];
+      return toSnapshotBody(snapshot);
+    },
 
-    listSnapshots: () => ({ snapshots: sandboxes.listSnapshots().map(toSnapshotBody) }),
+    listSnapshots: (_, c) => ({ snapshots: host.as(c.get('caller')).listSnapshots().map(toSnapshotBody) }),
 
-    getSnapshot: ({ params: { id } }) => toSnapshotBody(sandboxes.getSnapshot(id)),
+    getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('caller')).getSnapshot(id)),
 
-    deleteSnapshot: async ({ params: { id } }) => {
-      await sandboxes.deleteSnapshot(id);
+    deleteSnapshot: async ({ params: { id } }, c) => {
+      await host.as(c.get('caller')).deleteSnapshot(id);
       return undefined;
     },
 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
+      const sandboxes = callersOf(host, c);
       const count = body.count || query.count;
-      if (body.publish.length > 0) refusePublish(count, () => sandboxes.getSnapshot(id));
-      const forks = await sandboxes.fork(id, count, clientSignal(c));
+      const forks = await sandboxes.fork(id, count, clientSignal(c), toPorts(body.publish));
+      c.get('audit').made = forks.map((fork) => fork.id);
       const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
       return { sandboxes: oldestFirst.map(toSandboxBody) };
     },
   } satisfies Partial<Handlers>;
-}
-
-/** Always throws; AppError not_found where there is no snapshot. */
-function refusePublish(count: number, findSnapshot: () => void): never {
-  // That of the body was checked with it.
-  if (count !== 1) {
-    const message = `publish needs count 1, because host ports are exclusive, got ${count}`;
-    throw new AppError('invalid_argument', message);
-  }
-  findSnapshot();
-  throw new AppError(
-    'invalid_argument',
-    'publish needs a snapshot that has a network, and this one has none',
-  );
 }
 
 function toSnapshotBody(snapshot: SnapshotInfo) {

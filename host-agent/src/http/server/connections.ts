@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { MAX_PIPELINED_REQUESTS } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 import { refuse } from './refusal.ts';
+import { UnreadAnswers } from './unread.ts';
 
 const RETRY_AFTER_S = 5;
 /** Clients beyond the limit that are told so at the same time; others find their connection closed. */
@@ -15,27 +16,34 @@ export class Connections {
   readonly #waiting = new Set<Duplex>();
   /** Requests that are not answered, by connection. */
   readonly #asked = new Map<Duplex, number>();
+  readonly #unread: UnreadAnswers;
   #refused = 0;
 
-  constructor(max: number) {
+  /** `unreadMs`: a client that reads nothing of its answer for so long has its connection for as long as there is room. */
+  constructor(max: number, unreadMs: number) {
     this.#max = max;
+    this.#unread = new UnreadAnswers(unreadMs);
   }
 
   get count(): number {
     return this.#waiting.size + this.#asked.size;
   }
 
-  /** A new one: the one that waited for the longest makes room for it; where none waits, it is told to come back. */
+  /**
+   * A new one: the one that waited for the longest makes room for it; where none waits, the one that has not read its answer for
+   * the longest; where all read, it is told to come back.
+   */
   add(socket: Duplex): void {
     // Whoever takes it over may listen late, and an error that nobody hears would end the daemon.
     socket.on('error', () => undefined);
     if (this.count >= this.#max) {
-      const [oldest] = this.#waiting;
+      const [oldest = this.#unread.find(this.#asked.keys())] = this.#waiting;
       if (oldest === undefined) {
         this.#refuse(socket);
         return;
       }
       this.#waiting.delete(oldest);
+      this.#asked.delete(oldest);
       oldest.destroy();
     }
     this.#waiting.add(socket);

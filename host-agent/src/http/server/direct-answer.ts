@@ -5,9 +5,9 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Logger } from 'pino';
 import type { Outflow } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
-import type { HttpApp } from '../context.ts';
+import type { DirectAnswer, HttpApp } from '../context.ts';
 import { REQUEST_ID_HEADER } from '../middleware/request-id.ts';
-import { outflowOf, writeOutflow } from '../outflow.ts';
+import { writeOutflow } from '../outflow.ts';
 
 /** The head goes with the first bytes when they come this soon, else alone: a client then knows that its command runs. */
 const HEAD_LINGER_MS = 5;
@@ -21,9 +21,11 @@ export type DirectAnswerOptions = {
 /** The app's `fetch` for the server. */
 export function answerDirectly({ app, log, ending }: DirectAnswerOptions) {
   return async (request: Request, env: HttpBindings | Http2Bindings): Promise<Response> => {
-    const response = await app.fetch(request, { ...env, ending });
-    const outflow = outflowOf(response.body);
-    if (outflow === undefined || !(env.outgoing instanceof ServerResponse)) return response;
+    if (!(env.outgoing instanceof ServerResponse)) return app.fetch(request, { ...env, ending });
+    const direct: DirectAnswer = {};
+    const response = await app.fetch(request, { ...env, direct, ending });
+    const { outflow } = direct;
+    if (outflow === undefined) return response;
     env.outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     void send(env.outgoing, outflow, log.child({ requestId: response.headers.get(REQUEST_ID_HEADER) }));
     return RESPONSE_ALREADY_SENT;

@@ -25,9 +25,12 @@ LOOPBACK.addAddress('::1', 'ipv6');
  */
 export class HostNames {
   readonly #allowed: readonly AllowedHost[];
+  readonly #scheme: Scheme;
 
-  constructor(allowed: readonly AllowedHost[]) {
+  /** `scheme` is what the daemon itself speaks. */
+  constructor(allowed: readonly AllowedHost[], scheme: Scheme = 'http') {
     this.#allowed = allowed;
+    this.#scheme = scheme;
   }
 
   /** `text` is a Host header or the authority of a target. */
@@ -35,7 +38,7 @@ export class HostNames {
     const asked = parseAuthority(text);
     if (asked === undefined) return false;
     const isAllowed = this.#allowed.some((allowed) => covers(allowed, asked, local));
-    return isAllowed || isOwn(asked, local);
+    return isAllowed || isOwn(asked, this.#scheme, local);
   }
 
   /** `text` is an Origin header. */
@@ -46,7 +49,9 @@ export class HostNames {
     const isAllowed = this.#allowed.some(
       (allowed) => allowed.scheme === scheme && covers(allowed, at, local),
     );
-    return isAllowed || (scheme === 'http' && isOwn(at, local));
+    // No page is from a socket in the file system.
+    const isServed = local.localPort !== undefined && scheme === this.#scheme;
+    return isAllowed || (isServed && isOwn(at, scheme, local));
   }
 }
 
@@ -56,11 +61,9 @@ function covers({ scheme, at }: AllowedHost, asked: Authority, local: Local): bo
   return at.host === asked.host && ports.includes(port);
 }
 
-function isOwn(
-  { host, port = DEFAULT_PORTS.http }: Authority,
-  { localAddress = '', localPort }: Local,
-): boolean {
-  if (port !== localPort) return false;
+/** A socket in the file system has no port, and no page reaches it; what a proxy in front of it is called by is told apart. */
+function isOwn({ host, port }: Authority, scheme: Scheme, { localAddress = '', localPort }: Local): boolean {
+  if (localPort !== undefined && (port ?? DEFAULT_PORTS[scheme]) !== localPort) return false;
   const address = host.replace(/^\[|\]$/g, '');
   const isLoopback = isIP(address) !== 0 && LOOPBACK.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6');
   return host === 'localhost' || isLoopback || host === toHost(localAddress);

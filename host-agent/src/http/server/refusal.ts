@@ -1,7 +1,9 @@
 // Answers on connections that have no response object: malformed HTTP, and requests that wanted the connection itself.
-import { STATUS_CODES } from 'node:http';
+import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { RequestError } from '@hono/node-server';
 import { MAX_HEAD_BYTES } from '@sandboxd/api';
+import type { Logger } from 'pino';
 import { errnoOf } from '../../lib/errors.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
@@ -62,6 +64,32 @@ function endWith(socket: Duplex, status: number, lines: readonly string[], text:
   socket.resume();
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once('close', () => clearTimeout(timer));
+}
+
+/** Requests that never reach the app: a host header or target that makes no URL. */
+export function toResponse(error: unknown, log: Logger): Response {
+  const isBadRequest = error instanceof RequestError;
+  const failure = isBadRequest
+    ? new HttpError('malformed', `malformed http request: ${error.message.toLowerCase()}`)
+    : error;
+  const requestId = newRequestId();
+  if (!isBadRequest) log.error({ err: error, requestId }, 'request failed');
+  const { status, headers, body } = toErrorAnswer(failure, requestId);
+  return Response.json(body, { status, headers: { ...headers, [REQUEST_ID_HEADER]: requestId } });
+}
+
+/** Answers a request that the app is not to see. */
+export function respond(response: ServerResponse, error: unknown, requestId: string): void {
+  const { status, headers, body } = toErrorAnswer(error, requestId);
+  response.shouldKeepAlive = false;
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    ...headers,
+    [REQUEST_ID_HEADER]: requestId,
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(text),
+  });
+  response.end(text);
 }
 
 function toReason(error: Error): string {

@@ -6,32 +6,33 @@ import { MAX_HEADERS, show } from '@sandboxd/api';
 import { parseAuthority } from '../../lib/authority.ts';
 import { AppError } from '../../lib/errors.ts';
 import { HttpError } from '../errors.ts';
+import type { Cors } from './cors.ts';
 import type { HostNames } from './host-names.ts';
 
-/** They change nothing, and a browser keeps their answers from foreign pages; a WebSocket's it does not. */
-const READING: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'OPTIONS']);
-
 /** Undefined for a request that may go on. */
-export function findRefusal(request: IncomingMessage, names: HostNames): Error | undefined {
+export function findRefusal(request: IncomingMessage, names: HostNames, cors: Cors): Error | undefined {
   const { rawHeaders, headers, httpVersion, socket } = request;
-  const hosts = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === 'host');
+  const valuesOf = (name: string) =>
+    rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === name);
+  const hosts = valuesOf('host');
   if (hosts.length > 1) return malformed(`there are ${hosts.length} host headers; send one`);
   // No browser leaves it out.
   if (hosts.length === 0 && httpVersion !== '1.0') return malformed('the host header is missing');
+  if (valuesOf('authorization').length > 1)
+    return malformed('there are several authorization headers; send one');
   const called = [...hosts, ...readTarget(request)];
   if (called.some((host) => parseAuthority(host) === undefined)) return malformed('its host is none');
   const stranger = called.find((host) => !names.hasHost(host, socket));
   if (stranger !== undefined) {
-    const message = `host ${show(stranger)} is no name of this daemon; use localhost:${socket.localPort}, or allow it with --allowed-host`;
+    const message = `host ${show(stranger)} is no name of this daemon; use ${toExample(socket.localPort)}, or allow it with --allowed-host`;
     return new AppError('forbidden', message);
   }
   const count = rawHeaders.length / 2;
   if (count > MAX_HEADERS)
     return new HttpError('headers_too_large', `there are ${count} headers; send at most ${MAX_HEADERS}`);
   const { origin } = headers;
-  const isHarmless = READING.has(request.method) && headers.upgrade === undefined;
-  if (origin !== undefined && !isHarmless && !names.hasOrigin(origin, socket)) {
-    const message = `origin ${show(origin)} is foreign to this daemon; send none, or allow it with --allowed-host`;
+  if (origin !== undefined && !names.hasOrigin(origin, socket) && !cors.allows(origin)) {
+    const message = `origin ${show(origin)} is foreign to this daemon; send none, or allow it with --allowed-host or --cors-origin`;
     return new AppError('forbidden', message);
   }
   const coding = headers['transfer-encoding'];
@@ -45,6 +46,11 @@ export function findRefusal(request: IncomingMessage, names: HostNames): Error |
 function readTarget({ url = '' }: IncomingMessage): string[] {
   const host = /^[a-z][a-z\d+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1];
   return host === undefined ? [] : [host];
+}
+
+/** A socket in the file system has no port. */
+function toExample(port: number | undefined): string {
+  return port === undefined ? 'localhost' : `localhost:${port}`;
 }
 
 function malformed(what: string): HttpError {

@@ -1,23 +1,36 @@
 // The listening side: connections, their time limits, malformed HTTP, and an orderly end.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { getRequestListener, RequestError } from '@hono/node-server';
+import { getRequestListener } from '@hono/node-server';
 import { MAX_HEAD_BYTES } from '@sandboxd/api';
 import type { Logger } from 'pino';
-import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import { toError } from '../../lib/errors.ts';
+import type { Authenticator } from '../authentication.ts';
 import type { HttpApp } from '../context.ts';
-import { HttpError, toErrorAnswer } from '../errors.ts';
-import { newRequestId, REQUEST_ID_HEADER } from '../middleware/request-id.ts';
+import { HttpError } from '../errors.ts';
+import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
+import { newRequestId } from '../middleware/request-id.ts';
 import { poke } from '../outflow.ts';
+import type { Certificate } from './certificate.ts';
 import { Connections } from './connections.ts';
+import { Cors } from './cors.ts';
 import { Departures } from './departures.ts';
 import { answerDirectly } from './direct-answer.ts';
+import { Handshakes } from './handshakes.ts';
 import { type AllowedHost, HostNames } from './host-names.ts';
 import { LINGER_MS, lingerAfter } from './lingering.ts';
+import { listenOn, type SocketPath, type TcpAddress } from './listening.ts';
 import type { PeerLookup } from './peer.ts';
-import { refuse, toHttpError } from './refusal.ts';
+import { refuse, respond, toHttpError, toResponse } from './refusal.ts';
 import { findRefusal } from './request-check.ts';
 import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
@@ -32,14 +45,28 @@ const TCP_PROBE_MS = 30_000;
 const LAST_FRAMES_MS = 2000;
 
 const DEFAULT_MAX_CONNECTIONS = 1024;
+const UNREAD_MS = 10_000;
+/** Connections that may be in the handshake of TLS, as a share of those that may be through it. */
+const HANDSHAKE_SHARE = 1 / 4;
+const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 export type HttpServerOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
+  /** The app's own, for what is taken of a request before the app sees it; absent: nobody needs a key. */
+  readonly authenticator?: Authenticator | undefined;
+  /** The app's own, for what is refused before the app sees it. */
+  readonly audit?: AuditSink | undefined;
   /** Beside the names that every daemon has. */
   readonly allowedHosts?: readonly AllowedHost[];
+  /** Pages of which origins may use it, as browsers write them. */
+  readonly corsOrigins?: readonly string[];
+  /** Absent: connections are plain. */
+  readonly certificate?: Certificate | undefined;
   /** Clients that may be connected at once. */
   readonly maxConnections?: number;
+  /** A client that reads nothing of its answer for so long makes room for others, when there is none. */
+  readonly unreadMs?: number;
   /** Longest silence in the middle of a request body. */
   readonly bodyIdleMs?: number;
   readonly headersTimeoutMs?: number;
@@ -51,10 +78,14 @@ export type HttpServerOptions = {
 
 export class HttpServer {
   readonly #server: Server;
+  readonly #certificate: Certificate | undefined;
   readonly #log: Logger;
+  readonly #audit: AuditSink | undefined;
   readonly #names: HostNames;
+  readonly #cors: Cors;
   readonly #lingerMs: number;
   readonly #connections: Connections;
+  readonly #handshakes: Handshakes;
   readonly #active = new Set<ServerResponse>();
   readonly #taken = new Set<Duplex>();
   readonly #current = new WeakMap<Duplex, ServerResponse>();
@@ -67,8 +98,13 @@ export class HttpServer {
   constructor({
     app,
     log,
+    authenticator,
+    audit,
     allowedHosts = [],
+    corsOrigins = [],
+    certificate,
     maxConnections = DEFAULT_MAX_CONNECTIONS,
+    unreadMs = UNREAD_MS,
     bodyIdleMs = 30_000,
     headersTimeoutMs = HEADERS_TIMEOUT_MS,
     lingerMs = LINGER_MS,
@@ -76,64 +112,88 @@ export class HttpServer {
   }: HttpServerOptions) {
     this.#lingerMs = lingerMs;
     this.#log = log;
-    this.#names = new HostNames(allowedHosts);
-    this.#connections = new Connections(maxConnections);
+    this.#audit = audit;
+    this.#names = new HostNames(allowedHosts, certificate === undefined ? 'http' : 'https');
+    this.#cors = new Cors(corsOrigins);
+    this.#connections = new Connections(maxConnections, unreadMs);
     const ending = this.#ending.signal;
     const listener = getRequestListener(answerDirectly({ app, log, ending }), {
       hostname: 'localhost',
       errorHandler: (error) => toResponse(error, log),
       autoCleanupIncoming: false, // it resets a client that still sends after 64 MiB; see lingering.ts
     });
-    this.#server = createServer(
-      {
-        // No deadline for a whole request: uploads may be long. Bodies have an idle limit where they are read.
-        requestTimeout: 0,
-        headersTimeout: headersTimeoutMs,
-        maxHeaderSize: MAX_HEAD_BYTES,
-        keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-        connectionsCheckingInterval: Math.min(5000, headersTimeoutMs),
-        // Checked in request-check.ts, where the answer is JSON.
-        requireHostHeader: false,
-        keepAlive: true,
-        keepAliveInitialDelay: TCP_PROBE_MS,
-        noDelay: true,
-        shouldUpgradeCallback: isWebSocketRequest,
-      },
-      (request, response) => {
-        if (!this.#track(request, response)) return;
-        const refusal = findRefusal(request, this.#names);
-        if (refusal === undefined) void listener(request, response);
-        else this.#refuse(response, refusal);
-      },
-    );
+    const options = {
+      // No deadline for a whole request: uploads may be long. Bodies have an idle limit where they are read.
+      requestTimeout: 0,
+      headersTimeout: headersTimeoutMs,
+      maxHeaderSize: MAX_HEAD_BYTES,
+      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+      connectionsCheckingInterval: Math.min(5000, headersTimeoutMs),
+      // Checked in request-check.ts, where the answer is JSON.
+      requireHostHeader: false,
+      keepAlive: true,
+      keepAliveInitialDelay: TCP_PROBE_MS,
+      noDelay: true,
+      shouldUpgradeCallback: isWebSocketRequest,
+    };
+    this.#certificate = certificate;
+    this.#server = certificate === undefined ? createServer(options) : makeTlsServer(certificate, options);
+    this.#server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      if (!this.#track(request, response)) return;
+      const refusal = findRefusal(request, this.#names, this.#cors);
+      if (refusal !== undefined) this.#refuse(response, refusal);
+      else if (!this.#cors.serve(request, response)) void listener(request, response);
+    });
     // A client that has ended its side still gets its answer.
     Object.assign(this.#server, { httpAllowHalfOpen: true });
     // Headers beyond Node's own limit would be left out in silence; ours refuses.
     this.#server.maxHeadersCount = 0;
     const departures = new Departures(readPeers);
-    this.#server.on('connection', (socket: Socket) => {
+    const connected = certificate === undefined ? 'connection' : 'secureConnection';
+    this.#handshakes = new Handshakes(Math.ceil(maxConnections * HANDSHAKE_SHARE));
+    if (certificate !== undefined) {
+      this.#server.on('connection', (socket: Socket) => this.#handshakes.begin(socket));
+      this.#server.on(connected, (socket: Socket) => this.#handshakes.end(socket));
+    }
+    this.#server.on(connected, (socket: Socket) => {
       this.#connections.add(socket);
       socket.once('end', () => departures.watch(socket, () => this.#probe(socket)));
     });
-    this.#server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    const admit = async (request: IncomingMessage): Promise<void> => {
+      const refusal = findRefusal(request, this.#names, this.#cors);
+      if (refusal !== undefined) throw refusal;
+      await authenticator?.admit(request);
+    };
+    const check = (request: IncomingMessage, otherwise: () => unknown): Promise<unknown> =>
+      admit(request).then(otherwise, (error: unknown) => error);
+    // Who may not go on must not be asked for a body.
+    this.#server.on('checkContinue', async (request: IncomingMessage, response: ServerResponse) => {
+      if (!this.#track(request, response)) return;
+      const error = await check(request, () => undefined);
+      if (error !== undefined) return this.#refuse(response, error);
+      this.#cors.serve(request, response);
+      response.writeContinue();
+      await listener(request, response);
+    });
+    this.#server.on('checkExpectation', async (request: IncomingMessage, response: ServerResponse) => {
       if (!this.#track(request, response)) return;
       const message = `expectation ${JSON.stringify(request.headers.expect)} is not known; only 100-continue is`;
-      const refusal = findRefusal(request, this.#names);
-      this.#refuse(response, refusal ?? new HttpError('expectation_failed', message));
+      this.#refuse(response, await check(request, () => new HttpError('expectation_failed', message)));
     });
-    this.#server.on('connect', (request: IncomingMessage, socket: Duplex) => {
+    this.#server.on('connect', async (request: IncomingMessage, socket: Duplex) => {
       const allow = { Allow: 'GET, HEAD, POST' };
-      const refusal = findRefusal(request, this.#names);
-      refuse(
-        socket,
-        refusal ?? new HttpError('method_not_allowed', 'CONNECT is not allowed; this is no proxy', allow),
-      );
+      const message = 'CONNECT is not allowed; this is no proxy';
+      const error = await check(request, () => new HttpError('method_not_allowed', message, allow));
+      const requestId = newRequestId();
+      auditRefusal(audit, request, error, requestId);
+      refuse(socket, error, requestId);
     });
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
-    installTakeover(this.#server, {
+    installTakeover(this.#server, connected, {
       app,
       log,
-      names: this.#names,
+      admit,
+      audit,
       ending,
       bodyIdleMs,
       lingerMs,
@@ -155,18 +215,12 @@ export class HttpServer {
   }
 
   /** Resolves with the address in use. AppError conflict says why it cannot be had. */
-  async listen({ host, port }: { host: string; port: number }): Promise<{ host: string; port: number }> {
-    await new Promise<void>((resolve, reject) => {
-      const onError = (error: Error) => reject(explainListen(error, host, port));
-      this.#server.once('error', onError);
-      this.#server.listen({ host, port }, () => {
-        this.#server.off('error', onError);
-        this.#server.on('error', (err) => this.#log.error({ err }, 'http server failed'));
-        resolve();
-      });
-    });
-    const address = this.#server.address() as AddressInfo;
-    return { host: address.address, port: address.port };
+  listen(wanted: TcpAddress): Promise<TcpAddress>;
+  listen(wanted: TcpAddress | SocketPath): Promise<TcpAddress | SocketPath>;
+  async listen(wanted: TcpAddress | SocketPath): Promise<TcpAddress | SocketPath> {
+    const address = await listenOn(this.#server, wanted);
+    this.#server.on('error', (err) => this.#log.error({ err }, 'http server failed'));
+    return address;
   }
 
   /**
@@ -201,6 +255,8 @@ export class HttpServer {
     });
     this.#server.closeAllConnections();
     for (const socket of this.#taken) socket.destroy();
+    this.#handshakes.close();
+    this.#certificate?.close();
     await closed;
   }
 
@@ -218,9 +274,10 @@ export class HttpServer {
     return true;
   }
 
-  #refuse(response: ServerResponse, error: Error): void {
+  #refuse(response: ServerResponse, error: unknown): void {
     const requestId = newRequestId();
-    this.#log.info({ requestId, reason: error.message }, 'request refused');
+    this.#log.info({ requestId, reason: toError(error).message }, 'request refused');
+    auditRefusal(this.#audit, response.req, error, requestId);
     respond(response, error, requestId);
   }
 
@@ -255,42 +312,17 @@ export class HttpServer {
   }
 }
 
-/** Requests that never reach the app: a host header or target that makes no URL. */
-function toResponse(error: unknown, log: Logger): Response {
-  const isBadRequest = error instanceof RequestError;
-  const failure = isBadRequest
-    ? new HttpError('malformed', `malformed http request: ${error.message.toLowerCase()}`)
-    : error;
-  const requestId = newRequestId();
-  if (!isBadRequest) log.error({ err: error, requestId }, 'request failed');
-  const { status, headers, body } = toErrorAnswer(failure, requestId);
-  return Response.json(body, { status, headers: { ...headers, [REQUEST_ID_HEADER]: requestId } });
-}
-
-function respond(response: ServerResponse, error: Error, requestId: string): void {
-  const { status, headers, body } = toErrorAnswer(error, requestId);
-  response.shouldKeepAlive = false;
-  const text = JSON.stringify(body);
-  response.writeHead(status, {
-    ...headers,
-    [REQUEST_ID_HEADER]: requestId,
-    'Content-Type': 'application/json',
-    'Content-Length': Buffer.byteLength(text),
+function makeTlsServer(certificate: Certificate, options: ServerOptions): Server {
+  const server = createTlsServer({
+    ...options,
+    ...certificate.options,
+    honorCipherOrder: true,
+    requestCert: certificate.asksClients,
+    rejectUnauthorized: certificate.asksClients,
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    ALPNProtocols: ['http/1.1'],
+    allowHalfOpen: true,
   });
-  response.end(text);
-}
-
-function explainListen(error: Error, host: string, port: number): AppError {
-  const known: Readonly<Record<string, string>> = {
-    EADDRINUSE: 'address in use; stop what uses it, or choose another with --listen',
-    EADDRNOTAVAIL: 'this machine has no such address; choose another with --listen',
-    EACCES: 'permission denied; choose a port above 1023 with --listen, or run as root',
-    ENOTFOUND: 'no such host name; choose an address with --listen',
-  };
-  const reason = known[errnoOf(error) ?? ''] ?? toError(error).message;
-  const address = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
-  return new AppError('conflict', `cannot listen on ${address}: ${reason}`, {
-    stage: 'listen',
-    cause: error,
-  });
+  certificate.watch((next) => server.setSecureContext(next));
+  return server;
 }

@@ -1,5 +1,6 @@
 // Requests that want the connection itself: WebSocket upgrades, and interactive exec with `stdin=1`.
 import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { MAX_JSON_BYTES, ROUTES, type Route, toPathPattern } from '@sandboxd/api';
 import type { Logger } from 'pino';
@@ -8,11 +9,11 @@ import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { BodyPace } from '../input/body-pace.ts';
 import { BodyRoom } from '../input/body-room.ts';
+import { toPath } from '../known-routes.ts';
+import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
 import { resolveRequestId } from '../middleware/request-id.ts';
 import { BodyCollector } from './chunked-body.ts';
-import type { HostNames } from './host-names.ts';
 import { refuse, sendLast } from './refusal.ts';
-import { findRefusal } from './request-check.ts';
 
 const takenOver = (transport: Route['transport']) =>
   Object.values<Route>(ROUTES)
@@ -24,7 +25,9 @@ const DUPLEX = takenOver('duplex');
 export type TakeoverOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
-  readonly names: HostNames;
+  /** Rejects for one who may not go on, before a body is read. */
+  readonly admit: (request: IncomingMessage) => Promise<void>;
+  readonly audit: AuditSink | undefined;
   /** Fires when every stream must end. */
   readonly ending: AbortSignal;
   readonly lingerMs: number;
@@ -42,10 +45,15 @@ export function isWebSocketRequest(request: IncomingMessage): boolean {
 /**
  * Clients send frames right behind the body of an interactive exec, in the same packet: bytes that must never reach
  * the HTTP parser. So such a request is told to it as an upgrade the moment its headers are complete (2 from its
- * callback, what Node itself uses for CONNECT); body and frames then come to us untouched.
+ * callback, what Node itself uses for CONNECT); body and frames then come to us untouched. `connected` is the event with the socket
+ * that HTTP is spoken on.
  */
-export function installTakeover(server: Server, options: TakeoverOptions): void {
-  server.on('connection', (socket) => {
+export function installTakeover(
+  server: Server,
+  connected: 'connection' | 'secureConnection',
+  options: TakeoverOptions,
+): void {
+  server.on(connected, (socket: Socket) => {
     const parser: unknown = Reflect.get(socket, 'parser');
     if (!isParser(parser)) throw new Error('this Node has no parser on its HTTP connections');
     const { onIncoming } = parser;
@@ -64,6 +72,8 @@ export function installTakeover(server: Server, options: TakeoverOptions): void 
       if (!isAppError(error) && !(error instanceof HttpError)) {
         options.log.error({ err: error, requestId }, 'request failed');
       }
+      // What fails here never reached the app, or failed behind its answer.
+      auditRefusal(options.audit, request, error, requestId);
       refuse(socket, error, requestId);
     });
   });
@@ -73,11 +83,10 @@ async function serve(
   incoming: IncomingMessage,
   socket: Duplex,
   head: Buffer,
-  { app, names, bodyIdleMs, settled, ending, lingerMs }: TakeoverOptions,
+  { app, admit, bodyIdleMs, settled, ending, lingerMs }: TakeoverOptions,
 ): Promise<void> {
   await settled(socket);
-  const refusal = findRefusal(incoming, names);
-  if (refusal !== undefined) throw refusal;
+  await admit(incoming);
   const isPost = incoming.method === 'POST';
   if (!isPost && hasBody(incoming)) {
     // What is behind the head would be a body for some, and WebSocket frames for others.
@@ -163,8 +172,8 @@ function isInteractiveExec(request: IncomingMessage): boolean {
   return query !== undefined && new URLSearchParams(query).get('stdin') === '1';
 }
 
-function isOneOf(routes: typeof DUPLEX, { method, url = '' }: IncomingMessage): boolean {
-  const [path = ''] = (url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*/i, '')).split('?', 1);
+function isOneOf(routes: typeof DUPLEX, { method, url }: IncomingMessage): boolean {
+  const path = toPath(url);
   return routes.some((route) => route.method === method && route.pattern.test(path));
 }
 

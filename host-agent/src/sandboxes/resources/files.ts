@@ -1,7 +1,7 @@
 // The directories of a sandbox, with its root filesystem pinned and its writable layer.
 import { copyReserved, copySparse, ensurePristineLayer } from '@sandboxd/rootfs-builder';
 import { makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
-import { pinRootfs } from './pin.ts';
+import { pinAgent, pinRootfs } from './pin.ts';
 import type { Resource } from './resource.ts';
 
 export const files: Resource = {
@@ -10,11 +10,13 @@ export const files: Resource = {
   async acquire({ context, paths, record, origin }) {
     const { directories, faults } = context;
     await makeSandboxDirs(paths);
-    await pinRootfs(paths.dir, record.options.rootfs.rootfsPath);
+    const { rootfsPath, agentPath } = record.options.rootfs;
+    await pinRootfs(paths.dir, rootfsPath);
+    if (agentPath !== undefined) await pinAgent(paths.dir, agentPath);
     faults.reach('start.directories');
     const { diskBytes } = record.options;
     const source =
-      origin.kind === 'saved'
+      origin.kind === 'saved' && !origin.saved.isBare
         ? origin.saved.diskPath
         : await ensurePristineLayer(directories.dataDir, diskBytes);
     // A template's is soon gone, and nobody's.

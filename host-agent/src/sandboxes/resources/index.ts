@@ -2,10 +2,11 @@
 import { agent } from './agent.ts';
 import { files } from './files.ts';
 import { log } from './log.ts';
+import { network } from './network.ts';
 import type { Remains, Resource, Site } from './resource.ts';
 import { vmm } from './vmm.ts';
 
-export const RESOURCES: readonly Resource[] = [log, files, vmm, agent];
+export const RESOURCES: readonly Resource[] = [log, files, network, vmm, agent];
 
 export async function adoptResources(site: Site): Promise<void> {
   for (const { adopt } of RESOURCES) await adopt?.(site);

@@ -4,8 +4,10 @@ import type { Logger } from 'pino';
 import type { Engines } from '../../engines/choice.ts';
 import type { Engine, Vm } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
+import type { RootfsSource } from '../../images/rootfs-source.ts';
 import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
+import type { Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
 import type { LifeEvents } from '../life-events.ts';
 import type { SandboxRecord } from '../record.ts';
@@ -19,12 +21,16 @@ export type ResourceContext = {
   /** Every engine there is: a sandbox stays with its own, whichever is chosen for new ones. */
   readonly adopters: readonly Engine[];
   readonly kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string; readonly digest: string };
+  /** The root of guests that are saved before they have one; absent: there is none, and no such guests. */
+  readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
   readonly directories: Directories;
   readonly records: Table<SandboxRecord>;
   /** Whether a sandbox gets all of its disk at once, not as it writes. */
   readonly reservesDisks: boolean;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
+  /** Absent where no sandbox can have one. */
+  readonly network?: Network | undefined;
   readonly faults: Faults;
   readonly events: LifeEvents;
   /** From the VMM's start to the agent's answer. */
@@ -39,7 +45,12 @@ export type Origin =
   | { readonly kind: 'saved'; readonly saved: SavedGuest };
 
 /** What a sandbox holds in this process. Each resource fills in its own. */
-export type Held = { vm?: Vm | undefined; guest?: Guest; sandboxLog?: SandboxLog | undefined };
+export type Held = {
+  vm?: Vm | undefined;
+  guest?: Guest;
+  sandboxLog?: SandboxLog | undefined;
+  network?: NetworkSlot | undefined;
+};
 
 /** A sandbox of which there is a record. */
 export type Site = {

@@ -6,7 +6,13 @@ import { AppError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { deadline } from '../../lib/wait.ts';
 import type { SandboxRecord } from '../record.ts';
+import type { ResolvedSandboxOptions } from '../types.ts';
 import type { Making, Resource, ResourceContext } from './resource.ts';
+
+/** A word for the initramfs: the root filesystem has no agent; it is on a third disk. */
+const AGENT_DISK = 'sandbox.agent-disk';
+/** A word for it: the guest gets its root as a copy. */
+const BARE = 'sandbox.bare';
 
 export const vmm: Resource = {
   stage: ({ kind }) => (kind === 'saved' ? 'restore' : 'boot'),
@@ -58,19 +64,24 @@ export const vmm: Resource = {
 
 function vmOptions({ context, record, paths, held, log, update, giveUp }: Making) {
   const { options } = record;
+  const { network: net } = held;
+  const { agentPath } = options.rootfs;
   return {
     spec: {
       vcpus: options.vcpus,
       memoryMib: options.memoryMib,
       kernelPath: context.kernel.vmlinuxPath,
       initramfsPath: context.kernel.initramfsPath,
-      bootArgs: options.bootArgs,
+      bootArgs: toBootArgs(options),
       disks: [
         { path: options.rootfs.rootfsPath, isReadOnly: true },
         { path: paths.layerPath, isReadOnly: false },
+        ...(agentPath === undefined ? [] : [{ path: agentPath, isReadOnly: true }]),
       ],
+      ...(net !== undefined && { net }),
     },
     paths,
+    diskBytes: options.diskBytes,
     log,
     onResumed: () => held.guest?.stepClock(),
     onStandstill: (cause: string) => giveUp(new AppError('exhausted', cause, { retryAfterS: 5 })),
@@ -80,6 +91,11 @@ function vmOptions({ context, record, paths, held, log, update, giveUp }: Making
       context.faults.reach('start.spawn-recorded');
     },
   };
+}
+
+function toBootArgs({ rootfs, bootArgs }: ResolvedSandboxOptions): string {
+  if (rootfs.kind === 'agent') return BARE;
+  return rootfs.agentPath === undefined ? bootArgs : `${AGENT_DISK} ${bootArgs}`.trim();
 }
 
 /** Undefined when nobody misses it: its host was started anew, which ended it in order. */

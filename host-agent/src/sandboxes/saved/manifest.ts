@@ -19,12 +19,13 @@ const fileSchema = z.object({
 });
 
 const rootfsSchema = z.object({
-  kind: z.enum(['profile', 'image']),
+  kind: z.enum(['profile', 'image', 'agent']),
   name: z.string(),
   digest: z.string(),
   rootfsPath: z.string(),
   env: z.record(z.string(), z.string()),
   workdir: z.string(),
+  agentPath: z.string().optional(),
 });
 
 export const manifestSchema = z.object({
@@ -41,6 +42,7 @@ export const manifestSchema = z.object({
     diskBytes: z.number().int(),
     timeoutS: z.number().int(),
     bootArgs: z.string(),
+    network: z.object({ allowlist: z.array(z.string()).readonly() }).optional(),
   }),
   /** Whether the guest may have been in the middle of a frame. */
   needsResync: z.boolean(),

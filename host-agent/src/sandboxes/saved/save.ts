@@ -5,7 +5,7 @@ import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Vm } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
 import { copyRegular } from '../../lib/untrusted-path.ts';
-import { pinRootfs } from '../resources/pin.ts';
+import { pinAgent, pinRootfs } from '../resources/pin.ts';
 import { DISK_FILE, describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './manifest.ts';
 import { SavedGuest } from './saved-guest.ts';
 
@@ -30,7 +30,9 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   const { dir, vm, guest } = input;
   const startedAt = performance.now();
   await mkdir(dir, { recursive: true, mode: 0o700 });
-  await pinRootfs(dir, input.manifest.options.rootfs.rootfsPath);
+  const { rootfsPath, agentPath } = input.manifest.options.rootfs;
+  await pinRootfs(dir, rootfsPath);
+  if (agentPath !== undefined) await pinAgent(dir, agentPath);
   let isQuiet = false;
   const written = await vm.save({
     dir,

@@ -33,6 +33,11 @@ export class SavedGuest {
     return join(this.dir, this.manifest.files.disk.name);
   }
 
+  /** Whether it was saved before it had a root: each copy brings its own. */
+  get isBare(): boolean {
+    return this.manifest.options.rootfs.kind === 'agent';
+  }
+
   /** Why this engine cannot restore it, or undefined when it can. */
   incompatibility(compatibility: Readonly<Record<string, string>>): string | undefined {
     const wanted = this.manifest.compatibility;

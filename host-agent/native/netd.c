@@ -1,0 +1,273 @@
+// Makes and removes the network namespaces of sandboxes and runs nftables commands within them, for a daemon that cannot change
+// its own namespace. It lives as long as its standard input is open, and what it made lives on.
+//
+// A request is a line `ID VERB ARGUMENT… BYTES`, followed by as many bytes of body; the answer is a line `ID ok BYTES` or
+// `ID failed BYTES`, followed by as many bytes: what nftables listed, as JSON, or why not. Requests are answered in turn.
+//   make PIN LINK GUEST GATEWAY PREFIX GUEST-MAC GATEWAY-MAC   a namespace kept by the file PIN, with tap0 for the guest, up0 to
+//                LINK of the host, and the rules of the body; all of it or nothing
+//   remove PIN LINK    whatever there is of that
+//   rules PIN          nftables commands of the body, in that namespace; `-` is the caller's own
+//   watch PIN NAME     from now on each packet that a rule logs to group 1 there is a line `logged NAME HEX`, its first bytes
+//   unwatch PIN        no more of them
+//   anchor LINK ADDRESS PREFIX   a link of the host with an address and its network, which nothing is behind
+//   unlink LINK        removes a link of the host
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_log.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <net/route.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_LINE = 1024, MAX_BODY = 1 << 20, MAX_WORDS = 16, LOG_GROUP = 1, LOGGED_BYTES = 64, FAILED = 125 };
+/** Both ends of the link between a namespace and the host have the same, so neither needs to ask for the other's. */
+static const unsigned char LINK_MAC[6] = {2, 0, 0, 0, 0, 3};
+
+static int host_namespace;
+static jmp_buf refused;
+static char reason[8192];
+
+/** Ends the request. */
+static _Noreturn void fail(const char *format, ...) {
+  int error = errno;
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(reason, sizeof reason, format, arguments);
+  va_end(arguments);
+  if (error != 0 && length >= 0 && (size_t)length < sizeof reason)
+    snprintf(reason + length, sizeof reason - length, ": %s", strerror(error));
+  longjmp(refused, 1);
+}
+
+static _Noreturn void die(const char *what) {
+  fprintf(stderr, "netd: cannot %s: %s\n", what, strerror(errno));
+  exit(FAILED);
+}
+
+#include "netd-links.h"
+#include "netd-nft.h"
+
+static void go_home(void) {
+  if (setns(host_namespace, CLONE_NEWNET) < 0) die("return to the own network namespace");
+}
+
+static void enter(const char *pin) {
+  if (strcmp(pin, "-") == 0) return;
+  int file = open(pin, O_RDONLY | O_CLOEXEC);
+  if (file < 0) fail("open the network namespace %s", pin);
+  int status = setns(file, CLONE_NEWNET);
+  int error = errno;
+  close(file);
+  errno = error;
+  if (status < 0) fail("enter the network namespace %s", pin);
+}
+
+static int open_socket(void) {
+  int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (sock < 0) fail("open a socket");
+  return sock;
+}
+
+/** Within the new namespace. */
+static void furnish(int sock, char **words, const char *rules) {
+  char *name = words[1];
+  struct in_addr guest = address(words[2]), gateway = address(words[3]);
+  int prefix = atoi(words[4]);
+  write_setting(false, "1", "/proc/sys/net/ipv6/conf/all/disable_ipv6");
+  write_setting(false, "1", "/proc/sys/net/ipv6/conf/default/disable_ipv6");
+  write_setting(true, "1", "/proc/sys/net/ipv4/ip_forward");
+  for (int at = 0; at < 2; at++) {
+    const char *which = at == 0 ? "all" : "default";
+    write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/send_redirects", which);
+    write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/accept_redirects", which);
+    write_setting(true, "1", "/proc/sys/net/ipv4/conf/%s/arp_ignore", which);
+  }
+  make_tun("tap0", IFF_TAP | IFF_VNET_HDR);
+  struct ifreq mac = link_named("tap0");
+  mac.ifr_hwaddr.sa_family = ARPHRD_ETHER;
+  read_mac(words[6], mac.ifr_hwaddr.sa_data);
+  if (ioctl(sock, SIOCSIFHWADDR, &mac) < 0) fail("give tap0 its MAC address");
+  // Before anything can pass.
+  free(run_nft(rules));
+  set_address(sock, "tap0", gateway, prefix);
+  link_up(sock, "tap0", 0);
+  struct arpreq neighbour = {.arp_flags = ATF_PERM | ATF_COM, .arp_dev = "tap0"};
+  neighbour.arp_pa = to_sockaddr(guest);
+  neighbour.arp_ha.sa_family = ARPHRD_ETHER;
+  read_mac(words[5], neighbour.arp_ha.sa_data);
+  if (ioctl(sock, SIOCSARP, &neighbour) < 0) fail("tell tap0 its neighbour");
+  make_pair(name);
+  link_up(sock, "up0", IFF_NOARP);
+  add_route(sock, "up0", (struct in_addr){0}, 0);
+}
+
+/** In the host's namespace. */
+static void attach(int sock, char *name, struct in_addr guest) {
+  write_setting(false, "1", "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
+  write_setting(true, "1", "/proc/sys/net/ipv4/conf/%s/forwarding", name);
+  write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/send_redirects", name);
+  write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/accept_redirects", name);
+  link_up(sock, name, IFF_NOARP);
+  add_route(sock, name, guest, 32);
+}
+
+#include "netd-watch.h"
+
+static void remove_slot(const char *pin, const char *name) {
+  go_home();
+  forget_watch(pin);
+  unlink_link(name);
+  if (umount2(pin, MNT_DETACH) < 0 && errno != ENOENT && errno != EINVAL) fail("unmount %s", pin);
+  if (unlink(pin) < 0 && errno != ENOENT) fail("remove %s", pin);
+}
+
+static void make_slot(char **words, const char *rules) {
+  static char *pin, *name;
+  static int sock, outside;
+  pin = words[0];
+  name = words[1];
+  sock = outside = -1;
+  jmp_buf outer;
+  memcpy(&outer, &refused, sizeof outer);
+  if (setjmp(refused) != 0) {
+    // The first reason is the one that counts.
+    char first[sizeof reason];
+    memcpy(first, reason, sizeof first);
+    if (sock >= 0) close(sock);
+    if (outside >= 0) close(outside);
+    if (setjmp(refused) == 0) remove_slot(pin, name);
+    memcpy(reason, first, sizeof first);
+    memcpy(&refused, &outer, sizeof outer);
+    longjmp(refused, 1);
+  }
+  outside = open_socket();
+  int file = open(pin, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+  if (file < 0) fail("make %s", pin);
+  close(file);
+  if (unshare(CLONE_NEWNET) < 0) fail("make a network namespace");
+  if (mount("/proc/thread-self/ns/net", pin, NULL, MS_BIND, NULL) < 0) fail("keep a network namespace in %s", pin);
+  sock = open_socket();
+  furnish(sock, words, rules);
+  close(sock);
+  sock = -1;
+  go_home();
+  attach(outside, name, address(words[2]));
+  close(outside);
+  memcpy(&refused, &outer, sizeof outer);
+}
+
+static void make_anchor(char *name, const char *text, int prefix) {
+  int sock = open_socket();
+  make_tun(name, IFF_TUN);
+  write_setting(false, "1", "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
+  set_address(sock, name, address(text), prefix);
+  link_up(sock, name, 0);
+  close(sock);
+}
+
+
+static char *obey(char **words, int count, const char *body) {
+  const char *verb = words[1];
+  char **arguments = words + 2;
+  int given = count - 3;
+  char *said = NULL;
+  if (strcmp(verb, "make") == 0 && given == 7) make_slot(arguments, body);
+  else if (strcmp(verb, "remove") == 0 && given == 2) remove_slot(arguments[0], arguments[1]);
+  else if (strcmp(verb, "watch") == 0 && given == 2) watch_slot(arguments[0], arguments[1]);
+  else if (strcmp(verb, "unwatch") == 0 && given == 1) forget_watch(arguments[0]);
+  else if (strcmp(verb, "anchor") == 0 && given == 3) make_anchor(arguments[0], arguments[1], atoi(arguments[2]));
+  else if (strcmp(verb, "unlink") == 0 && given == 1) unlink_link(arguments[0]);
+  else if (strcmp(verb, "rules") == 0 && given == 1) {
+    enter(arguments[0]);
+    said = run_nft(body);
+  } else {
+    errno = EINVAL;
+    fail("do %s with %d arguments", verb, given);
+  }
+  return said;
+}
+
+/** Reads exactly so much; false at the end of the input. */
+static bool read_all(char *to, size_t length) {
+  for (size_t done = 0; done < length;) {
+    ssize_t got = read(STDIN_FILENO, to + done, length - done);
+    if (got <= 0) return false;
+    done += got;
+  }
+  return true;
+}
+
+static bool read_line(char *line) {
+  for (int length = 0; length < MAX_LINE - 1; length++) {
+    if (!read_all(line + length, 1)) return false;
+    if (line[length] != '\n') continue;
+    line[length] = '\0';
+    return true;
+  }
+  errno = E2BIG;
+  die("read a request");
+}
+
+/** False at the end of the input. */
+static bool serve(void) {
+  static char line[MAX_LINE], body[MAX_BODY + 1];
+  char *words[MAX_WORDS];
+  int count = 0;
+  if (!read_line(line)) return false;
+  for (char *word = strtok(line, " "); word != NULL && count < MAX_WORDS; word = strtok(NULL, " ")) words[count++] = word;
+  errno = EINVAL;
+  if (count < 3) die("read a request");
+  long length = strtol(words[count - 1], NULL, 10);
+  if (length < 0 || length > MAX_BODY) die("read a request");
+  if (!read_all(body, length)) return false;
+  body[length] = '\0';
+  char *volatile said = NULL;
+  volatile bool is_done = false;
+  if (setjmp(refused) == 0) {
+    said = obey(words, count, body);
+    is_done = true;
+  }
+  go_home();
+  const char *text = !is_done ? reason : said != NULL ? said : "";
+  printf("%s %s %zu\n%s", words[0], is_done ? "ok" : "failed", strlen(text), text);
+  fflush(stdout);
+  free(said);
+  return true;
+}
+
+int main(void) {
+  host_namespace = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (host_namespace < 0) die("open the own network namespace");
+  umask(077);
+  for (;;) {
+    struct pollfd files[watch_count + 1];
+    files[0] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
+    int count = 1;
+    for (struct watch *watch = watches; watch != NULL; watch = watch->next)
+      files[count++] = (struct pollfd){.fd = watch->sock, .events = POLLIN};
+    if (poll(files, count, -1) < 0 && errno != EINTR) die("wait");
+    int at = 1;
+    for (struct watch *watch = watches; watch != NULL; watch = watch->next)
+      if (files[at++].revents != 0) read_log(watch);
+    if (files[0].revents != 0 && !serve()) return 0;
+  }
+}

@@ -1,0 +1,43 @@
+// The images of a data directory for commands, which may run beside a daemon.
+
+import { openIsolation } from '../../engines/isolation.ts';
+import { confine } from '../../engines/jail/confine.ts';
+import { type ImageRecord, type Images, openImages } from '../../images/index.ts';
+import { NO_FAULTS } from '../../lib/faults.ts';
+import { createLogger } from '../../lib/logger.ts';
+import type { Input } from '../command.ts';
+import { HELPERS } from '../installation.ts';
+import { withStore } from '../registry.ts';
+import { loadSharedConfig } from '../shared-config.ts';
+
+/** AppError where they cannot be had. */
+export function withImages<T>(input: Input, use: (images: Images) => T | Promise<T>): Promise<T> {
+  const config = loadSharedConfig(input);
+  return withStore(input, async (store, dataDir) => {
+    const log = createLogger({ level: 'error', format: 'auto' });
+    const jailOptions = config.jail && {
+      ...config.jail,
+      program: HELPERS.jail,
+      cgroups: { ...config.jail.cgroups, dir: dataDir },
+    };
+    const { jail } = await openIsolation({ jail: jailOptions, isRequired: false, log });
+    const images = await openImages({
+      dataDir,
+      records: store.table<ImageRecord>('images'),
+      maxBytes: config.images?.diskBytes ?? 0,
+      allowedDirs: [],
+      converter: {
+        runtime: HELPERS.runtime,
+        script: HELPERS.converter,
+        confine: jail && ((command) => confine(jail, command)),
+      },
+      faults: NO_FAULTS,
+      log,
+    });
+    try {
+      return await use(images);
+    } finally {
+      await images.stop();
+    }
+  });
+}

@@ -1,0 +1,51 @@
+// `sandboxd keys create`.
+import type { NewKey } from '../../keys/index.ts';
+import type { Command } from '../command.ts';
+import { withKeys } from '../registry.ts';
+import { SHARED_FLAGS } from '../shared-config.ts';
+import { checkName, POLICY_FLAGS, parseExpiry, readName, readPolicy } from './flags.ts';
+import { toJson } from './format.ts';
+
+export const create: Command = {
+  name: 'create',
+  operands: '<name>',
+  summary: 'make a key and print it, this once; from the first one on nobody gets in without a key',
+  flags: {
+    ...SHARED_FLAGS,
+    tenant: {
+      type: 'string',
+      placeholder: 'name',
+      help: 'sees only what keys of this tenant made; else everything',
+    },
+    expires: {
+      type: 'string',
+      placeholder: 'time',
+      help: 'until when it is valid: 30d, 12h, 2027-01-31T00:00:00Z; else for ever',
+    },
+    ...POLICY_FLAGS,
+    json: { type: 'boolean', help: 'print key and record as JSON' },
+  },
+  run: async (input) => {
+    const tenant = input.text('tenant');
+    const expires = input.text('expires');
+    const policy = readPolicy(input);
+    const wanted: NewKey = {
+      name: readName(input, 'key'),
+      ...(tenant !== undefined && { tenant: checkName(tenant, 'tenant') }),
+      ...(expires !== undefined && { expiresAtMs: parseExpiry(expires) }),
+      ...(policy !== undefined && { policy }),
+    };
+    const { text, key, dataDir } = await withKeys(input, async (keys, dir) => ({
+      ...(await keys.create(wanted)),
+      dataDir: dir,
+    }));
+    if (input.isSet('json')) {
+      process.stdout.write(`${JSON.stringify({ key: text, ...toJson(key) }, null, 2)}\n`);
+      return;
+    }
+    process.stdout.write(`${text}\n`);
+    process.stderr.write(
+      `key ${wanted.name} is valid from now on, for the daemon of ${dataDir}; this is the only time that it is shown\n`,
+    );
+  },
+};

@@ -1,0 +1,91 @@
+// What the words of `sandboxd keys create` mean.
+import { readFileSync } from 'node:fs';
+import { checkBody, type Policy, policy } from '@sandboxd/api';
+import { toError } from '../../lib/errors.ts';
+import { type Flags, type Input, UsageError } from '../command.ts';
+
+const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/;
+const UNIT_S: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** Flags that are a policy's fields: lists of words, and numbers. */
+const LISTS = ['operations', 'net-allow-max', 'allow-profiles'] as const;
+const NUMBERS = ['max-sandboxes', 'max-fork', 'max-timeout-s', 'max-vcpus', 'max-memory-mib'] as const;
+
+const toField = (flag: string): string => flag.replaceAll('-', '_');
+
+/** Help and placeholder come from the fields of the schema. */
+export const POLICY_FLAGS: Flags = {
+  policy: { type: 'string', placeholder: 'file.json', help: 'policy as JSON; flags go before its fields' },
+  ...Object.fromEntries([
+    ...LISTS.map((flag) => [flag, flagOf(flag, 'a,b,…')] as const),
+    ...NUMBERS.map((flag) => [flag, flagOf(flag, 'n')] as const),
+  ]),
+};
+
+function flagOf(flag: string, placeholder: string): Flags[string] {
+  const field = policy.shape[toField(flag) as keyof typeof policy.shape];
+  return { type: 'string', placeholder, help: field.description ?? '' };
+}
+
+/** Undefined when nothing is restricted. Throws UsageError naming each bad field. */
+export function readPolicy(input: Input): Policy | undefined {
+  const file = input.text('policy');
+  const fields: Record<string, unknown> = file === undefined ? {} : readJsonFile(file);
+  for (const flag of LISTS) {
+    const text = input.text(flag);
+    if (text !== undefined) fields[toField(flag)] = text.split(',').filter((word) => word !== '');
+  }
+  for (const flag of NUMBERS) {
+    const text = input.text(flag);
+    if (text !== undefined) fields[toField(flag)] = toNumber(text);
+  }
+  if (file === undefined && Object.keys(fields).length === 0) return undefined;
+  const checked = checkBody(policy, fields);
+  if (!checked.isValid) throw new UsageError(`the policy makes no sense: ${checked.problem}`);
+  return checked.value;
+}
+
+/** The one operand; throws UsageError for anything else. `what` is what it names. */
+export function readName(input: Input, what: string): string {
+  const [name, ...more] = input.names;
+  if (name === undefined || more.length > 0) throw new UsageError(`one name of a ${what} is needed`);
+  return checkName(name, what);
+}
+
+export function checkName(name: string, what: string): string {
+  if (NAME.test(name)) return name;
+  throw new UsageError(
+    `${what} ${JSON.stringify(name)} must be lower-case letters, digits, dots, dashes and underscores, 63 at most`,
+  );
+}
+
+/** `30d`, `12h` or a time such as 2027-01-31T00:00:00Z → milliseconds of the epoch. Throws UsageError. */
+export function parseExpiry(text: string, nowMs = Date.now()): number {
+  const [, digits, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  const isTime = /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2}))?$/.test(text);
+  const atMs =
+    digits === undefined
+      ? isTime
+        ? Date.parse(text)
+        : Number.NaN
+      : nowMs + Number(digits) * (UNIT_S[unit] ?? 0) * 1000;
+  if (atMs > nowMs) return atMs;
+  const problem = Number.isNaN(atMs) ? 'is no time' : 'is over already';
+  throw new UsageError(
+    `--expires ${JSON.stringify(text)} ${problem}; write 30d, 12h, 90m or 2027-01-31T00:00:00Z`,
+  );
+}
+
+export function toNumber(text: string): unknown {
+  return /^\d{1,15}$/.test(text) ? Number(text) : text;
+}
+
+function readJsonFile(path: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+  } catch (error) {
+    throw new UsageError(`cannot read the policy: ${toError(error).message}`);
+  }
+  throw new UsageError(`the policy in ${path} is no JSON object`);
+}

@@ -1,0 +1,38 @@
+// Keys as the commands print them: never the hash.
+import { type ListedKey, stateOf } from '../../keys/index.ts';
+
+export function toJson(key: ListedKey) {
+  const { name, id, tenant, policy, createdAtMs, expiresAtMs, revokedAtMs, lastUse } = key;
+  return {
+    name,
+    id,
+    state: stateOf(key),
+    created_at: toTime(createdAtMs),
+    ...(tenant !== undefined && { tenant }),
+    ...(policy !== undefined && { policy }),
+    ...(expiresAtMs !== undefined && { expires_at: toTime(expiresAtMs) }),
+    ...(revokedAtMs !== undefined && { revoked_at: toTime(revokedAtMs) }),
+    ...(lastUse !== undefined && { last_use: { at: toTime(lastUse.atMs), address: lastUse.address } }),
+  };
+}
+
+const COLUMNS = [20, 17, 9, 16, 25, 25];
+
+export function toRow(key: ListedKey): string {
+  const { name, id, tenant, state, expires_at, last_use, policy } = toJson(key);
+  const what = policy === undefined ? 'everything' : JSON.stringify(policy);
+  return columns([name, id, state, tenant ?? '-', expires_at ?? 'never', last_use?.at ?? 'never used', what]);
+}
+
+export const HEADING = columns(['NAME', 'ID', 'STATE', 'TENANT', 'EXPIRES', 'LAST USE', 'MAY DO']);
+
+export function columns(words: readonly string[]): string {
+  return words
+    .map((word, at) => word.padEnd(COLUMNS[at] ?? 0))
+    .join(' ')
+    .trimEnd();
+}
+
+function toTime(ms: number): string {
+  return new Date(ms).toISOString();
+}

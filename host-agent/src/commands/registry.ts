@@ -1,0 +1,31 @@
+// The registry for commands that use it beside a daemon that runs, or before there was any.
+import { join } from 'node:path';
+import { KeyRegistry } from '../keys/index.ts';
+import { ensurePrivateDirectory } from '../lib/private-directory.ts';
+import { Store } from '../store/store.ts';
+import type { Input } from './command.ts';
+import { loadSharedConfig } from './shared-config.ts';
+
+/** AppError where it cannot be had. */
+export async function withStore<T>(
+  input: Input,
+  use: (store: Store, dataDir: string) => T | Promise<T>,
+): Promise<T> {
+  const { dataDir } = loadSharedConfig(input);
+  await ensurePrivateDirectory(dataDir);
+  const store = await Store.open(join(dataDir, 'state.lmdb'), 'beside');
+  try {
+    return await use(store, dataDir);
+  } finally {
+    await store.close();
+  }
+}
+
+/** `use` learns whose keys they are: a daemon with another data directory knows nothing of them. */
+export function withKeys<T>(
+  input: Input,
+  use: (keys: KeyRegistry, dataDir: string) => T | Promise<T>,
+): Promise<T> {
+  const by = process.env.SUDO_USER ?? `uid ${process.getuid?.()}`;
+  return withStore(input, (store, dataDir) => use(new KeyRegistry(store, by), dataDir));
+}

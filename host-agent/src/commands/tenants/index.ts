@@ -1,0 +1,71 @@
+// `sandboxd tenants …`: what all keys of a tenant may have together.
+import { checkBody } from '@sandboxd/api';
+import { QUOTA_KEYS, quota } from '../../keys/index.ts';
+import { type Command, type Flags, type Group, UsageError } from '../command.ts';
+import { readName, toNumber } from '../keys/flags.ts';
+import { withKeys } from '../registry.ts';
+import { SHARED_FLAGS } from '../shared-config.ts';
+
+const QUOTA_FLAGS: Flags = Object.fromEntries(
+  QUOTA_KEYS.map((key) => [
+    key.replaceAll('_', '-'),
+    { type: 'string', placeholder: 'n', help: quota.shape[key].description ?? '' },
+  ]),
+);
+
+const set: Command = {
+  name: 'set',
+  operands: '<tenant>',
+  summary: 'set its quota, all of it: what is not given is not restricted',
+  flags: { ...SHARED_FLAGS, ...QUOTA_FLAGS },
+  run: async (input) => {
+    const tenant = readName(input, 'tenant');
+    const given = QUOTA_KEYS.flatMap((key) => {
+      const text = input.text(key.replaceAll('_', '-'));
+      return text === undefined ? [] : [[key, toNumber(text)]];
+    });
+    const checked = checkBody(quota, Object.fromEntries(given));
+    if (!checked.isValid) throw new UsageError(`the quota makes no sense: ${checked.problem}`);
+    await withKeys(input, (keys) => keys.setQuota(tenant, checked.value));
+    process.stdout.write(`${tenant}: ${JSON.stringify(checked.value)}\n`);
+  },
+};
+
+const list: Command = {
+  name: 'list',
+  operands: '',
+  summary: 'show the tenants that have a quota or a key, as JSON',
+  flags: SHARED_FLAGS,
+  run: async (input) => {
+    const { quotas, keys } = await withKeys(input, (registry) => ({
+      quotas: new Map(registry.quotas().map(({ tenant, quota: of }) => [tenant, of])),
+      keys: registry.list().filter(({ revokedAtMs }) => revokedAtMs === undefined),
+    }));
+    const names = new Set([...quotas.keys(), ...keys.flatMap(({ tenant }) => tenant ?? [])]);
+    const rows = [...names].sort().map((tenant) => ({
+      tenant,
+      quota: quotas.get(tenant) ?? {},
+      keys: keys.filter((key) => key.tenant === tenant).map(({ name }) => name),
+    }));
+    process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`);
+  },
+};
+
+const remove: Command = {
+  name: 'remove',
+  operands: '<tenant>',
+  summary: 'take its quota away: nothing is restricted then; its keys and what they made stay',
+  flags: SHARED_FLAGS,
+  run: async (input) => {
+    const tenant = readName(input, 'tenant');
+    await withKeys(input, (keys) => keys.removeQuota(tenant));
+    process.stdout.write(`${tenant}: no quota\n`);
+  },
+};
+
+export const tenants: Group = {
+  name: 'tenants',
+  summary:
+    'What all keys of a tenant (`sandboxd keys create --tenant`) may have together. Takes effect at once.',
+  commands: [set, list, remove],
+};

@@ -1,0 +1,99 @@
+// Writes each request into the audit trail: who, what, decision, result, duration; never what a body or a query says.
+import type { EventEmitter } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { createMiddleware } from 'hono/factory';
+import type { AuditEntry, RequestEntry } from '../../audit/index.ts';
+import { addressOf, type HttpContext, type HttpEnv } from '../context.ts';
+import { toErrorAnswer } from '../errors.ts';
+import { findRoute, toPath } from '../known-routes.ts';
+
+export interface AuditSink {
+  write(entry: AuditEntry): void;
+}
+
+/** What clients say may be in a line, but never make it long. */
+const MAX_REASON_CHARS = 1000;
+const MAX_IDS = 8;
+
+const IDS = /(?:sbx|snap)_[0-9a-v]{13}/g;
+
+/** Without a sink nothing is written; handlers need not know. */
+export function audit(sink: AuditSink | undefined) {
+  return createMiddleware<HttpEnv>(async (c, next) => {
+    c.set('audit', {});
+    const route = findRoute(c.req.method, c.req.path);
+    if (sink === undefined || route?.access === 'public') return next();
+    const startedAt = performance.now();
+    await next();
+    const write = (event: RequestEntry['event']): void => sink.write({ event, ...describe(c, startedAt) });
+    const over = route?.transport === undefined || c.res.status >= 400 ? undefined : endOf(c);
+    if (over === undefined) return write('request');
+    // A daemon that is killed meanwhile must not have hidden it.
+    write('begun');
+    over.once('close', () => write('request'));
+  });
+}
+
+/** A request that was refused before the app saw it. */
+export function auditRefusal(
+  sink: AuditSink | undefined,
+  { method = '', url, socket }: IncomingMessage,
+  error: unknown,
+  requestId: string,
+): void {
+  const path = toPath(url);
+  const { status, body } = toErrorAnswer(error, requestId);
+  sink?.write({
+    event: 'refused',
+    request: requestId,
+    address: socket.remoteAddress ?? 'local',
+    ...describeTarget(method, path),
+    ...judge(status, body.error),
+    status,
+    ms: 0,
+  });
+}
+
+function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'> {
+  const { key, id, tenant } = c.get('caller') ?? {};
+  const { made, effective } = c.get('audit');
+  const { status } = c.res;
+  return {
+    request: c.get('requestId'),
+    address: addressOf(c),
+    ...(key !== undefined && { key }),
+    ...(id !== undefined && { key_id: id }),
+    ...(tenant !== undefined && { tenant }),
+    ...describeTarget(c.req.method, c.req.path),
+    ...(made && { made }),
+    ...(effective && { effective }),
+    ...judge(status, c.error?.message),
+    status,
+    ms: Math.round((performance.now() - startedAt) * 10) / 10,
+  };
+}
+
+/** Ids are found by their shape: what else a path that nobody knows says may be anything. */
+function describeTarget(method: string, path: string): Pick<RequestEntry, 'route' | 'operation' | 'ids'> {
+  const route = findRoute(method, path);
+  const ids = path.match(IDS);
+  const { access } = route ?? {};
+  return {
+    ...(route !== undefined && { route: route.name }),
+    ...(access !== undefined && access !== 'public' && access !== 'any-key' && { operation: access }),
+    ...(ids !== null && { ids: ids.slice(0, MAX_IDS) }),
+  };
+}
+
+/** Other failures than refusals quote what they were sent. */
+function judge(status: number, reason: string | undefined): Pick<RequestEntry, 'decision' | 'reason'> {
+  const decision = status === 401 ? 'unauthenticated' : status === 403 ? 'denied' : 'allowed';
+  const isRefusal = decision !== 'allowed' && reason !== undefined;
+  return { decision, ...(isRefusal && { reason: reason.slice(0, MAX_REASON_CHARS) }) };
+}
+
+/** What closes when the answer is over. */
+function endOf({ env }: HttpContext): EventEmitter | undefined {
+  const { outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
+  return takeover?.socket ?? outgoing;
+}

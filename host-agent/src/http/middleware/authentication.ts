@@ -1,0 +1,32 @@
+// Lets nobody in without a key where there are keys: before a body is read, whatever the path.
+import { createMiddleware } from 'hono/factory';
+import type { Caller } from '../../keys/index.ts';
+import type { Authenticator } from '../authentication.ts';
+import { addressOf, type HttpContext, type HttpEnv, headerOf } from '../context.ts';
+import { findRoute } from '../known-routes.ts';
+
+export function authentication(authenticator: Authenticator | undefined) {
+  return createMiddleware<HttpEnv>(async (c, next) => {
+    const isPublic = findRoute(c.req.method, c.req.path)?.access === 'public';
+    const caller = isPublic
+      ? undefined
+      : await authenticator?.authenticate({
+          authorization: headerOf(c, 'authorization'),
+          protocols: headerOf(c, 'sec-websocket-protocol'),
+          address: addressOf(c),
+        });
+    if (caller !== undefined) {
+      noteOpen(authenticator, caller, c);
+      c.set('caller', caller);
+      c.set('log', c.get('log').child({ key: caller.key }));
+    }
+    await next();
+  });
+}
+
+function noteOpen(authenticator: Authenticator | undefined, caller: Caller, { env }: HttpContext): void {
+  const { incoming, outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
+  const socket = takeover?.socket ?? incoming?.socket;
+  const whole = takeover?.socket ?? outgoing;
+  if (socket !== undefined && whole !== undefined) authenticator?.open.add(caller, socket, whole);
+}

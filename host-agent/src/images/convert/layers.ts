@@ -1,0 +1,114 @@
+// A layer's bytes, unpacked, checked and counted.
+import { createHash, type Hash } from 'node:crypto';
+import { fstatSync, read, readSync } from 'node:fs';
+import { Transform, type TransformCallback } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { promisify } from 'node:util';
+import { createGunzip, createZstdDecompress } from 'node:zlib';
+import { TarError, TarReader, type TarSink } from '@sandboxd/proto';
+import { type ConvertLimits, FREE_RATIO_BYTES, ImageError, MAX_RATIO } from './limits.ts';
+
+const readAt = (options: { fd: number; buffer: Buffer; position: number }) =>
+  promisify(read)(options.fd, options.buffer, 0, options.buffer.length, options.position);
+const CHUNK_BYTES = 256 * 1024;
+const GZIP = Buffer.from([0x1f, 0x8b]);
+const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
+
+export type Layer = {
+  readonly fd: number;
+  /** SHA-256 of the unpacked archive, with `sha256:` in front; absent: whatever it is. */
+  readonly diffId?: string | undefined;
+};
+
+/** All layers together. */
+export type Budget = { bytes: number };
+
+/** Reads one layer into the sink. ImageError when it is damaged, is not what it should be, or unpacks to too much. */
+export async function readLayer(
+  { fd, diffId }: Layer,
+  number: number,
+  sink: TarSink,
+  budget: Budget,
+  limits: ConvertLimits,
+): Promise<void> {
+  const hash = diffId?.startsWith('sha256:') ? createHash('sha256') : undefined;
+  const reader = new TarReader(sink, { hasAttributes: true });
+  const meter = new Meter({ packedBytes: fstatSync(fd).size, budget, limits, hash });
+  try {
+    await pipeline([
+      () => readPieces(fd),
+      ...unpackers(fd),
+      meter,
+      async (bytes: AsyncIterable<Buffer>) => {
+        for await (const piece of bytes) reader.push(piece);
+        // What is cut off has another digest; layers without an end mark are common.
+        if (!reader.isBetweenMembers) reader.end();
+      },
+    ]);
+  } catch (error) {
+    throw describe(error, number);
+  }
+  const found = hash === undefined ? diffId : `sha256:${hash.digest('hex')}`;
+  if (found !== diffId)
+    throw new ImageError(
+      `layer ${number} unpacks to ${found}, and the image says that it should be ${diffId}`,
+    );
+}
+
+/** Not a stream of a file: that closes the descriptor, which is the caller's. */
+async function* readPieces(fd: number): AsyncGenerator<Buffer> {
+  for (let position = 0; ; ) {
+    const { bytesRead, buffer } = await readAt({ fd, buffer: Buffer.allocUnsafe(CHUNK_BYTES), position });
+    if (bytesRead === 0) return;
+    position += bytesRead;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+function unpackers(fd: number): Transform[] {
+  const head = Buffer.alloc(4);
+  readSync(fd, head, 0, 4, 0);
+  if (head.subarray(0, 2).equals(GZIP)) return [createGunzip({ chunkSize: CHUNK_BYTES })];
+  if (head.equals(ZSTD)) return [createZstdDecompress({ chunkSize: CHUNK_BYTES })];
+  return [];
+}
+
+function describe(error: unknown, number: number): unknown {
+  if (error instanceof ImageError || error instanceof TarError)
+    return new ImageError(`layer ${number}: ${error.message}`, { cause: error });
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  if (code.startsWith('Z_') || code.startsWith('ZSTD') || code === 'ERR_ZSTD_INVALID_PARAM')
+    return new ImageError(`layer ${number} is damaged: it cannot be unpacked`, { cause: error });
+  return error;
+}
+
+type MeterOptions = {
+  readonly packedBytes: number;
+  readonly budget: Budget;
+  readonly limits: ConvertLimits;
+  readonly hash: Hash | undefined;
+};
+
+class Meter extends Transform {
+  readonly #options: MeterOptions;
+  #bytes = 0;
+
+  constructor(options: MeterOptions) {
+    super();
+    this.#options = options;
+  }
+
+  override _transform(piece: Buffer, _encoding: string, done: TransformCallback): void {
+    const { packedBytes, budget, limits, hash } = this.#options;
+    this.#bytes += piece.length;
+    budget.bytes += piece.length;
+    if (budget.bytes > limits.bytes)
+      done(new ImageError(`the image unpacks to more than ${limits.bytes} bytes`));
+    else if (this.#bytes > FREE_RATIO_BYTES && this.#bytes > MAX_RATIO * packedBytes)
+      done(new ImageError(`it unpacks to more than ${MAX_RATIO} times its ${packedBytes} bytes`));
+    else {
+      hash?.update(piece);
+      done(null, piece);
+    }
+  }
+}

@@ -1,0 +1,181 @@
+// Adds the members of layers to the tree, lowest layer first, by the rules of OCI images; contents go into the image at once.
+import { type MemberAttributes, showName, type TarEntry, type TarSink } from '@sandboxd/proto';
+import { type DataWriter, FileContent } from '../erofs/data.ts';
+import {
+  type Attributes,
+  type FileInode,
+  type Inode,
+  NO_XATTRS,
+  newDirectory,
+  type Xattrs,
+} from '../erofs/inode.ts';
+import { isStorable } from '../erofs/xattrs.ts';
+import {
+  type ConvertLimits,
+  ImageError,
+  MAX_SPARSE_BYTES,
+  MAX_XATTR_BYTES,
+  MAX_XATTR_NAME_BYTES,
+} from './limits.ts';
+import { Tree } from './tree.ts';
+
+const WHITEOUT = '.wh.';
+const OPAQUE = '.wh..wh..opq';
+/** Records of AUFS, which are of no file. */
+const RECORD = '.wh..wh.';
+/** What the kernel takes as its own record of joined layers. */
+const OVERLAY = ['trusted.overlay.', 'user.overlay.'];
+const NO_ATTRIBUTES: MemberAttributes = { uid: 0, gid: 0, deviceMajor: 0, deviceMinor: 0, xattrs: NO_XATTRS };
+const NO_CONTENT = { kind: 'plain', block: 0 } as const;
+const MAX_TARGET_BYTES = 4095;
+
+export class Merger implements TarSink {
+  readonly tree = new Tree();
+  readonly #data: DataWriter;
+  readonly #limits: ConvertLimits;
+  #layer = -1;
+  #members = 0;
+  #contentBytes = 0;
+  #sparseBytes = 0;
+  #file: { readonly inode: FileInode; readonly content: FileContent } | undefined;
+
+  constructor(data: DataWriter, limits: ConvertLimits) {
+    this.#data = data;
+    this.#limits = limits;
+  }
+
+  /** Bytes of all files that came, also of those that later layers hide. */
+  get contentBytes(): number {
+    return this.#contentBytes;
+  }
+
+  nextLayer(): void {
+    this.#layer += 1;
+  }
+
+  begin(entry: TarEntry, member: MemberAttributes = NO_ATTRIBUTES): void {
+    this.#members += 1;
+    if (this.#members > this.#limits.entries)
+      throw new ImageError(`the image has more than ${this.#limits.entries} entries`);
+    const parts = this.tree.split(entry.name);
+    const last = parts.at(-1);
+    if (last?.startsWith(WHITEOUT)) this.#hide(entry, parts, last);
+    else if (entry.type === 'directory') this.#addDirectory(entry, member, parts);
+    else if (entry.type === 'link') this.#addLink(entry, parts);
+    else this.tree.put(this.tree.place(parts, this.#layer), this.#makeInode(entry, member), this.#layer);
+  }
+
+  content(bytes: Buffer, position: number): void {
+    if (this.#file === undefined) return;
+    this.#contentBytes += bytes.length;
+    if (this.#contentBytes > this.#limits.bytes)
+      throw new ImageError(`the files of the image have more than ${this.#limits.bytes} bytes`);
+    this.#file.content.add(bytes, position);
+  }
+
+  finish(): void {
+    if (this.#file === undefined) return;
+    this.#file.inode.content = this.#file.content.finish();
+    this.#file = undefined;
+  }
+
+  #hide(entry: TarEntry, parts: string[], last: string): void {
+    if (last === OPAQUE) this.tree.makeOpaque(parts.slice(0, -1), this.#layer);
+    else if (!last.startsWith(RECORD)) {
+      const hidden = last.slice(WHITEOUT.length);
+      if (hidden === '' || hidden === '.' || hidden === '..')
+        throw new ImageError(`${showName(entry.name)} is a whiteout of no name`);
+      this.tree.whiteout({ ...this.tree.place(parts, this.#layer), name: hidden }, this.#layer);
+    }
+  }
+
+  /** One that is there keeps what is in it. */
+  #addDirectory(entry: TarEntry, member: MemberAttributes, parts: string[]): void {
+    const attributes = toAttributes(entry, member);
+    if (parts.length === 0) {
+      Object.assign(this.tree.root, attributes);
+      return;
+    }
+    const place = this.tree.place(parts, this.#layer);
+    const known = this.tree.get(place);
+    if (known?.inode.type === 'directory') {
+      Object.assign(known.inode, attributes);
+      known.layer = this.#layer;
+    } else this.tree.put(place, newDirectory(attributes), this.#layer);
+  }
+
+  #addLink(entry: TarEntry, parts: string[]): void {
+    const target = this.tree.get(this.tree.place(this.tree.split(entry.target), this.#layer))?.inode;
+    const name = showName(entry.name);
+    if (target === undefined)
+      throw new ImageError(`${name} is a hard link to ${showName(entry.target)}, which is not there`);
+    if (target.type === 'directory')
+      throw new ImageError(`${name} is a hard link to ${showName(entry.target)}, which is a directory`);
+    this.tree.put(this.tree.place(parts, this.#layer), target, this.#layer);
+  }
+
+  #makeInode(entry: TarEntry, member: MemberAttributes): Inode {
+    const attributes = toAttributes(entry, member);
+    switch (entry.type) {
+      case 'symlink':
+        // Linux has one mode for all of them, whatever an archive says.
+        return { ...attributes, mode: 0o777, type: 'symlink', target: checkTarget(entry) };
+      case 'character-device':
+      case 'block-device':
+      case 'fifo':
+        return { ...attributes, type: entry.type, major: member.deviceMajor, minor: member.deviceMinor };
+      default: {
+        const inode: FileInode = {
+          ...attributes,
+          type: 'file',
+          sizeBytes: entry.sizeBytes,
+          content: NO_CONTENT,
+        };
+        this.#checkSize(entry);
+        this.#file = { inode, content: new FileContent(this.#data, entry.sizeBytes) };
+        return inode;
+      }
+    }
+  }
+
+  #checkSize({ name, sizeBytes, contentBytes }: TarEntry): void {
+    if (contentBytes > this.#limits.bytes)
+      throw new ImageError(
+        `${showName(name)} has ${contentBytes} bytes; an image has at most ${this.#limits.bytes}`,
+      );
+    if (contentBytes === sizeBytes) return;
+    this.#sparseBytes += sizeBytes;
+    if (this.#sparseBytes > MAX_SPARSE_BYTES)
+      throw new ImageError(
+        `${showName(name)} is a sparse file of ${sizeBytes} bytes; those of an image may have ${MAX_SPARSE_BYTES} together`,
+      );
+  }
+}
+
+function checkTarget({ name, target }: TarEntry): string {
+  if (target !== '' && target.length <= MAX_TARGET_BYTES && !target.includes('\0')) return target;
+  throw new ImageError(`${showName(name)} is a symbolic link to ${showName(target)}, which is no path`);
+}
+
+function toAttributes(entry: TarEntry, member: MemberAttributes): Attributes {
+  const { mode, mtimeSeconds, mtimeNanos } = entry;
+  const { uid, gid } = member;
+  return { mode, uid, gid, mtimeSeconds, mtimeNanos, xattrs: keepXattrs(entry, member.xattrs) };
+}
+
+/** Those of a kind that no file system stores are left out, as unpacking elsewhere does. */
+function keepXattrs({ name, type }: TarEntry, xattrs: Xattrs): Xattrs {
+  if (xattrs.size === 0) return NO_XATTRS;
+  const kept = new Map<string, string>();
+  let bytes = 0;
+  for (const [key, value] of xattrs) {
+    if (!isStorable(key) || OVERLAY.some((prefix) => key.startsWith(prefix))) continue;
+    // Linux has user attributes of files and directories only.
+    if (key.startsWith('user.') && type !== 'file' && type !== 'directory') continue;
+    bytes += key.length + value.length;
+    if (key.length > MAX_XATTR_NAME_BYTES || bytes > MAX_XATTR_BYTES)
+      throw new ImageError(`${showName(name)} has more extended attributes than Linux stores`);
+    kept.set(key, value);
+  }
+  return kept;
+}

@@ -1,0 +1,132 @@
+// The file system that layers add up to. Names of an archive lead through this tree only, never through the host's.
+import { showName } from '@sandboxd/proto';
+import { MAX_NAME_BYTES } from '../erofs/format.ts';
+import { type DirectoryInode, type Entry, type Inode, newDirectory } from '../erofs/inode.ts';
+import { ImageError, MAX_DEPTH, MAX_LINKS, MAX_PATH_BYTES, WHITEOUT_WORK } from './limits.ts';
+
+/** A name that is there or can be. */
+export type Place = { readonly parent: DirectoryInode; readonly name: string };
+
+/** Entries that whiteouts may look at even in a small image. */
+const FREE_WHITEOUT_WORK = 1_000_000;
+
+export class Tree {
+  readonly root = newDirectory();
+  /** Every name that was ever put here. */
+  #added = 0;
+  #whiteoutWork = 0;
+
+  /** The parts of a member's name. ImageError when it leads out, or is longer than any path. */
+  split(name: string): string[] {
+    if (name.length > MAX_PATH_BYTES)
+      throw new ImageError(
+        `the name of ${showName(name)} has ${name.length} bytes; a path has at most ${MAX_PATH_BYTES}`,
+      );
+    if (name.includes('\0')) throw new ImageError(`the name ${showName(name)} has a zero byte`);
+    const parts = name.split('/').filter((part) => part !== '' && part !== '.');
+    if (parts.includes('..'))
+      throw new ImageError(`the name ${showName(name)} leads out of the root directory`);
+    const long = parts.find((part) => part.length > MAX_NAME_BYTES);
+    if (long !== undefined)
+      throw new ImageError(
+        `a name in ${showName(name)} has ${long.length} bytes; at most ${MAX_NAME_BYTES} are possible`,
+      );
+    if (parts.length > MAX_DEPTH)
+      throw new ImageError(
+        `${showName(name)} is ${parts.length} directories deep; at most ${MAX_DEPTH} are possible`,
+      );
+    return parts;
+  }
+
+  /**
+   * Where a name is, its directories followed through links as a process with this root would, and made when they are
+   * missing. The last part is not followed.
+   */
+  place(parts: readonly string[], layer: number): Place {
+    const last = parts.at(-1);
+    if (last === undefined)
+      throw new ImageError('a member of the archive has the name of the root directory');
+    return { parent: this.#walk(parts, layer), name: last };
+  }
+
+  get({ parent, name }: Place): Entry | undefined {
+    return parent.entries.get(name);
+  }
+
+  /** Another entry of that name is replaced, and what is beneath it goes. */
+  put({ parent, name }: Place, inode: Inode, layer: number): void {
+    this.#added += 1;
+    parent.entries.set(name, { inode, layer });
+  }
+
+  /** Hides what layers below have of that name. What this layer itself has stays. */
+  whiteout({ parent, name }: Place, layer: number): void {
+    const entry = parent.entries.get(name);
+    if (entry !== undefined && !this.#strip(entry, layer)) parent.entries.delete(name);
+  }
+
+  /** Hides all that layers below have in a directory. */
+  makeOpaque(parts: readonly string[], layer: number): void {
+    this.#stripEntries(this.#walk([...parts, '.'], layer), layer);
+  }
+
+  #walk(parts: readonly string[], layer: number): DirectoryInode {
+    const way: DirectoryInode[] = [this.root];
+    const rest = parts.slice(0, -1).reverse();
+    let links = 0;
+    for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
+      const here = way.at(-1) ?? this.root;
+      if (part === '..') {
+        if (way.length > 1) way.pop();
+        continue;
+      }
+      const inode = here.entries.get(part)?.inode ?? this.#makeDirectory(here, part, layer);
+      if (inode.type === 'directory') {
+        if (way.length > MAX_DEPTH) throw new ImageError(`${showName(parts.join('/'))} is too deep`);
+        way.push(inode);
+      } else if (inode.type === 'symlink') {
+        links += 1;
+        if (links > MAX_LINKS)
+          throw new ImageError(
+            `${showName(parts.join('/'))} lies behind more than ${MAX_LINKS} symbolic links`,
+          );
+        if (inode.target.startsWith('/')) way.length = 1;
+        const through = inode.target.split('/').filter((each) => each !== '' && each !== '.');
+        const long = through.find((each) => each.length > MAX_NAME_BYTES);
+        if (long !== undefined)
+          throw new ImageError(`${showName(parts.join('/'))} lies behind a link to a name that is too long`);
+        rest.push(...through.reverse());
+      } else
+        throw new ImageError(
+          `${showName(parts.join('/'))} lies beneath ${showName(part)}, which is no directory`,
+        );
+    }
+    return way.at(-1) ?? this.root;
+  }
+
+  #makeDirectory(parent: DirectoryInode, name: string, layer: number): DirectoryInode {
+    const made = newDirectory();
+    this.put({ parent, name }, made, layer);
+    return made;
+  }
+
+  /** Takes away all that is of lower layers; gives whether anything is left. */
+  #strip(entry: Entry, layer: number): boolean {
+    this.#countWork();
+    if (entry.inode.type !== 'directory') return entry.layer === layer;
+    this.#stripEntries(entry.inode, layer);
+    return entry.layer === layer || entry.inode.entries.size > 0;
+  }
+
+  #stripEntries(directory: DirectoryInode, layer: number): void {
+    for (const [name, entry] of directory.entries)
+      if (!this.#strip(entry, layer)) directory.entries.delete(name);
+  }
+
+  /** A few whiteouts of everything, again and again, would else cost more than all of the image. */
+  #countWork(): void {
+    this.#whiteoutWork += 1;
+    if (this.#whiteoutWork > FREE_WHITEOUT_WORK + WHITEOUT_WORK * this.#added)
+      throw new ImageError('the whiteouts of the image remove the same entries again and again');
+  }
+}

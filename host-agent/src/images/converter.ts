@@ -1,0 +1,125 @@
+// Runs the converter: a process of its own, jailed where VMMs are, that gets the layers and the image as open files.
+import { spawn } from 'node:child_process';
+import { open } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { AppError } from '../lib/errors.ts';
+import type { Converted } from './convert/convert.ts';
+import type { Job, Report } from './convert/job.ts';
+import { type ConvertLimits, DEFAULT_CONVERT_LIMITS } from './convert/limits.ts';
+import { parseReport } from './converter-report.ts';
+
+/** A program and its arguments, put into a room of its own; `leave` gives the room back. */
+export type Confined = { readonly program: string; readonly args: readonly string[]; leave(): Promise<void> };
+
+export type ConverterOptions = {
+  /** The runtime, and the script that it runs. */
+  readonly runtime: string;
+  readonly script: string;
+  /** Absent: it runs as the daemon does. */
+  readonly confine?: ((command: ConfinedCommand) => Promise<Confined>) | undefined;
+};
+
+export type ConfinedCommand = {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly reads: readonly string[];
+  readonly descriptors: number;
+  readonly memoryMib: number;
+};
+
+export type ConvertRequest = {
+  readonly layers: readonly { readonly path: string; readonly diffId?: string | undefined }[];
+  /** New file. */
+  readonly imagePath: string;
+  readonly limits?: ConvertLimits;
+  readonly onLayer?: (done: number) => void;
+  readonly signal?: AbortSignal | undefined;
+};
+
+/** Names of two million files, and what unpacking takes. */
+const MEMORY_MIB = 2048;
+const TAIL_CHARS = 2000;
+
+export class Converter {
+  readonly #options: ConverterOptions;
+
+  constructor(options: ConverterOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with AppError upstream for what is no image, exhausted without disk, or the signal's reason. The file is the caller's. */
+  async convert(request: ConvertRequest): Promise<Converted> {
+    const { layers, imagePath, limits = DEFAULT_CONVERT_LIMITS, signal } = request;
+    if (layers.length > limits.layers)
+      throw new AppError(
+        'upstream',
+        `the image has ${layers.length} layers; at most ${limits.layers} are possible`,
+      );
+    await using files = new AsyncDisposableStack();
+    const image = files.use(await open(imagePath, 'wx+', 0o600));
+    const fds = [image.fd];
+    for (const { path } of layers) fds.push(files.use(await open(path, 'r')).fd);
+    const job: Job = { diffIds: layers.map(({ diffId }) => diffId ?? null), limits };
+    const last = await this.#run(JSON.stringify(job), fds, request);
+    signal?.throwIfAborted();
+    if ('problem' in last) throw new AppError('upstream', `the image cannot be converted: ${last.problem}`);
+    if (!('converted' in last)) throw toFailure(last);
+    await image.sync();
+    return last.converted;
+  }
+
+  async #run(job: string, fds: readonly number[], { signal, onLayer }: ConvertRequest): Promise<Report> {
+    const { runtime, script, confine } = this.#options;
+    const command: ConfinedCommand = {
+      program: runtime,
+      args: [script, job],
+      reads: [script],
+      descriptors: 3 + fds.length,
+      memoryMib: MEMORY_MIB,
+    };
+    const confined = await (confine?.(command) ?? { ...command, leave: async () => undefined });
+    try {
+      const child = spawn(confined.program, confined.args, {
+        cwd: '/',
+        env: {},
+        stdio: ['pipe', 'pipe', 'pipe', ...fds],
+      });
+      const kill = () => child.kill('SIGKILL');
+      signal?.addEventListener('abort', kill);
+      if (signal?.aborted) kill();
+      let last: Report = { failure: 'it said nothing', code: '' };
+      let said = '';
+      createInterface(child.stdout as NodeJS.ReadableStream).on('line', (line) => {
+        last = parseReport(line);
+        if ('layersDone' in last) onLayer?.(last.layersDone);
+      });
+      child.stderr?.on('data', (text: Buffer) => {
+        said = `${said}${text}`.slice(-TAIL_CHARS);
+      });
+      const ended = await new Promise<string>((resolve, reject) => {
+        child.on('error', reject);
+        child.on('close', (code, by) => resolve(by ?? `exit code ${code}`));
+      });
+      signal?.removeEventListener('abort', kill);
+      const isWhole = 'converted' in last || 'problem' in last || 'failure' in last;
+      return isWhole && ended === 'exit code 0'
+        ? last
+        : { failure: `it ended with ${ended}: ${said}`, code: '' };
+    } finally {
+      await confined.leave();
+    }
+  }
+}
+
+function toFailure(report: Report): AppError {
+  const { failure, code } = 'failure' in report ? report : { failure: 'it came to no end', code: '' };
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new AppError('exhausted', 'cannot convert the image: the disk of the data directory is full');
+  return new AppError(
+    'internal',
+    'cannot convert the image: the converter failed; the log of the daemon says why',
+    {
+      cause: new Error(failure),
+    },
+  );
+}

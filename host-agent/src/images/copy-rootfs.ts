@@ -1,0 +1,51 @@
+// A root filesystem of the host, taken as it is: a copy, since the host's own may change under the guests.
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { link, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { copySparse } from '@sandboxd/rootfs-builder';
+import { errnoOf } from '../lib/errors.ts';
+import type { ImageFiles } from './files.ts';
+import type { StoredImage } from './find.ts';
+import type { HostFile } from './host-path.ts';
+
+const NO_CONFIG = {
+  entrypoint: [],
+  cmd: [],
+  env: {},
+  user: '',
+  workdir: '',
+  stopSignal: '',
+  exposedPorts: [],
+  labels: {},
+};
+
+export async function copyRootfs(
+  { path }: HostFile,
+  files: ImageFiles,
+  signal: AbortSignal,
+): Promise<StoredImage> {
+  await using work = await files.makeWork();
+  const copy = join(work.dir, 'image');
+  await copySparse(path, copy);
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(copy, { highWaterMark: 1 << 20 }), hash, { signal });
+  const rootfsDigest = hash.digest('hex');
+  await link(copy, files.rootfsPath(rootfsDigest)).catch((error) => {
+    if (errnoOf(error) !== 'EEXIST') throw error;
+  });
+  await rm(copy);
+  const { size } = await stat(files.rootfsPath(rootfsDigest));
+  const now = Date.now();
+  const about = {
+    configDigest: '',
+    config: NO_CONFIG,
+    blobs: [],
+    layers: [],
+    rootfsDigest,
+    isCopy: true,
+  } as const;
+  const sizes = { sizeBytes: size, entries: 0, contentBytes: size };
+  return { id: rootfsDigest, record: { refs: [], ...about, ...sizes, convertedAtMs: now, usedAtMs: now } };
+}

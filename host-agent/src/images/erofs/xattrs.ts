@@ -1,0 +1,52 @@
+// Extended attributes as they stand behind an inode.
+
+import { roundUp, XATTR_ENTRY_BYTES, XATTR_HEADER_BYTES, XATTR_PREFIXES } from './format.ts';
+import type { Xattrs } from './inode.ts';
+
+type Stored = { readonly index: number; readonly name: string; readonly value: string };
+
+/** Bytes that they take behind their inode; 0 for none. */
+export function xattrBytes(xattrs: Xattrs): number {
+  if (xattrs.size === 0) return 0;
+  const entries = toStored(xattrs).reduce((sum, entry) => sum + entryBytes(entry), 0);
+  return entries === 0 ? 0 : XATTR_HEADER_BYTES + entries;
+}
+
+/** i_xattr_icount. */
+export function xattrCount(bytes: number): number {
+  return bytes === 0 ? 0 : (bytes - XATTR_HEADER_BYTES) / XATTR_ENTRY_BYTES + 1;
+}
+
+/** Writes them at `at` into zeroed memory. */
+export function writeXattrs(into: Buffer, at: number, xattrs: Xattrs): void {
+  let position = at + XATTR_HEADER_BYTES;
+  for (const entry of toStored(xattrs)) {
+    const { index, name, value } = entry;
+    into.writeUInt8(name.length, position);
+    into.writeUInt8(index, position + 1);
+    into.writeUInt16LE(value.length, position + 2);
+    into.write(name + value, position + XATTR_ENTRY_BYTES, 'latin1');
+    position += entryBytes(entry);
+  }
+}
+
+/** Whether an image can have an attribute of this name. */
+export function isStorable(name: string): boolean {
+  return XATTR_PREFIXES.some(([prefix]) =>
+    prefix.endsWith('.') ? name.startsWith(prefix) && name.length > prefix.length : name === prefix,
+  );
+}
+
+/** In the order of their names: archives have them in any. */
+function toStored(xattrs: Xattrs): Stored[] {
+  return [...xattrs]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([name, value]) => {
+      const found = XATTR_PREFIXES.find(([prefix]) => name.startsWith(prefix));
+      return found === undefined ? [] : [{ index: found[1], name: name.slice(found[0].length), value }];
+    });
+}
+
+function entryBytes({ name, value }: Stored): number {
+  return roundUp(XATTR_ENTRY_BYTES + name.length + value.length, XATTR_ENTRY_BYTES);
+}

@@ -1,0 +1,194 @@
+// Saved archives of images: put on disk unpacked from gzip or zstd, and asked which images they hold.
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, rename, rm } from 'node:fs/promises';
+import type { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createZstdDecompress } from 'node:zlib';
+import { type TarEntry, TarError, TarReader, type TarSink } from '@sandboxd/proto';
+import { AppError } from '../../lib/errors.ts';
+import { formatReference, parseReference } from '../reference.ts';
+
+export type Pieces = AsyncIterable<Uint8Array>;
+
+export type ArchivedImage = {
+  /** As skopeo names it within the archive. */
+  readonly source: string;
+  /** What the archive calls it. */
+  readonly tags: readonly string[];
+};
+
+export type ImageArchive = {
+  readonly kind: 'docker-archive' | 'oci-archive';
+  readonly images: readonly ArchivedImage[];
+};
+
+const MAX_DOCUMENT_BYTES = 8 << 20;
+const DOCUMENTS: readonly string[] = ['manifest.json', 'index.json'];
+const CHUNK_BYTES = 1 << 20;
+
+/** Writes what comes to `path`. AppError invalid_argument for what cannot be unpacked, or to more than `maxBytes`. */
+export async function spool(
+  pieces: Pieces,
+  path: string,
+  maxBytes: number,
+  signal?: AbortSignal,
+): Promise<void> {
+  const packed = `${path}.packed`;
+  await pipeline(limit(pieces, maxBytes), createWriteStream(packed, { mode: 0o600 }), { signal });
+  const unpacker = await unpackerOf(packed);
+  if (unpacker === undefined) {
+    await rename(packed, path);
+    return;
+  }
+
+  try {
+    const unpacked = createReadStream(packed, { highWaterMark: CHUNK_BYTES }).pipe(unpacker);
+    await pipeline(limit(unpacked, maxBytes), createWriteStream(path, { mode: 0o600 }), { signal });
+  } catch (error) {
+    if (isDamage(error))
+      throw new AppError('invalid_argument', 'the archive is damaged: it cannot be unpacked', {
+        cause: error,
+      });
+    throw error;
+  } finally {
+    await rm(packed, { force: true });
+  }
+}
+
+/** AppError invalid_argument for what is no archive of images. */
+export async function inspectArchive(path: string): Promise<ImageArchive> {
+  const finder = new DocumentFinder();
+  const reader = new TarReader(finder);
+  try {
+    for await (const piece of createReadStream(path, { highWaterMark: CHUNK_BYTES }))
+      reader.push(piece as Buffer);
+    reader.end();
+  } catch (error) {
+    if (error instanceof TarError)
+      throw new AppError('invalid_argument', `the archive of images: ${error.message}`, { cause: error });
+    throw error;
+  }
+  const docker = finder.documents.get('manifest.json');
+  if (docker !== undefined) return { kind: 'docker-archive', images: toDockerImages(docker) };
+  const oci = finder.documents.get('index.json');
+  if (oci !== undefined) return { kind: 'oci-archive', images: toOciImages(oci) };
+  throw new AppError(
+    'invalid_argument',
+    'the archive holds no images: neither the manifest.json of docker save nor the index.json of an OCI layout is in it',
+  );
+}
+
+/** The one that is asked for. AppError invalid_argument naming those that there are. */
+export function chooseImage({ images }: ImageArchive, tag?: string): ArchivedImage {
+  const known = images.flatMap(({ tags }) => tags);
+  const list =
+    known.length === 0 ? 'none of its images has a tag' : `it has ${known.slice(0, 20).join(', ')}`;
+  const [first] = images;
+  if (tag === undefined) {
+    if (images.length === 1 && first !== undefined) return first;
+    const problem =
+      images.length === 0
+        ? 'the archive holds no image'
+        : `the archive holds ${images.length} images (${list}); say which by tag`;
+    throw new AppError('invalid_argument', problem);
+  }
+  const wanted = canonical(tag);
+  const found = images.find(({ tags }) => tags.some((each) => each === tag || canonical(each) === wanted));
+  if (found !== undefined) return found;
+  throw new AppError(
+    'invalid_argument',
+    `the archive has no image ${JSON.stringify(tag.slice(0, 200))}; ${list}`,
+  );
+}
+
+function canonical(text: string): string {
+  const reference = parseReference(text);
+  return reference === undefined ? text : formatReference(reference);
+}
+
+/** Keeps small documents of the archive's top. */
+class DocumentFinder implements TarSink {
+  readonly documents = new Map<string, string>();
+  #name: string | undefined;
+  #pieces: Buffer[] = [];
+
+  begin({ type, name, sizeBytes }: TarEntry): void {
+    const plain = name.replace(/^(?:\.?\/)+/, '');
+    const isWanted = type === 'file' && DOCUMENTS.includes(plain) && sizeBytes <= MAX_DOCUMENT_BYTES;
+    this.#name = isWanted ? plain : undefined;
+    this.#pieces = [];
+  }
+
+  content(bytes: Buffer): void {
+    if (this.#name !== undefined) this.#pieces.push(Buffer.from(bytes));
+  }
+
+  finish(): void {
+    if (this.#name !== undefined) this.documents.set(this.#name, Buffer.concat(this.#pieces).toString());
+    this.#name = undefined;
+  }
+}
+
+function toDockerImages(text: string): ArchivedImage[] {
+  const list = parseJson(text, 'manifest.json');
+  if (!Array.isArray(list)) throw noImages('manifest.json');
+  return list.map((each: unknown, at) => {
+    const tags = isObject(each) && Array.isArray(each.RepoTags) ? each.RepoTags.map(String) : [];
+    return { source: `@${at}`, tags };
+  });
+}
+
+function toOciImages(text: string): ArchivedImage[] {
+  const value = parseJson(text, 'index.json');
+  if (!isObject(value) || !Array.isArray(value.manifests)) throw noImages('index.json');
+  const manifests = value.manifests.filter(isObject);
+  return manifests.map((each) => {
+    const annotations = isObject(each.annotations) ? each.annotations : {};
+    const name = annotations['org.opencontainers.image.ref.name'];
+    const whole = annotations['io.containerd.image.name'];
+    const tags = [whole, name].filter((tag) => typeof tag === 'string');
+    return { source: typeof name === 'string' && manifests.length > 1 ? name : '', tags };
+  });
+}
+
+function parseJson(text: string, name: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw noImages(name);
+  }
+}
+
+function noImages(name: string): AppError {
+  return new AppError('invalid_argument', `the ${name} of the archive does not list images`);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+async function* limit(pieces: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const piece of pieces) {
+    bytes += piece.length;
+    if (bytes > maxBytes)
+      throw new AppError(
+        'invalid_argument',
+        `the archive has more than ${maxBytes} bytes, and no image may be larger`,
+      );
+    yield piece;
+  }
+}
+
+async function unpackerOf(path: string): Promise<Transform | undefined> {
+  await using file = await open(path, 'r');
+  const { buffer } = await file.read(Buffer.alloc(4), 0, 4, 0);
+  const head = buffer.toString('hex');
+  if (head.startsWith('1f8b')) return createGunzip({ chunkSize: CHUNK_BYTES });
+  return head === '28b52ffd' ? createZstdDecompress({ chunkSize: CHUNK_BYTES }) : undefined;
+}
+
+function isDamage(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return code.startsWith('Z_') || code.startsWith('ZSTD') || code === 'ERR_STREAM_PREMATURE_CLOSE';
+}

@@ -1,0 +1,122 @@
+// What skopeo wrote: an OCI layout whose blobs are in a directory that all layouts share.
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { AppError } from '../../lib/errors.ts';
+
+const digest = z.string().regex(/^sha256:[\da-f]{64}$/);
+const descriptor = z.object({ digest, urls: z.array(z.string()).nullish() });
+const index = z.object({ manifests: z.array(descriptor).length(1) });
+const manifest = z.object({ config: descriptor, layers: z.array(descriptor) });
+const texts = z.array(z.string()).nullish();
+const keys = z.record(z.string(), z.unknown()).nullish();
+
+const config = z.object({
+  os: z.string().nullish(),
+  architecture: z.string().nullish(),
+  rootfs: z.object({ diff_ids: z.array(z.string()).nullish() }).nullish(),
+  config: z
+    .object({
+      User: z.string().nullish(),
+      Env: texts,
+      Entrypoint: texts,
+      Cmd: texts,
+      WorkingDir: z.string().nullish(),
+      ExposedPorts: keys,
+      Labels: z.record(z.string(), z.string()).nullish(),
+      StopSignal: z.string().nullish(),
+    })
+    .nullish(),
+});
+
+export type ImageConfig = {
+  readonly entrypoint: readonly string[];
+  readonly cmd: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly user: string;
+  readonly workdir: string;
+  readonly stopSignal: string;
+  /** Such as `80/tcp`, sorted. */
+  readonly exposedPorts: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+};
+
+export type LaidOut = {
+  /** SHA-256, hexadecimal. */
+  readonly configDigest: string;
+  readonly config: ImageConfig;
+  readonly layers: readonly { readonly digest: string; readonly diffId?: string | undefined }[];
+  /** All that the image needs, manifest and config included. */
+  readonly blobs: readonly string[];
+};
+
+/** Both read whole into memory. */
+const MAX_DOCUMENT_BYTES = 8 << 20;
+
+/** SHA-256 in hexadecimal → path. */
+export function blobPath(blobsDir: string, hex: string): string {
+  return join(blobsDir, 'sha256', hex);
+}
+
+/** AppError upstream for what is no image for this platform; the message begins with `what`. */
+export async function readLayout(dir: string, blobsDir: string, what: string): Promise<LaidOut> {
+  const [found] = (await readDocument(join(dir, 'index.json'), index, `${what}: its index`)).manifests;
+  const manifestHex = toHex(found?.digest ?? '');
+  const listed = await readDocument(blobPath(blobsDir, manifestHex), manifest, `${what}: its manifest`);
+  const configDigest = toHex(listed.config.digest);
+  const about = await readDocument(blobPath(blobsDir, configDigest), config, `${what}: its config`);
+  const { os, architecture } = about;
+  if ((os && os !== 'linux') || (architecture && architecture !== 'amd64'))
+    throw new AppError('upstream', `${what} is for ${os}/${architecture}; sandboxes here run linux/amd64`);
+  const diffIds = about.rootfs?.diff_ids ?? [];
+  if (diffIds.length !== listed.layers.length)
+    throw new AppError(
+      'upstream',
+      `${what} has ${listed.layers.length} layers, and its config tells of ${diffIds.length}`,
+    );
+  const layers = listed.layers.map((layer, at) => ({ digest: toHex(layer.digest), diffId: diffIds[at] }));
+  return {
+    configDigest,
+    config: toImageConfig(about.config ?? {}),
+    layers,
+    blobs: [...new Set([manifestHex, configDigest, ...layers.map((layer) => layer.digest)])],
+  };
+}
+
+async function readDocument<T>(path: string, schema: z.ZodType<T>, what: string): Promise<T> {
+  const { size } = await stat(path);
+  if (size > MAX_DOCUMENT_BYTES)
+    throw new AppError('upstream', `${what} has ${size} bytes, which is too much`);
+  try {
+    return schema.parse(JSON.parse(await readFile(path, 'utf8')));
+  } catch (cause) {
+    throw new AppError('upstream', `${what} is not as the OCI format wants it`, { cause });
+  }
+}
+
+function toImageConfig(from: NonNullable<z.infer<typeof config>['config']>): ImageConfig {
+  return {
+    entrypoint: from.Entrypoint ?? [],
+    cmd: from.Cmd ?? [],
+    env: toEnvironment(from.Env ?? []),
+    user: from.User ?? '',
+    workdir: from.WorkingDir ?? '',
+    stopSignal: from.StopSignal ?? '',
+    exposedPorts: Object.keys(from.ExposedPorts ?? {}).sort(),
+    labels: from.Labels ?? {},
+  };
+}
+
+/** Of two of one name the later one counts; what is no variable is left out. */
+function toEnvironment(lines: readonly string[]): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const line of lines) {
+    const equals = line.indexOf('=');
+    if (equals > 0 && !line.includes('\0')) env[line.slice(0, equals)] = line.slice(equals + 1);
+  }
+  return env;
+}
+
+function toHex(text: string): string {
+  return text.replace(/^sha256:/, '');
+}

@@ -1,0 +1,135 @@
+// Images from registries and archives, by skopeo: it knows the host's credentials, mirrors, proxies, certificates and policy.
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { AppError, errnoOf } from '../../lib/errors.ts';
+
+export type SkopeoOptions = {
+  /** The only directory that it may write to; what it needs for a while goes into `scratch` beneath. */
+  readonly dir: string;
+  readonly scratch: string;
+  readonly args: readonly string[];
+  /** Each line that it writes about what it does. */
+  readonly onLine?: ((line: string) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
+};
+
+/** Skopeo said why not; `message` is its own last sentence. */
+export class SkopeoError extends Error {
+  override readonly name = 'SkopeoError';
+}
+
+/** What of the daemon's environment names credentials, proxies and certificates of the host's administrator. */
+const KEPT_VARIABLES = [
+  'PATH',
+  'HOME',
+  'XDG_RUNTIME_DIR',
+  'XDG_CONFIG_HOME',
+  'REGISTRY_AUTH_FILE',
+  'DOCKER_CONFIG',
+  'CONTAINERS_REGISTRIES_CONF',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+  ...['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]),
+];
+/** Root's directory, where the daemon has no HOME: services often have none. */
+const HOME = '/root';
+const TAIL_LINES = 4;
+const MAX_MESSAGE_CHARS = 600;
+
+/** Rejects with SkopeoError, with AppError unsupported where a program is missing, or with the signal's reason. */
+export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
+  const { dir, scratch, args, onLine, signal } = options;
+  signal?.throwIfAborted();
+  const child = spawn('bwrap', [...confinement(dir), 'skopeo', ...args], {
+    cwd: '/',
+    env: { HOME, ...environment(), TMPDIR: scratch, LC_ALL: 'C.UTF-8' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  // All of its group: killed alone at the wrong moment, it would leave a child that waits for it for ever.
+  const kill = () => killGroup(child.pid);
+  signal?.addEventListener('abort', kill);
+  const output: string[] = [];
+  const tail: string[] = [];
+  createInterface(child.stdout).on('line', (line) => {
+    output.push(line);
+    onLine?.(line);
+  });
+  createInterface(child.stderr).on('line', (line) => {
+    tail.push(line);
+    if (tail.length > TAIL_LINES) tail.shift();
+    onLine?.(line);
+  });
+  try {
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.on('error', reject);
+      child.on('close', resolve);
+    });
+    signal?.throwIfAborted();
+    if (code !== 0) throw new SkopeoError(explain(tail));
+    return output;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') throw programMissing('bwrap', 'bubblewrap');
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', kill);
+  }
+}
+
+function killGroup(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    // All of it has ended already, and only the last of its output is awaited.
+    if (errnoOf(error) !== 'ESRCH') throw error;
+  }
+}
+
+/** It sees the host as it is, but writes nowhere else, has no capability, and sees no other process. */
+function confinement(dir: string): string[] {
+  return [
+    '--die-with-parent',
+    '--new-session',
+    ...['--ro-bind', '/', '/'],
+    ...['--dev', '/dev'],
+    ...['--proc', '/proc'],
+    ...['--bind', dir, dir],
+    ...['--cap-drop', 'ALL'],
+    '--unshare-pid',
+    '--unshare-ipc',
+    '--unshare-uts',
+    '--',
+  ];
+}
+
+function environment(): Record<string, string> {
+  return Object.fromEntries(
+    KEPT_VARIABLES.flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
+/** `time="…" level=fatal msg="…"` is how it ends; what comes before may be warnings. */
+function explain(tail: readonly string[]): string {
+  const last = tail.findLast((line) => line.includes('level=fatal')) ?? tail.at(-1) ?? 'it said nothing';
+  if (/execvp skopeo: No such file/.test(last)) throw programMissing('skopeo', 'skopeo');
+  const quoted = / msg=("(?:[^"\\]|\\.)*")/.exec(last)?.[1];
+  return unquote(quoted ?? last).slice(0, MAX_MESSAGE_CHARS);
+}
+
+function unquote(text: string): string {
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    return text;
+  }
+}
+
+function programMissing(program: string, debianPackage: string): AppError {
+  return new AppError(
+    'unsupported',
+    `images need the program ${program}, which was not found; as root: apt-get install ${debianPackage}`,
+  );
+}

@@ -1,0 +1,93 @@
+// Where the images of a data directory are, and what of them nobody needs any more.
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ImageRecord } from './record.ts';
+
+const WORK_NAME = /^work-(\d+)-/;
+const ROOTFS_NAME = /^([\da-f]{64})\.erofs$/;
+
+export class ImageFiles {
+  /** All that the fetching program may write to. */
+  readonly ociDir: string;
+  /** Blobs of all layouts: each once. */
+  readonly blobsDir: string;
+  readonly #rootfsDir: string;
+
+  private constructor(dir: string) {
+    this.ociDir = join(dir, 'oci');
+    this.blobsDir = join(this.ociDir, 'blobs');
+    this.#rootfsDir = join(dir, 'rootfs');
+  }
+
+  static async open(dir: string): Promise<ImageFiles> {
+    const files = new ImageFiles(dir);
+    for (const path of [join(files.blobsDir, 'sha256'), files.#rootfsDir])
+      await mkdir(path, { recursive: true, mode: 0o700 });
+    return files;
+  }
+
+  rootfsPath(rootfsDigest: string): string {
+    return join(this.#rootfsDir, `${rootfsDigest}.erofs`);
+  }
+
+  /** A directory for one piece of work, removed at its end; who finds it later knows whether its process lives. */
+  async makeWork(): Promise<AsyncDisposable & { readonly dir: string }> {
+    const dir = await mkdtemp(join(this.ociDir, `work-${process.pid}-`));
+    return { dir, [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }) };
+  }
+
+  /**
+   * Removes what no record needs: root filesystems that nothing else has another name of, blobs, and what was begun by
+   * processes that are gone. Nothing while another piece of work is under way, which may be about to need it.
+   */
+  async sweep(records: readonly ImageRecord[]): Promise<void> {
+    let isBusy = false;
+    for (const name of await readdir(this.ociDir)) {
+      const pid = WORK_NAME.exec(name)?.[1];
+      if (pid === undefined) continue;
+      if (existsSync(`/proc/${pid}`)) isBusy = true;
+      else await rm(join(this.ociDir, name), { recursive: true, force: true });
+    }
+    if (isBusy) return;
+    const rootfs = new Set(records.map(({ rootfsDigest }) => rootfsDigest));
+    for (const name of await readdir(this.#rootfsDir)) {
+      const digest = ROOTFS_NAME.exec(name)?.[1];
+      if (digest !== undefined && rootfs.has(digest)) continue;
+      const path = join(this.#rootfsDir, name);
+      // A sandbox, snapshot or template that runs from it has given it another name.
+      if ((await stat(path)).nlink === 1) await rm(path);
+    }
+    const blobs = new Set(records.flatMap((record) => record.blobs));
+    const blobDir = join(this.blobsDir, 'sha256');
+    for (const name of await readdir(blobDir)) if (!blobs.has(name)) await rm(join(blobDir, name));
+  }
+
+  /** Whether something runs from it, or is a copy of something that did. */
+  async isUsed({ rootfsDigest }: ImageRecord): Promise<boolean> {
+    return (await stat(this.rootfsPath(rootfsDigest)).catch(() => undefined))?.nlink !== 1;
+  }
+
+  /** Bytes on disk of an image by itself: what it shares with others is counted for each. */
+  async sizeOf({ rootfsDigest, blobs }: ImageRecord): Promise<number> {
+    const paths = [this.rootfsPath(rootfsDigest), ...blobs.map((hex) => join(this.blobsDir, 'sha256', hex))];
+    const sizes = await Promise.all(
+      paths.map((path) =>
+        stat(path).then(
+          ({ blocks }) => blocks * 512,
+          () => 0,
+        ),
+      ),
+    );
+    return sizes.reduce((sum, size) => sum + size, 0);
+  }
+
+  /** Bytes on disk of all images together. */
+  async totalBytes(): Promise<number> {
+    let bytes = 0;
+    for (const dir of [this.#rootfsDir, join(this.blobsDir, 'sha256')])
+      for (const name of await readdir(dir))
+        bytes += ((await stat(join(dir, name)).catch(() => undefined))?.blocks ?? 0) * 512;
+    return bytes;
+  }
+}

@@ -1,0 +1,32 @@
+// Which image a text names: a reference in any spelling, a digest, or the beginning of one.
+import { AppError } from '../lib/errors.ts';
+import type { ImageRecord } from './record.ts';
+import { formatReference, parseReference } from './reference.ts';
+
+export type StoredImage = { readonly id: string; readonly record: ImageRecord };
+
+const DIGEST_PREFIX = /^(?:sha256:)?([\da-f]{1,64})$/;
+
+/** Undefined when there is none. AppError conflict for the beginning of several digests. */
+export function findImage(images: readonly StoredImage[], text: string): StoredImage | undefined {
+  const reference = parseReference(text);
+  if (reference !== undefined) {
+    const name = formatReference(reference);
+    const named = images.find(({ record }) => record.refs.includes(name));
+    if (named !== undefined) return named;
+  }
+  const prefix = DIGEST_PREFIX.exec(text)?.[1];
+  if (prefix === undefined) return undefined;
+  const found = images.filter(({ id }) => id.startsWith(prefix));
+  if (found.length < 2) return found[0];
+  const ids = found.map(({ id }) => `sha256:${id.slice(0, 16)}`).join(', ');
+  throw new AppError(
+    'conflict',
+    `${text} is the beginning of the digests of ${found.length} images (${ids}); send more of it`,
+  );
+}
+
+/** Whether a registry may know it; else it can only be here. */
+export function isPullable(text: string): boolean {
+  return !text.startsWith('sha256:') && parseReference(text) !== undefined;
+}

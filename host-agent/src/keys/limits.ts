@@ -1,0 +1,115 @@
+// Whether somebody may make what they ask for: the policy of their key and the quota of their tenant, at once, so that two
+// requests at the same time cannot both have the last room.
+import { type Caller, describe, forbidden, mayDo, type Owner } from './caller.ts';
+import { findPassed, over, type Wanted } from './policy.ts';
+import type { Quota } from './record.ts';
+
+const MINUTE_MS = 60_000;
+
+/** A sandbox that exists, or is promised. */
+export type Holding = {
+  readonly owner: Owner | undefined;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly diskBytes: number;
+};
+
+/** Who wants to make something, and who is to know what it comes to, allowed or not. */
+export type Visit = {
+  readonly caller?: Caller | undefined;
+  readonly onWanted?: ((wanted: Wanted) => void) | undefined;
+};
+
+export type LimitsOptions = {
+  /** Read anew each time: quotas change under a running daemon. */
+  readonly quotaOf: (tenant: string) => Quota | undefined;
+  readonly sandboxes: () => Iterable<Holding>;
+  /** Owners of the snapshots that exist. */
+  readonly snapshots: () => Iterable<Owner | undefined>;
+  readonly now?: () => number;
+};
+
+export class Limits {
+  readonly #options: LimitsOptions;
+  readonly #promised = new Set<Holding>();
+  readonly #promisedSnapshots = new Set<Owner>();
+  /** When sandboxes were asked for within the last minute, oldest first, by tenant. */
+  readonly #asked = new Map<string, number[]>();
+
+  constructor(options: LimitsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Holds what is wanted until disposed, when it shows among the sandboxes or will never be. AppError forbidden names each
+   * limit that it passes.
+   */
+  admit({ caller, onWanted }: Visit, wanted: Wanted): Disposable {
+    onWanted?.(wanted);
+    if (caller === undefined) return NOTHING_HELD;
+    const { policy = {}, key, tenant } = caller;
+    const passed = findPassed(policy, wanted);
+    if (wanted.startsService && !mayDo(caller, 'exec'))
+      passed.push(`a service needs exec: ${describe(caller, 'exec')}`);
+    const all = [...this.#options.sandboxes(), ...this.#promised];
+    const own = all.filter(({ owner }) => owner?.key === key && owner.tenant === tenant);
+    const total = own.length + wanted.count;
+    passed.push(...over('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
+    if (tenant !== undefined) passed.push(...this.#findOverQuota(tenant, all, wanted));
+    if (passed.length > 0) throw forbidden(caller, passed);
+    const { vcpus, memoryMib, diskBytes, count } = wanted;
+    const promised = Array.from({ length: count }, () => ({ owner: caller, vcpus, memoryMib, diskBytes }));
+    for (const each of promised) this.#promised.add(each);
+    if (tenant !== undefined) this.#noteAsked(tenant, count);
+    return {
+      [Symbol.dispose]: () => {
+        for (const each of promised) this.#promised.delete(each);
+      },
+    };
+  }
+
+  /** The same for a snapshot. */
+  admitSnapshot(caller: Caller | undefined): Disposable {
+    if (caller?.tenant === undefined) return NOTHING_HELD;
+    const { tenant } = caller;
+    const owners = [...this.#options.snapshots(), ...this.#promisedSnapshots];
+    const count = owners.filter((owner) => owner?.tenant === tenant).length + 1;
+    const most = this.#options.quotaOf(tenant)?.max_snapshots;
+    const passed = over(`snapshots of tenant ${tenant}`, count, 'max_snapshots', most);
+    if (passed.length > 0) throw forbidden(caller, passed);
+    const promised = { key: caller.key, tenant };
+    this.#promisedSnapshots.add(promised);
+    return { [Symbol.dispose]: () => void this.#promisedSnapshots.delete(promised) };
+  }
+
+  #findOverQuota(tenant: string, all: readonly Holding[], wanted: Wanted): string[] {
+    const quota = this.#options.quotaOf(tenant) ?? {};
+    const theirs = all.filter(({ owner }) => owner?.tenant === tenant);
+    const sum = (of: (holding: Omit<Holding, 'owner'>) => number): number =>
+      theirs.reduce((total, holding) => total + of(holding), of(wanted) * wanted.count);
+    const creates = this.#recentlyAsked(tenant).length + wanted.count;
+    const totals = [
+      ['sandboxes', sum(() => 1), 'max_sandboxes'],
+      ['vcpus', sum(({ vcpus }) => vcpus), 'max_vcpus'],
+      ['memory_mib', sum(({ memoryMib }) => memoryMib), 'max_memory_mib'],
+      ['disk_bytes', sum(({ diskBytes }) => diskBytes), 'max_disk_bytes'],
+      ['creates within a minute', creates, 'max_creates_per_minute'],
+    ] as const;
+    return totals.flatMap(([what, total, limit]) =>
+      over(`${what} of tenant ${tenant}`, total, limit, quota[limit]),
+    );
+  }
+
+  #recentlyAsked(tenant: string): readonly number[] {
+    const { now = Date.now } = this.#options;
+    return (this.#asked.get(tenant) ?? []).filter((atMs) => now() - atMs < MINUTE_MS);
+  }
+
+  #noteAsked(tenant: string, count: number): void {
+    const { now = Date.now } = this.#options;
+    const times = new Array<number>(count).fill(now());
+    this.#asked.set(tenant, [...this.#recentlyAsked(tenant), ...times]);
+  }
+}
+
+const NOTHING_HELD: Disposable = { [Symbol.dispose]: () => undefined };

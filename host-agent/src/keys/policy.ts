@@ -1,0 +1,76 @@
+// What a policy says to a request as it will be carried out: defaults filled in, what a copy inherits included.
+import type { Policy } from '@sandboxd/api';
+
+/** Of an allowlist, in a message. */
+const MAX_SHOWN_HOSTS = 5;
+
+/** Sandboxes to make, all alike. */
+export type Wanted = {
+  readonly count: number;
+  /** Whether they are copies of a snapshot. */
+  readonly areForks: boolean;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  readonly diskBytes: number;
+  /** 0: no end. */
+  readonly timeoutS: number;
+  readonly rootfs: { readonly kind: 'profile' | 'image'; readonly name: string };
+  /** Absent: no network. */
+  readonly allowlist?: readonly string[];
+  /** A service is started in them, of the request or of the image. */
+  readonly startsService: boolean;
+};
+
+/** A sentence's part for each limit that is passed. */
+export function findPassed(policy: Policy, wanted: Wanted): string[] {
+  const { max_vcpus, max_memory_mib, max_timeout_s, max_fork, allow_profiles, net_allow_max } = policy;
+  return [
+    ...over('vcpus', wanted.vcpus, 'max_vcpus', max_vcpus),
+    ...over('memory_mib', wanted.memoryMib, 'max_memory_mib', max_memory_mib),
+    ...checkLife(wanted.timeoutS, max_timeout_s),
+    ...(wanted.areForks ? over('count', wanted.count, 'max_fork', max_fork) : []),
+    ...checkRootfs(wanted.rootfs, allow_profiles),
+    ...checkNetwork(wanted.allowlist, net_allow_max),
+  ];
+}
+
+/** A command's time limit within a policy, which bounds it instead of refusing it. */
+export function clampTimeout(timeoutS: number, { max_timeout_s: most }: Policy): number {
+  if (most === undefined) return timeoutS;
+  return timeoutS <= 0 ? most : Math.min(timeoutS, most);
+}
+
+/** What a message says of the limit when it is passed, else nothing. */
+export function over(what: string, value: number, limit: string, most: number | undefined): string[] {
+  return most !== undefined && value > most ? [`${what} ${value} is over ${limit} ${most}`] : [];
+}
+
+function checkLife(timeoutS: number, most: number | undefined): string[] {
+  if (most === undefined || timeoutS > 0) return over('timeout_s', timeoutS, 'max_timeout_s', most);
+  return [`timeout_s 0, which is no end, is over max_timeout_s ${most}`];
+}
+
+/** An image is no profile that anybody allowed. */
+function checkRootfs({ kind, name }: Wanted['rootfs'], allowed: readonly string[] | undefined): string[] {
+  if (allowed === undefined || (kind === 'profile' && allowed.includes(name))) return [];
+  return [`${kind} ${JSON.stringify(name)} is not among allow_profiles ${JSON.stringify(allowed)}`];
+}
+
+function checkNetwork(
+  allowlist: readonly string[] | undefined,
+  most: readonly string[] | undefined,
+): string[] {
+  if (most === undefined || allowlist === undefined) return [];
+  if (most.length === 0) return ['a network is over net_allow_max, which is empty'];
+  const beyond = allowlist.filter((pattern) => !most.some((allowed) => covers(allowed, pattern)));
+  if (beyond.length === 0) return [];
+  const shown = beyond.slice(0, MAX_SHOWN_HOSTS).join(', ') + (beyond.length > MAX_SHOWN_HOSTS ? ', …' : '');
+  return [`allowlist ${shown} is not within net_allow_max ${most.join(', ')}`];
+}
+
+/** `*.example.com` stands for exactly one more label, so it covers itself and `a.example.com`. */
+function covers(allowed: string, pattern: string): boolean {
+  if (allowed === pattern) return true;
+  const [label = '', ...rest] = pattern.split('.');
+  return label !== '*' && allowed === `*.${rest.join('.')}`;
+}

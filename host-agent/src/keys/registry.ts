@@ -1,0 +1,190 @@
+// The keys and the tenants' quotas in the registry. Commands change them beside a daemon that runs, which reads them anew at
+// each request: everything takes effect at once.
+import type { Policy } from '@sandboxd/api';
+import { AppError } from '../lib/errors.ts';
+import { randomSuffix } from '../lib/ids.ts';
+import type { Store, Table } from '../store/store.ts';
+import type { Caller } from './caller.ts';
+import { areSameHash, hashKey, isKeyText, mintKey, toKeyId } from './key-text.ts';
+import type { KeyChange, KeyRecord, KeyUse, Quota } from './record.ts';
+
+/** The last use of a key is written down at most this often. */
+const USE_STEP_MS = 60_000;
+/** What is compared with the hash of a key that nobody has: as long as any other. */
+const NO_HASH = hashKey('');
+
+export type NewKey = {
+  readonly name: string;
+  readonly tenant?: string;
+  readonly policy?: Policy;
+  readonly expiresAtMs?: number;
+};
+
+export type ListedKey = KeyRecord & { readonly id: string; readonly lastUse?: KeyUse };
+
+export type KeyState = 'valid' | 'expired' | 'revoked';
+
+/** What a text is that was presented as a key. */
+export type Found =
+  | { readonly state: 'valid'; readonly caller: Caller }
+  | { readonly state: 'expired'; readonly atMs: number }
+  | { readonly state: 'revoked'; readonly atMs: number }
+  | { readonly state: 'unknown' };
+
+export class KeyRegistry {
+  readonly #store: Store;
+  readonly #keys: Table<KeyRecord>;
+  readonly #uses: Table<KeyUse>;
+  readonly #quotas: Table<Quota>;
+  readonly #changes: Table<KeyChange>;
+  readonly #by: string;
+  readonly #usedAtMs = new Map<string, number>();
+  #hasKeys = false;
+
+  /** `by` is the user of the host who changes what is changed. */
+  constructor(store: Store, by = 'daemon') {
+    this.#by = by;
+    this.#changes = store.table('key_changes');
+    this.#store = store;
+    this.#keys = store.table('keys');
+    this.#uses = store.table('key_uses');
+    this.#quotas = store.table('quotas');
+  }
+
+  /** Whether nobody gets in without a key. So it is once there was one: keys that are revoked or expired stay recorded. */
+  get isClosed(): boolean {
+    this.#hasKeys ||= this.#keys.hasLatest();
+    return this.#hasKeys;
+  }
+
+  get hasValidKey(): boolean {
+    return this.#keys.all().some(({ record }) => stateOf(record) === 'valid');
+  }
+
+  find(text: string): Found {
+    if (!isKeyText(text)) return { state: 'unknown' };
+    const hash = hashKey(text);
+    const record = this.#keys.latest(toKeyId(hash));
+    if (!areSameHash(hash, record?.hash ?? NO_HASH) || record === undefined) return { state: 'unknown' };
+    const state = stateOf(record);
+    if (state === 'revoked') return { state, atMs: record.revokedAtMs ?? 0 };
+    if (state === 'expired') return { state, atMs: record.expiresAtMs ?? 0 };
+    return { state, caller: toCaller(record) };
+  }
+
+  /** Whether the key is as good as when it was found. */
+  isStillValid({ id }: Caller): boolean {
+    const record = this.#keys.latest(id);
+    return record !== undefined && stateOf(record) === 'valid';
+  }
+
+  /** Writes down that a key was used. Rejects when that cannot be. */
+  async noteUse({ id }: Caller, address: string): Promise<void> {
+    const atMs = Date.now();
+    if (atMs - (this.#usedAtMs.get(id) ?? 0) < USE_STEP_MS) return;
+    this.#usedAtMs.set(id, atMs);
+    await this.#uses.put(id, { atMs, address });
+  }
+
+  /** Resolves with the key itself, which is kept nowhere. AppError conflict when a valid one has that name. */
+  async create(wanted: NewKey): Promise<{ readonly text: string; readonly key: ListedKey }> {
+    const text = mintKey();
+    const hash = hashKey(text);
+    const id = toKeyId(hash);
+    const record = { ...wanted, hash, createdAtMs: Date.now() };
+    await this.#store.atomically(() => {
+      if (this.#keys.get(id) !== undefined)
+        throw new AppError('conflict', 'two keys came out alike; try again');
+      const isTaken = ({ record: other }: { record: KeyRecord }): boolean =>
+        other.name === wanted.name && stateOf(other) === 'valid';
+      if (this.#keys.all().some(isTaken)) {
+        const message = `there is a key ${JSON.stringify(wanted.name)} already; revoke it, or choose another name`;
+        throw new AppError('conflict', message);
+      }
+      void this.#keys.put(id, record);
+      this.#note({ change: 'created', key: wanted.name, keyId: id, ...optional('tenant', wanted.tenant) });
+    });
+    await this.#keys.flush();
+    return { text, key: { ...record, id } };
+  }
+
+  /** Oldest first. */
+  list(): ListedKey[] {
+    const uses = new Map(this.#uses.all().map(({ id, record }) => [id, record]));
+    return this.#keys
+      .all()
+      .map(({ id, record }) => ({ ...record, id, ...optional('lastUse', uses.get(id)) }))
+      .sort((a, b) => a.createdAtMs - b.createdAtMs);
+  }
+
+  /** Of that name or id: every one that is valid. AppError not_found when there is none. */
+  async revoke(nameOrId: string): Promise<readonly ListedKey[]> {
+    const revoked = await this.#store.atomically(() => {
+      const found = this.list().filter(
+        (key) => (key.name === nameOrId || key.id === nameOrId) && stateOf(key) !== 'revoked',
+      );
+      if (found.length === 0) {
+        throw new AppError(
+          'not_found',
+          `there is no key ${JSON.stringify(nameOrId)}; \`sandboxd keys list\` shows all`,
+        );
+      }
+      for (const { id, lastUse: _, ...record } of found) {
+        void this.#keys.put(id, { ...record, revokedAtMs: Date.now() });
+        this.#note({ change: 'revoked', key: record.name, keyId: id, ...optional('tenant', record.tenant) });
+      }
+      return found;
+    });
+    await this.#keys.flush();
+    return revoked;
+  }
+
+  quotaOf(tenant: string): Quota | undefined {
+    return this.#quotas.latest(tenant);
+  }
+
+  quotas(): { readonly tenant: string; readonly quota: Quota }[] {
+    return this.#quotas.all().map(({ id, record }) => ({ tenant: id, quota: record }));
+  }
+
+  async setQuota(tenant: string, quota: Quota): Promise<void> {
+    await this.#store.atomically(() => {
+      void this.#quotas.put(tenant, quota);
+      this.#note({ change: 'quota set', tenant });
+    });
+    await this.#quotas.flush();
+  }
+
+  async removeQuota(tenant: string): Promise<void> {
+    await this.#store.atomically(() => {
+      void this.#quotas.remove(tenant);
+      this.#note({ change: 'quota removed', tenant });
+    });
+    await this.#quotas.flush();
+  }
+
+  /** What was done since the last time, oldest first, once `keep` has all of it. */
+  async takeChanges(keep: (change: KeyChange) => void): Promise<void> {
+    if (!this.#changes.hasLatest()) return;
+    const changes = this.#changes.all();
+    for (const { record } of changes.toSorted((a, b) => a.record.atMs - b.record.atMs)) keep(record);
+    for (const { id } of changes) await this.#changes.remove(id);
+  }
+
+  #note(change: Omit<KeyChange, 'atMs' | 'by'>): void {
+    void this.#changes.put(randomSuffix(), { ...change, atMs: Date.now(), by: this.#by });
+  }
+}
+
+export function stateOf({ revokedAtMs, expiresAtMs }: KeyRecord): KeyState {
+  if (revokedAtMs !== undefined) return 'revoked';
+  return expiresAtMs !== undefined && expiresAtMs <= Date.now() ? 'expired' : 'valid';
+}
+
+function toCaller({ name, hash, tenant, policy }: KeyRecord): Caller {
+  return { id: toKeyId(hash), key: name, ...optional('tenant', tenant), ...optional('policy', policy) };
+}
+
+function optional<K extends string, T>(key: K, value: T | undefined): { readonly [P in K]?: T } {
+  return value === undefined ? {} : ({ [key]: value } as { [P in K]: T });
+}

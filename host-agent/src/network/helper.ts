@@ -1,0 +1,108 @@
+// The program that changes network namespaces for the daemon (native/netd.c), spoken to over its standard input and output. It
+// holds nothing that outlives a request but what it listens to, so one that ended is replaced by the next request.
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
+import { AppError } from '../lib/errors.ts';
+
+type Child = ChildProcessByStdio<Writable, Readable, null>;
+type Waiting = { readonly resolve: (text: string) => void; readonly reject: (error: Error) => void };
+type Head = { readonly id: string; readonly isOk: boolean; readonly sizeBytes: number };
+
+const MAX_LINE_BYTES = 4096;
+
+export class NetHelper {
+  readonly #program: string;
+  readonly #onLogged: (name: string, packet: Buffer) => void;
+  readonly #onRestart: () => void;
+  #child: Child | undefined;
+  readonly #waiting = new Map<string, Waiting>();
+  #nextId = 1;
+  #isClosed = false;
+  #held: Buffer = Buffer.alloc(0);
+  #head: Head | undefined;
+
+  /** `onLogged`: the first bytes of a packet that a rule logged; `onRestart`: nothing is listened to any more. */
+  constructor(
+    program: string,
+    onLogged: (name: string, packet: Buffer) => void = () => undefined,
+    onRestart: () => void = () => undefined,
+  ) {
+    this.#program = program;
+    this.#onLogged = onLogged;
+    this.#onRestart = onRestart;
+  }
+
+  /** What it listed. Words have no blanks. AppError internal with the reason. */
+  ask(words: readonly string[], body = ''): Promise<string> {
+    if (this.#isClosed) return Promise.reject(new AppError('cancelled', 'the daemon is stopping'));
+    const child = this.#start();
+    const id = String(this.#nextId++);
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      child.stdin.write(`${[id, ...words, Buffer.byteLength(body)].join(' ')}\n${body}`);
+    });
+  }
+
+  /** Ends it; what it made stays. */
+  close(): void {
+    this.#isClosed = true;
+    this.#child?.removeAllListeners('exit');
+    this.#child?.stdin.end();
+    this.#lose(new AppError('cancelled', 'the daemon is stopping'));
+  }
+
+  #start(): Child {
+    if (this.#child !== undefined) return this.#child;
+    const child = spawn(this.#program, [], { stdio: ['pipe', 'pipe', 'inherit'], cwd: '/' });
+    this.#child = child;
+    const onEnd = (what: string) => {
+      if (this.#child !== child) return;
+      this.#lose(new AppError('internal', `the program for networks ${what}`));
+      this.#onRestart();
+    };
+    child.on('error', (error) => onEnd(`cannot be started: ${error.message}`));
+    child.on('exit', (code, signal) => onEnd(`ended with ${signal ?? code}`));
+    child.stdin.on('error', () => undefined);
+    child.stdout.on('data', (bytes: Buffer) => this.#take(bytes));
+    child.unref();
+    return child;
+  }
+
+  #lose(error: Error): void {
+    this.#child = undefined;
+    this.#head = undefined;
+    this.#held = Buffer.alloc(0);
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { reject } of waiting) reject(error);
+  }
+
+  #take(bytes: Buffer): void {
+    this.#held = Buffer.concat([this.#held, bytes]);
+    while (this.#takeLine() || this.#takeBody());
+  }
+
+  #takeLine(): boolean {
+    if (this.#head !== undefined) return false;
+    const end = this.#held.subarray(0, MAX_LINE_BYTES).indexOf(10);
+    if (end < 0) return false;
+    const [first = '', second = '', third = ''] = this.#held.toString('latin1', 0, end).split(' ');
+    this.#held = this.#held.subarray(end + 1);
+    if (first === 'logged') this.#onLogged(second, Buffer.from(third, 'hex'));
+    else this.#head = { id: first, isOk: second === 'ok', sizeBytes: Number(third) };
+    return true;
+  }
+
+  #takeBody(): boolean {
+    if (this.#head === undefined || this.#held.length < this.#head.sizeBytes) return false;
+    const { id, isOk, sizeBytes } = this.#head;
+    const text = this.#held.toString('utf8', 0, sizeBytes);
+    this.#held = this.#held.subarray(sizeBytes);
+    this.#head = undefined;
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (isOk) waiting?.resolve(text);
+    else waiting?.reject(new AppError('internal', `cannot ${text.trim()}`));
+    return true;
+  }
+}

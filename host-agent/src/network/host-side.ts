@@ -1,0 +1,132 @@
+// What the host has for all networks of a daemon: a range of addresses, a link with the resolver's address, rules, forwarding.
+// It is there while a sandbox with a network is, whether the daemon runs or not.
+import { readFile, writeFile } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import { AppError, toError } from '../lib/errors.ts';
+import { type Ipv4Range, parseIpv4Range } from '../lib/ipv4.ts';
+import { readBootId } from '../lib/proc.ts';
+import type { Table } from '../store/store.ts';
+import { adviseOn, findDroppers } from './forward-drop.ts';
+import type { NetHelper } from './helper.ts';
+import { listLinks } from './links.ts';
+import { Resolver } from './resolver/resolver.ts';
+import { hostRules, removeHostRules } from './rules/host.ts';
+import { freeSubnets, readRoutes, Subnet } from './subnet.ts';
+
+/** What the registry keeps of it, under one key. */
+export type HostSideRecord = {
+  readonly subnet: string;
+  readonly bootId: string;
+  /** The host was no router before. */
+  readonly isForwardingOurs: boolean;
+};
+
+export type HostSideOptions = {
+  /** Absent: one of the ranges that are free. */
+  readonly subnet?: Ipv4Range | undefined;
+  readonly records: Table<HostSideRecord>;
+  readonly helper: NetHelper;
+  readonly log: Logger;
+};
+
+const RECORD = 'host';
+const FORWARDING = '/proc/sys/net/ipv4/ip_forward';
+/**
+ * Of the resolver; guests ask port 53 of their gateway. One that programs of users may not have while no daemon runs, and that
+ * other name servers, which may listen on every address, do not have either.
+ */
+const RESOLVER_PORT = 1013;
+
+export class HostSide {
+  readonly subnet: Subnet;
+  readonly resolver: Resolver;
+
+  private constructor(subnet: Subnet, resolver: Resolver) {
+    this.subnet = subnet;
+    this.resolver = resolver;
+  }
+
+  /** What an earlier daemon left, in this boot of the host. */
+  static recorded(
+    records: Table<HostSideRecord>,
+  ): { readonly subnet: Subnet; readonly isForwardingOurs: boolean } | undefined {
+    const record = records.get(RECORD);
+    const range = record?.bootId === readBootId() ? parseIpv4Range(record.subnet) : undefined;
+    if (record === undefined || range === undefined) return undefined;
+    return { subnet: new Subnet(range), isForwardingOurs: record.isForwardingOurs };
+  }
+
+  /** Goes on with what an earlier daemon left, or sets it up. AppError unsupported with what this host lacks. */
+  static async open(options: HostSideOptions): Promise<HostSide> {
+    const { records, helper, log } = options;
+    const earlier = HostSide.recorded(records);
+    const subnet = earlier?.subnet ?? (await chooseSubnet(options));
+    const isForwardingOurs =
+      earlier?.isForwardingOurs ?? (await readFile(FORWARDING, 'latin1')).trim() === '0';
+    await records.put(RECORD, { subnet: String(subnet), bootId: readBootId(), isForwardingOurs });
+    try {
+      const prefix = String(subnet.range.prefixLength);
+      await helper.ask(['anchor', subnet.anchor, subnet.hostAddress, prefix]);
+      const resolver = { host: subnet.hostAddress, port: RESOLVER_PORT };
+      const { table, linkPrefix, anchor } = subnet;
+      await helper.ask(
+        ['rules', '-'],
+        hostRules({ table, linkPrefix, anchor, subnet: String(subnet), resolver, isForwardingOurs }),
+      );
+      // Only now that nothing else would be forwarded.
+      await writeFile(FORWARDING, '1');
+      const side = new HostSide(subnet, await Resolver.open(resolver, log));
+      const droppers = findDroppers(await helper.ask(['rules', '-'], 'list chains'));
+      if (droppers.length > 0) log.warn(adviseOn(droppers, linkPrefix));
+      log.info({ subnet: String(subnet), links: `${linkPrefix}*`, table }, 'networks of sandboxes are ready');
+      return side;
+    } catch (error) {
+      if (earlier === undefined) await remove(options, subnet, isForwardingOurs).catch(() => undefined);
+      const message = `networks of sandboxes cannot be had on this host: ${toError(error).message}; leave network and publish out, or mend that`;
+      throw new AppError('unsupported', message, { cause: error });
+    }
+  }
+
+  /** The daemon ends; what sandboxes need of it stays. */
+  async close(): Promise<void> {
+    await this.resolver.close();
+  }
+
+  /** No sandbox has a network any more. */
+  static async remove(options: HostSideOptions): Promise<void> {
+    const recorded = HostSide.recorded(options.records);
+    if (recorded !== undefined) await remove(options, recorded.subnet, recorded.isForwardingOurs);
+    await options.records.remove(RECORD);
+  }
+}
+
+async function remove(
+  { helper, records }: HostSideOptions,
+  subnet: Subnet,
+  isForwardingOurs: boolean,
+): Promise<void> {
+  if (isForwardingOurs) await writeFile(FORWARDING, '0');
+  await helper.ask(['rules', '-'], removeHostRules(subnet.table));
+  await helper.ask(['unlink', subnet.anchor]);
+  await records.remove(RECORD);
+}
+
+/** AppError conflict; another daemon has those whose links are there. */
+async function chooseSubnet({ subnet: wanted }: HostSideOptions): Promise<Subnet> {
+  const links = await listLinks();
+  const isTaken = ({ anchor }: Subnet) => links.includes(anchor);
+  if (wanted !== undefined) {
+    const subnet = new Subnet(wanted);
+    if (!isTaken(subnet)) return subnet;
+    throw new AppError(
+      'conflict',
+      `network_subnet ${subnet} is that of another daemon, which has the link ${subnet.anchor}; choose another with --network-subnet, or remove the link if no such daemon is left`,
+    );
+  }
+  const free = freeSubnets(await readRoutes()).find((subnet) => !isTaken(subnet));
+  if (free !== undefined) return free;
+  throw new AppError(
+    'conflict',
+    'every range for networks is that of another daemon; choose one with --network-subnet',
+  );
+}

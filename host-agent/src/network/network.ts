@@ -1,0 +1,245 @@
+// Networks of sandboxes: a namespace with a tap and its rules for each, rules of the host for all, and the resolver. Nothing of
+// it is on the host before the first sandbox wants it, nor after the last one of a daemon that stops.
+import { randomInt } from 'node:crypto';
+import { mkdir, readdir, rmdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { AppError, toError } from '../lib/errors.ts';
+import type { Ipv4Range } from '../lib/ipv4.ts';
+import type { Table } from '../store/store.ts';
+import { Denials } from './denials.ts';
+import { NetHelper } from './helper.ts';
+import { HostSide, type HostSideOptions, type HostSideRecord } from './host-side.ts';
+import { listLinks } from './links.ts';
+import { OpenAddresses, readOpenings } from './open-addresses.ts';
+import type { PublishedPort } from './port-holder.ts';
+import { Published } from './published.ts';
+import { ResolverClient } from './resolver/client.ts';
+import type { Upstream } from './resolver/upstream.ts';
+import { GUEST_TABLE, guestRules } from './rules/guest.ts';
+import type { NetworkSlot } from './slot.ts';
+import { assertNoClash, readRoutes, Subnet } from './subnet.ts';
+
+export type NetworkOptions = {
+  /** The range that slots are of; absent: one that is free. */
+  readonly subnet?: Ipv4Range | undefined;
+  /** Special ranges that names may lead to. */
+  readonly allowedRanges: readonly Ipv4Range[];
+  readonly upstream: Upstream;
+  /** For the files that keep namespaces. */
+  readonly runDir: string;
+  readonly records: Table<HostSideRecord>;
+  /** Path of the program that changes namespaces. */
+  readonly program: string;
+  /** Path of the program that holds published ports. */
+  readonly portProgram: string;
+  readonly log: Logger;
+};
+
+export type ServeOptions = {
+  readonly allowlist: readonly string[];
+  /** Gets what the guest was refused, as lines for its log. */
+  readonly onDenied: (text: string) => void;
+};
+
+const TAP = 'tap0';
+/** The same for every guest: each is alone on its link, and a copy of a guest need not change its own. */
+const GUEST_MAC = '02:00:00:00:00:02';
+const GATEWAY_MAC = '02:00:00:00:00:01';
+
+export class Network {
+  readonly #options: NetworkOptions;
+  readonly #dir: string;
+  /** For what a guest waits for; the other one for what takes the kernel long. */
+  readonly #quick: NetHelper;
+  readonly #slow: NetHelper;
+  #host: Promise<HostSide> | undefined;
+  /** Names of the links that a sandbox has, or is about to have. */
+  readonly #taken = new Set<string>();
+  readonly #denials = new Map<string, Denials>();
+  /** Guests' addresses by the namespaces that are listened to. */
+  readonly #listening = new Map<string, string>();
+  readonly #published: Published;
+  #next: number | undefined;
+
+  private constructor(options: NetworkOptions) {
+    const { program, runDir } = options;
+    this.#options = options;
+    this.#dir = join(runDir, 'net');
+    const onLogged = (guestIp: string, packet: Buffer) => this.#denials.get(guestIp)?.packet(packet);
+    this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
+    this.#slow = new NetHelper(program);
+    this.#published = new Published({
+      program: options.portProgram,
+      change: (namespace, commands) => this.#quick.ask(['rules', namespace], commands),
+    });
+  }
+
+  /** Changes nothing on the host. AppError conflict where the subnet is one that the host has a route to. */
+  static async open(options: NetworkOptions): Promise<Network> {
+    if (options.subnet !== undefined) assertNoClash(new Subnet(options.subnet), await readRoutes());
+    return new Network(options);
+  }
+
+  /** A slot that nobody has; nothing of it exists yet. AppError unsupported with what the host lacks, exhausted. */
+  async lease(): Promise<NetworkSlot> {
+    const { subnet } = await this.#open();
+    for (let tries = 1; tries < subnet.slots; tries++) {
+      // Long not used: what still comes to the one that had it last does not find the next.
+      this.#next = ((this.#next ?? randomInt(subnet.slots)) + 1) % subnet.slots;
+      const number = this.#next;
+      const link = subnet.link(number);
+      if (number === 0 || this.#taken.has(link)) continue;
+      this.#taken.add(link);
+      const { gateway, guestIp, prefixLength } = subnet.addresses(number);
+      const macs = { mac: GUEST_MAC, gatewayMac: GATEWAY_MAC };
+      return { namespace: join(this.#dir, link), tap: TAP, ...macs, guestIp, gateway, prefixLength };
+    }
+    throw new AppError('exhausted', `all ${subnet.slots - 1} networks of ${subnet} are taken`);
+  }
+
+  /** Makes it: all of it, or nothing. Its guest reaches nothing. */
+  async make(slot: NetworkSlot): Promise<void> {
+    const { subnet, resolver } = await this.#open();
+    const { namespace, guestIp, gateway, prefixLength, mac, gatewayMac } = slot;
+    await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+    await this.#slow.ask(
+      ['make', namespace, linkOf(slot), guestIp, gateway, String(prefixLength), mac, gatewayMac],
+      guestRules({ ...slot, resolver: { host: subnet.hostAddress, port: resolver.port } }),
+    );
+  }
+
+  /** An earlier daemon made it: it is taken. */
+  adopt(slot: NetworkSlot): void {
+    this.#taken.add(linkOf(slot));
+  }
+
+  /** AppError conflict for a port that somebody has, invalid_argument for an address that is not the host's. */
+  async publish(slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
+    const { subnet } = await this.#open();
+    if (ports.length > 0) await this.#published.add(subnet, slot, ports);
+  }
+
+  /** What an earlier daemon published. */
+  async adoptPorts(slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
+    const { subnet } = await this.#open();
+    if (ports.length > 0) await this.#published.adopt(subnet, slot, ports);
+  }
+
+  /** From now on names are answered to its guest, and what it is refused is told. */
+  async serve(slot: NetworkSlot, { allowlist, onDenied }: ServeOptions): Promise<void> {
+    const { subnet, resolver } = await this.#open();
+    const { namespace, guestIp } = slot;
+    const denials = new Denials(onDenied);
+    const change = (commands: string) => this.#quick.ask(['rules', namespace], commands);
+    const open = new OpenAddresses(change);
+    open.remember(readOpenings(await change(`list set ${GUEST_TABLE} allowed`)));
+    const { upstream, allowedRanges, log } = this.#options;
+    this.#denials.set(guestIp, denials);
+    await this.#listen(slot);
+    const client = new ResolverClient({
+      allowlist,
+      upstream,
+      addresses: { allowed: allowedRanges, subnet: subnet.range },
+      open: (addresses) => open.open(addresses),
+      onDenied: (name, why) => denials.name(name, why),
+      onFailed: (name, error) => {
+        log.debug({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
+        denials.trouble(name, toError(error).message);
+      },
+    });
+    resolver.add(guestIp, client);
+  }
+
+  /** Nothing is answered any more, and its ports are free. Can be called again. */
+  async silence(slot: NetworkSlot): Promise<void> {
+    this.#denials.delete(slot.guestIp);
+    this.#listening.delete(slot.namespace);
+    const host = await this.#host?.catch(() => undefined);
+    host?.resolver.remove(slot.guestIp);
+    await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
+  }
+
+  /** Removes whatever there is of it; its addresses may then be another's. Can be called again. */
+  async remove(slot: NetworkSlot): Promise<void> {
+    await this.silence(slot);
+    await this.#quick.ask(['unwatch', slot.namespace]);
+    await this.#slow.ask(['remove', slot.namespace, linkOf(slot)]);
+    this.#taken.delete(linkOf(slot));
+  }
+
+  /** Removes what an earlier daemon left of slots that are nobody's; everything, where nobody has one. */
+  async tidy(): Promise<void> {
+    const { log } = this.#options;
+    await this.#tidy().catch((err) =>
+      log.error({ err }, 'cannot remove what is left of networks; the next start tries again'),
+    );
+  }
+
+  async #tidy(): Promise<void> {
+    const earlier = HostSide.recorded(this.#options.records);
+    if (earlier === undefined) return;
+    const { subnet } = earlier;
+    const kept = new Set([subnet.anchor, ...this.#taken]);
+    const pins = await readdir(this.#dir).catch(() => []);
+    const links = (await listLinks()).filter((name) => name.startsWith(subnet.linkPrefix));
+    for (const name of new Set([...pins, ...links])) {
+      if (kept.has(name)) continue;
+      await this.#slow.ask(['remove', join(this.#dir, name), name]);
+      this.#options.log.info({ link: name }, 'removed a network that an earlier daemon left');
+    }
+    await this.#published.tidy(subnet, `${this.#dir}/`);
+    if (this.#taken.size === 0) await this.#removeHostSide();
+  }
+
+  /** Sandboxes keep theirs. Without any, the host is as it was. */
+  async close(): Promise<void> {
+    const { log } = this.#options;
+    const host = await this.#host?.catch(() => undefined);
+    await host?.close();
+    if (this.#taken.size === 0)
+      await this.#removeHostSide().catch((err) =>
+        log.warn({ err }, 'cannot remove what networks had of the host'),
+      );
+    this.#quick.close();
+    this.#slow.close();
+  }
+
+  async #removeHostSide(): Promise<void> {
+    await HostSide.remove(this.#hostSideOptions());
+    await rmdir(this.#dir).catch(() => undefined);
+  }
+
+  #hostSideOptions(): HostSideOptions {
+    const { subnet, records, log } = this.#options;
+    return { subnet, records, helper: this.#quick, log };
+  }
+
+  /** What failed is tried again by the next who asks. */
+  #open(): Promise<HostSide> {
+    if (this.#host === undefined) {
+      this.#host = HostSide.open(this.#hostSideOptions());
+      this.#host.catch(() => {
+        this.#host = undefined;
+      });
+    }
+    return this.#host;
+  }
+
+  async #listen({ namespace, guestIp }: Pick<NetworkSlot, 'namespace' | 'guestIp'>): Promise<void> {
+    this.#listening.set(namespace, guestIp);
+    await this.#quick.ask(['watch', namespace, guestIp]);
+  }
+
+  #listenAgain(): void {
+    for (const [namespace, guestIp] of this.#listening)
+      this.#quick.ask(['watch', namespace, guestIp]).catch((err) => {
+        this.#options.log.warn({ err, guestIp }, 'what a sandbox is refused is not logged any more');
+      });
+  }
+}
+
+/** The file of a namespace has the name of its link. */
+function linkOf({ namespace }: NetworkSlot): string {
+  return namespace.slice(namespace.lastIndexOf('/') + 1);
+}

@@ -1,0 +1,93 @@
+// One sandbox as the resolver knows it: what it may ask, what its names led to, and how much of it is being done.
+import PQueue from 'p-queue';
+import { AppError } from '../../lib/errors.ts';
+import { formatIpv4, parseIpv4 } from '../../lib/ipv4.ts';
+import { type AddressPolicy, whyNot } from '../special-ranges.ts';
+import type { Answer, Question } from './message.ts';
+import { Allowlist } from './names.ts';
+import type { Found, Upstream } from './upstream.ts';
+
+/** An answer lives at least and at most so long, whatever the name's own server says. */
+const MIN_TTL_S = 1;
+const MAX_TTL_S = 3600;
+/** More addresses than an answer of any honest name has. */
+const MAX_ADDRESSES = 64;
+/** Names of one sandbox that are asked for at once, and that wait for it; each further question is left unanswered. */
+const CONCURRENCY = 32;
+const MAX_WAITING = 2048;
+
+export type ClientOptions = {
+  readonly allowlist: readonly string[];
+  readonly addresses: AddressPolicy;
+  readonly upstream: Upstream;
+  /** Lets the guest reach these from now on; resolves when it can. */
+  readonly open: (addresses: readonly Found[]) => Promise<void>;
+  /** A name that was not answered as it was asked, and why. */
+  readonly onDenied: (name: string, why: string) => void;
+  /** Nobody could say; the guest is told so. */
+  readonly onFailed: (name: string, error: unknown) => void;
+};
+
+const NO_SUCH_NAME: Answer = { rcode: 'noSuchName' };
+const NO_DATA: Answer = { rcode: 'ok' };
+
+export class ResolverClient {
+  readonly #options: ClientOptions;
+  readonly #allowlist: Allowlist;
+  readonly #queue = new PQueue({ concurrency: CONCURRENCY });
+  /** By name: who asks for the same at the same time waits for the same answer. */
+  readonly #asking = new Map<string, Promise<Answer>>();
+  /** Connections by TCP that are open. */
+  connections = 0;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    this.#allowlist = new Allowlist(options.allowlist);
+  }
+
+  /** Undefined where there is too much to do for this sandbox. Never rejects. */
+  answer({ name, type }: Question): Promise<Answer | undefined> | Answer {
+    if (!this.#allowlist.allows(name)) {
+      this.#options.onDenied(name, 'not in the allowlist');
+      return NO_SUCH_NAME;
+    }
+    // Only addresses lead anywhere; the rest would be a way out for data.
+    if (type !== 'A') return NO_DATA;
+    const asking = this.#asking.get(name);
+    if (asking !== undefined) return asking;
+    if (this.#queue.size >= MAX_WAITING) return Promise.resolve(undefined);
+    const answer = this.#queue.add(() => this.#resolve(name)).finally(() => this.#asking.delete(name));
+    this.#asking.set(name, answer);
+    return answer;
+  }
+
+  async #resolve(name: string): Promise<Answer> {
+    const { upstream, open, onFailed } = this.#options;
+    try {
+      const found = await upstream.resolve(name);
+      if (found === undefined) return NO_SUCH_NAME;
+      const records = this.#filter(name, found);
+      if (records.length > 0) await open(records);
+      return { rcode: 'ok', records };
+    } catch (error) {
+      onFailed(name, error);
+      return { rcode: 'failed' };
+    }
+  }
+
+  #filter(name: string, found: readonly Found[]): Found[] {
+    const kept = new Map<string, Found>();
+    for (const { address, ttlS } of found) {
+      const parsed = parseIpv4(address);
+      if (parsed === undefined) throw new AppError('internal', `${name} has the odd address ${address}`);
+      const kind = whyNot(parsed, this.#options.addresses);
+      if (kind !== undefined) this.#options.onDenied(name, `its address ${address} is ${kind}`);
+      else if (kept.size < MAX_ADDRESSES) kept.set(formatIpv4(parsed), { address, ttlS: clampTtl(ttlS) });
+    }
+    return [...kept.values()];
+  }
+}
+
+function clampTtl(ttlS: number): number {
+  return Math.min(MAX_TTL_S, Math.max(MIN_TTL_S, Math.trunc(ttlS) || 0));
+}

@@ -1,0 +1,135 @@
+// Questions of guests, every byte of which is hostile, and the answers to them. The codec is a library's; what it is given, and
+// what is made of that, is decided here.
+import { decode, encode, RECURSION_AVAILABLE, RECURSION_DESIRED, TRUNCATED_RESPONSE } from 'dns-packet';
+import { toError } from '../../lib/errors.ts';
+import { normalizeName } from './names.ts';
+
+export const RCODES = { ok: 0, malformed: 1, failed: 2, noSuchName: 3, notImplemented: 4 } as const;
+export type Rcode = keyof typeof RCODES;
+
+export type Question = {
+  readonly id: number;
+  /** As it was asked, for the answer. */
+  readonly asked: string;
+  /** Lower case, no trailing dot. */
+  readonly name: string;
+  /** `A`, `AAAA`, …; `UNKNOWN_n` of a number without a name. */
+  readonly type: string;
+  readonly wantsRecursion: boolean;
+  /** Whether the asker knows EDNS, and so may get an OPT record. */
+  readonly hasEdns: boolean;
+  /** What it takes by UDP. */
+  readonly maxUdpBytes: number;
+};
+
+/** A question; the whole answer to what is none; undefined for what deserves no answer. */
+export type Parsed =
+  | { readonly kind: 'question'; readonly question: Question }
+  | { readonly kind: 'refusal'; readonly bytes: Buffer };
+
+export type Answer = {
+  readonly rcode: Rcode;
+  readonly records?: readonly { readonly address: string; readonly ttlS: number }[];
+};
+
+const HEADER_BYTES = 12;
+/** Longer ones have no question of ours in them. */
+const MAX_QUERY_BYTES = 1232;
+const MIN_UDP_BYTES = 512;
+/** No fragment on the way. */
+const MAX_UDP_BYTES = 1232;
+const IS_ANSWER = 0x8000;
+const OPCODE = 0x7800;
+
+export function parseQuery(bytes: Buffer): Parsed | undefined {
+  if (bytes.length < HEADER_BYTES) return undefined;
+  const flags = bytes.readUInt16BE(2);
+  // An answer to an answer could go on for ever.
+  if ((flags & IS_ANSWER) !== 0) return undefined;
+  if ((flags & OPCODE) !== 0) return refuse(bytes, 'notImplemented');
+  const [questions, answers, authorities, additionals] = [4, 6, 8, 10].map((at) => bytes.readUInt16BE(at));
+  const isPlain = questions === 1 && answers === 0 && authorities === 0 && Number(additionals) <= 1;
+  if (!isPlain || bytes.length > MAX_QUERY_BYTES) return refuse(bytes, 'malformed');
+  try {
+    return { kind: 'question', question: readQuestion(bytes) };
+  } catch (error) {
+    return toError(error) instanceof NotImplemented
+      ? refuse(bytes, 'notImplemented')
+      : refuse(bytes, 'malformed');
+  }
+}
+
+class NotImplemented extends Error {}
+
+/** Throws. */
+function readQuestion(bytes: Buffer): Question {
+  const packet = decode(bytes);
+  const [question] = packet.questions ?? [];
+  if (question === undefined || packet.id === undefined) throw new Error('no question');
+  if ((question.class ?? 'IN') !== 'IN') throw new NotImplemented();
+  // Neither compressed, nor with dots or bytes in a label that would make it look like another name.
+  const plain = encode({ type: 'query', questions: [question] }).subarray(HEADER_BYTES);
+  if (!bytes.subarray(HEADER_BYTES, HEADER_BYTES + plain.length).equals(plain)) throw new Error('odd name');
+  const option = packet.additionals?.find(({ type }) => type === 'OPT');
+  const offered = option !== undefined && 'udpPayloadSize' in option ? option.udpPayloadSize : MIN_UDP_BYTES;
+  return {
+    id: packet.id,
+    asked: question.name,
+    name: normalizeName(question.name),
+    type: question.type,
+    wantsRecursion: (bytes.readUInt16BE(2) & RECURSION_DESIRED) !== 0,
+    hasEdns: option !== undefined,
+    maxUdpBytes: Math.min(MAX_UDP_BYTES, Math.max(MIN_UDP_BYTES, offered)),
+  };
+}
+
+/** Its header, and nothing of what was sent behind it. */
+function refuse(bytes: Buffer, rcode: Rcode): Parsed {
+  const answer = Buffer.alloc(HEADER_BYTES);
+  bytes.copy(answer, 0, 0, 2);
+  const kept = bytes.readUInt16BE(2) & (OPCODE | RECURSION_DESIRED);
+  answer.writeUInt16BE(IS_ANSWER | kept | RCODES[rcode], 2);
+  return { kind: 'refusal', bytes: answer };
+}
+
+export function encodeAnswer(question: Question, answer: Answer): Buffer {
+  return toBytes(question, answer, 0);
+}
+
+/** Without records and marked as cut where UDP has no room for them: the asker asks again by TCP. */
+export function encodeUdpAnswer(question: Question, answer: Answer): Buffer {
+  const bytes = toBytes(question, answer, 0);
+  if (bytes.length <= question.maxUdpBytes) return bytes;
+  return toBytes(question, { rcode: answer.rcode }, TRUNCATED_RESPONSE);
+}
+
+function toBytes(question: Question, { rcode, records = [] }: Answer, flags: number): Buffer {
+  const { id, asked, type, wantsRecursion, hasEdns } = question;
+  return encode({
+    type: 'response',
+    id,
+    flags: flags | RECURSION_AVAILABLE | (wantsRecursion ? RECURSION_DESIRED : 0) | RCODES[rcode],
+    questions: [{ name: asked, type: type as 'A', class: 'IN' }],
+    answers: records.map(({ address, ttlS }) => ({
+      name: asked,
+      type: 'A',
+      class: 'IN',
+      ttl: ttlS,
+      data: address,
+    })),
+    additionals: hasEdns
+      ? [
+          {
+            type: 'OPT',
+            name: '.',
+            udpPayloadSize: MAX_UDP_BYTES,
+            extendedRcode: 0,
+            ednsVersion: 0,
+            flags: 0,
+            flag_do: false,
+            options: [],
+          },
+        ]
+      : [],
+  });
+}

@@ -1,0 +1,142 @@
+// The one resolver of all sandboxes, by UDP and TCP. Who asks is known by the source address, which rules at the sandbox's own
+// network and at the host hold to the truth.
+import { createSocket, type Socket as UdpSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import type { Logger } from 'pino';
+import type { ResolverClient } from './client.ts';
+import { encodeAnswer, encodeUdpAnswer, parseQuery } from './message.ts';
+
+const MAX_CONNECTIONS = 8;
+/** Of a connection by TCP. */
+const IDLE_MS = 10_000;
+/** The same for one message: none of ours is longer. */
+const MAX_TCP_BYTES = 1232;
+const LENGTH_BYTES = 2;
+/** Questions of one connection that wait for their answers; reading stops there. */
+const MAX_PIPELINED = 32;
+
+export type ResolverAddress = { readonly host: string; readonly port: number };
+
+export class Resolver {
+  readonly #clients = new Map<string, ResolverClient>();
+  readonly #udp: UdpSocket;
+  readonly #tcp: Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(udp: UdpSocket, tcp: Server, log: Logger) {
+    this.#udp = udp;
+    this.#tcp = tcp;
+    udp.on('message', (bytes, { address, port }) => void this.#hear(bytes, address, port));
+    udp.on('error', (err) => log.error({ err }, 'the resolver of sandboxes has trouble'));
+    tcp.on('connection', (socket) => this.#welcome(socket));
+    tcp.on('error', (err) => log.error({ err }, 'the resolver of sandboxes has trouble'));
+  }
+
+  /** Rejects where the address cannot be had. */
+  static async open({ host, port }: ResolverAddress, log: Logger): Promise<Resolver> {
+    const udp = createSocket('udp4');
+    const tcp = createServer();
+    try {
+      udp.bind(port, host);
+      await once(udp, 'listening');
+      tcp.listen(udp.address().port, host);
+      await once(tcp, 'listening');
+    } catch (error) {
+      udp.close();
+      tcp.close();
+      throw error;
+    }
+    return new Resolver(udp, tcp, log);
+  }
+
+  get port(): number {
+    return this.#udp.address().port;
+  }
+
+  /** From now on questions from that address are this client's. */
+  add(address: string, client: ResolverClient): void {
+    this.#clients.set(address, client);
+  }
+
+  remove(address: string): void {
+    this.#clients.delete(address);
+    for (const socket of this.#sockets) if (socket.remoteAddress === address) socket.destroy();
+  }
+
+  async close(): Promise<void> {
+    this.#udp.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => this.#tcp.close(resolve));
+  }
+
+  async #hear(bytes: Buffer, address: string, port: number): Promise<void> {
+    const client = this.#clients.get(address);
+    const parsed = client && parseQuery(bytes);
+    if (client === undefined || parsed === undefined) return;
+    if (parsed.kind === 'refusal') return this.#say(parsed.bytes, address, port);
+    const { question } = parsed;
+    const answer = await client.answer(question);
+    if (answer !== undefined && this.#clients.get(address) === client)
+      this.#say(encodeUdpAnswer(question, answer), address, port);
+  }
+
+  #say(bytes: Buffer, address: string, port: number): void {
+    // Whoever does not get it asks again.
+    this.#udp.send(bytes, port, address, () => undefined);
+  }
+
+  #welcome(socket: Socket): void {
+    const client = this.#clients.get(socket.remoteAddress ?? '');
+    if (client === undefined || client.connections >= MAX_CONNECTIONS) {
+      socket.destroy();
+      return;
+    }
+    client.connections++;
+    this.#sockets.add(socket);
+    socket.setTimeout(IDLE_MS, () => socket.destroy());
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => {
+      client.connections--;
+      this.#sockets.delete(socket);
+    });
+    void converse(socket, client)
+      .catch(() => undefined)
+      .finally(() => socket.destroy());
+  }
+}
+
+/** Answers one question after the other, as many at once as a pipeline may have. */
+async function converse(socket: Socket, client: ResolverClient): Promise<void> {
+  let held = Buffer.alloc(0);
+  const answering = new Set<Promise<void>>();
+  for await (const chunk of socket as AsyncIterable<Buffer>) {
+    held = Buffer.concat([held, chunk]);
+    while (held.length >= LENGTH_BYTES) {
+      const length = held.readUInt16BE(0);
+      if (length > MAX_TCP_BYTES) return;
+      if (held.length < LENGTH_BYTES + length) break;
+      const message = Buffer.from(held.subarray(LENGTH_BYTES, LENGTH_BYTES + length));
+      held = held.subarray(LENGTH_BYTES + length);
+      const answer = reply(socket, client, message).finally(() => answering.delete(answer));
+      answering.add(answer);
+      if (answering.size >= MAX_PIPELINED) await Promise.race(answering);
+    }
+  }
+  await Promise.all(answering);
+}
+
+async function reply(socket: Socket, client: ResolverClient, message: Buffer): Promise<void> {
+  const parsed = parseQuery(message);
+  if (parsed === undefined) return;
+  const question = parsed.kind === 'question' ? parsed.question : undefined;
+  const answer = question && (await client.answer(question));
+  if (question !== undefined && answer === undefined) return;
+  const bytes =
+    parsed.kind === 'refusal' ? parsed.bytes : question && answer && encodeAnswer(question, answer);
+  if (bytes === undefined || socket.destroyed) return;
+  const length = Buffer.alloc(LENGTH_BYTES);
+  length.writeUInt16BE(bytes.length);
+  const isTaken = socket.write(Buffer.concat([length, bytes]));
+  if (!isTaken) await once(socket, 'drain');
+}

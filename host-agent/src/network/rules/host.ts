@@ -1,0 +1,97 @@
+// The rules of the host for all sandboxes together, in a table of their own. What a guest may reach is decided in its own
+// namespace; here it is kept from the host and from other guests, once more, and ports of the host are led to guests. Text for nft.
+
+export type HostRulesInput = {
+  readonly table: string;
+  /** What the names of the sandboxes' links begin with. */
+  readonly linkPrefix: string;
+  /** Link that takes what is for no sandbox. */
+  readonly anchor: string;
+  readonly subnet: string;
+  readonly resolver: { readonly host: string; readonly port: number };
+  /** Whether it was this daemon that let the host forward packets: then it forwards those of sandboxes only. */
+  readonly isForwardingOurs: boolean;
+};
+
+/** `host_ip:host_port` or a port of every address, to a guest. */
+export type PortMap = {
+  readonly hostIp: string | undefined;
+  readonly hostPort: number;
+  readonly guestIp: string;
+  readonly guestPort: number;
+};
+
+const CHAINS = ['before', 'input', 'forward', 'lead', 'leave'] as const;
+
+/** Replaces all rules in one step; published ports stay as they are. */
+export function hostRules(input: HostRulesInput): string {
+  const { table, linkPrefix, anchor, subnet, resolver, isForwardingOurs } = input;
+  const ours = `"${linkPrefix}*"`;
+  const gone = 'ip protocol tcp limit rate 100/second reject with tcp reset comment "a sandbox that is gone"';
+  return `
+table ${table} {
+  map ports { type ipv4_addr . inet_service : ipv4_addr . inet_service; }
+  map every_address_ports { type inet_service : ipv4_addr . inet_service; }
+  chain before { type filter hook prerouting priority raw; }
+  chain input { type filter hook input priority filter - 5; }
+  chain forward { type filter hook forward priority filter - 5; }
+  chain lead { type nat hook prerouting priority dstnat - 5; }
+  chain leave { type nat hook postrouting priority srcnat - 5; }
+}
+${CHAINS.map((chain) => `flush chain ${table} ${chain}`).join('\n')}
+table ${table} {
+  chain before {
+    iifname ${ours} fib saddr . iif oif 0 counter drop comment "a source address of another"
+    iifname ${ours} ip daddr 127.0.0.0/8 counter drop
+  }
+  chain input {
+    iifname ${ours} ct state established,related accept
+    iifname ${ours} ip daddr ${resolver.host} meta l4proto { tcp, udp } th dport ${resolver.port} accept
+    iifname ${ours} counter drop
+  }
+  chain forward {
+    oifname "${anchor}" ${gone}
+    iifname ${ours} oifname ${ours} counter drop
+    iifname ${ours} accept
+    oifname ${ours} ct state established,related accept
+    oifname ${ours} ct status dnat accept
+    oifname ${ours} counter drop
+    ${isForwardingOurs ? 'counter drop comment "this host was no router before"' : ''}
+  }
+  chain lead {
+    iifname ${ours} return
+    fib daddr type local dnat ip to ip daddr . tcp dport map @ports
+    fib daddr type local dnat ip to tcp dport map @every_address_ports
+  }
+  chain leave {
+    oifname != ${ours} ip saddr ${subnet} masquerade
+  }
+}
+`;
+}
+
+export function removeHostRules(table: string): string {
+  return `table ${table} {}\ndelete table ${table}`;
+}
+
+export function addPorts(table: string, ports: readonly PortMap[]): string {
+  return ports.map((port) => `add element ${table} ${element(port)}`).join('\n');
+}
+
+/** Also those that are not there. */
+export function removePorts(table: string, ports: readonly PortMap[]): string {
+  return ports
+    .flatMap((port) => [`add element ${table} ${element(port)}`, `delete element ${table} ${element(port)}`])
+    .join('\n');
+}
+
+/** All others go, in one step. */
+export function replacePorts(table: string, ports: readonly PortMap[]): string {
+  return `flush map ${table} ports\nflush map ${table} every_address_ports\n${addPorts(table, ports)}`;
+}
+
+function element({ hostIp, hostPort, guestIp, guestPort }: PortMap): string {
+  const [map, key] =
+    hostIp === undefined ? ['every_address_ports', hostPort] : ['ports', `${hostIp} . ${hostPort}`];
+  return `${map} { ${key} : ${guestIp} . ${guestPort} }`;
+}

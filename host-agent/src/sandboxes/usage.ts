@@ -1,0 +1,76 @@
+// What sandboxes take of the host and of their owners' limits, those that exist and those that are asked for.
+
+import type { Engine } from '../engines/engine.ts';
+import type { Holding, Wanted } from '../keys/index.ts';
+import { allocatedBytes } from '../lib/extents.ts';
+import type { Admission, AdmissionOptions, Need } from './admission.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { SavedGuest } from './saved/saved-guest.ts';
+import type { ResolvedSandboxOptions } from './types.ts';
+
+/** `leaving` are deleted, and may still run. */
+export function countInUse(
+  sandboxes: readonly Sandbox[],
+  leaving: readonly Sandbox[],
+  sharedBytes: number,
+): ReturnType<AdmissionOptions['inUse']> {
+  const running = [...sandboxes, ...leaving].filter(({ vm }) => vm.exit === undefined);
+  const memoryMib = running.map(({ record }) => record.options.memoryMib);
+  return { sandboxes: sandboxes.length, memoryMib, sharedBytes };
+}
+
+export function toHoldings(sandboxes: Iterable<Sandbox>): Holding[] {
+  return [...sandboxes].map(({ record: { options, owner } }) => ({ ...options, owner }));
+}
+
+/** `count` of a fork; absent for a create. What a copy runs on with was allowed when it was started. */
+export function toWanted(options: ResolvedSandboxOptions, count?: number): Wanted {
+  const { vcpus, memoryMib, diskBytes, timeoutS, rootfs, service, network } = options;
+  return {
+    count: count ?? 1,
+    areForks: count !== undefined,
+    vcpus,
+    memoryMib,
+    diskBytes,
+    timeoutS,
+    // No user's has the agent's image alone.
+    rootfs: { kind: rootfs.kind === 'profile' ? 'profile' : 'image', name: rootfs.name },
+    startsService: service !== undefined,
+    ...(network !== undefined && { allowlist: network.allowlist }),
+  };
+}
+
+/** What copies of a saved guest need of the host. */
+export async function toForkNeed(
+  saved: SavedGuest,
+  count: number,
+  reservesDisks: boolean,
+  engine: Pick<Engine, 'neededBytes'>,
+): Promise<Need> {
+  const { memoryMib, diskBytes: wholeBytes } = saved.manifest.options;
+  return {
+    memoryMib: new Array<number>(count).fill(memoryMib),
+    areCopies: true,
+    diskBytes: count * (reservesDisks ? wholeBytes : await allocatedBytes(saved.diskPath)),
+    ...(await sharedBy(engine, saved)),
+  };
+}
+
+/** Memory that the first of the copies that run takes for all, while it is not there yet. */
+async function sharedBy(
+  engine: Pick<Engine, 'neededBytes'>,
+  { vm }: SavedGuest,
+): Promise<Pick<Need, 'shared'>> {
+  const bytes = (await engine.neededBytes?.(vm)) ?? 0;
+  return bytes > 0 ? { shared: { of: vm.memoryPath, bytes } } : {};
+}
+
+/** Holds that, for a copy whose own needs are held already. AppError exhausted. */
+export async function holdShared(
+  admission: Admission,
+  engine: Engine,
+  saved: SavedGuest,
+): Promise<Disposable | undefined> {
+  const { shared } = await sharedBy(engine, saved);
+  return shared && (await admission.reserve({ memoryMib: [], areCopies: true, diskBytes: 0, shared }));
+}
