@@ -1,0 +1,107 @@
+// The daemon, and what there is on it.
+import { platform } from '#platform';
+import { Requests } from './connection/requests.ts';
+import type { CallOptions, CreateOptions, Profiles, SandboxInfo, SnapshotInfo, WhoAmI } from './contract.ts';
+import { Images } from './images.ts';
+import { type LogOptions, readLogs } from './logs.ts';
+import { Sandbox, Snapshot } from './sandbox.ts';
+
+const DEFAULT_RETRIES = 2;
+
+export type ClientOptions = {
+  /** `http://host:port`, `https://host:port` or `unix:/path`; `SANDBOXD_HOST`, or the loopback address, by default. */
+  readonly host?: string;
+  /** `SANDBOXD_API_KEY` by default. */
+  readonly apiKey?: string;
+  /** Certificates to trust instead of the system's, PEM. */
+  readonly ca?: string;
+  /** How often a request that changes nothing, or that never reached the daemon, is sent again; 2 by default. */
+  readonly retries?: number;
+  /** Longest wait for an answer, of calls that have none of their own; none by default. */
+  readonly timeoutMs?: number;
+};
+
+export class Client {
+  readonly sandboxes: Sandboxes;
+  readonly snapshots: Snapshots;
+  readonly images: Images;
+  readonly #requests: Requests;
+
+  constructor(options: ClientOptions = {}) {
+    const { host = platform.defaultHost(), apiKey = platform.defaultApiKey(), ca } = options;
+    this.#requests = new Requests({
+      transport: platform.createTransport({ host, apiKey, ca }),
+      apiKey,
+      retries: options.retries ?? DEFAULT_RETRIES,
+      timeoutMs: options.timeoutMs,
+    });
+    this.sandboxes = new Sandboxes(this.#requests);
+    this.snapshots = new Snapshots(this.#requests);
+    this.images = new Images(this.#requests);
+  }
+
+  /** Resolves when the daemon answers. */
+  async health(options: CallOptions = {}): Promise<void> {
+    await this.#requests.ask('health', options);
+  }
+
+  /** What there is to boot from, and what runs it. */
+  profiles(options: CallOptions = {}): Promise<Profiles> {
+    return this.#requests.ask('listProfiles', options);
+  }
+
+  /** The version of the interface that the daemon speaks. */
+  async interfaceVersion(options: CallOptions = {}): Promise<string> {
+    const document = await this.#requests.ask('describe', options);
+    return (document as { readonly info: { readonly version: string } }).info.version;
+  }
+
+  whoami(options: CallOptions = {}): Promise<WhoAmI> {
+    return this.#requests.ask('whoami', options);
+  }
+}
+
+export class Sandboxes {
+  readonly #requests: Requests;
+
+  constructor(requests: Requests) {
+    this.#requests = requests;
+  }
+
+  /** A new sandbox, whose guest has answered. A signal that fires before rolls it back. */
+  async create({ signal, timeoutMs, ...body }: CreateOptions & CallOptions = {}): Promise<Sandbox> {
+    const { id } = await this.#requests.ask('createSandbox', { body, signal, timeoutMs });
+    return new Sandbox(this.#requests, id);
+  }
+
+  async list(options: CallOptions = {}): Promise<readonly SandboxInfo[]> {
+    return (await this.#requests.ask('listSandboxes', options)).sandboxes;
+  }
+
+  /** One that is there, without asking. */
+  get(id: string): Sandbox {
+    return new Sandbox(this.#requests, id);
+  }
+
+  /** The log of a sandbox that is gone. */
+  logs(id: string, options?: LogOptions): ReturnType<typeof readLogs> {
+    return readLogs(this.#requests, id, options);
+  }
+}
+
+export class Snapshots {
+  readonly #requests: Requests;
+
+  constructor(requests: Requests) {
+    this.#requests = requests;
+  }
+
+  async list(options: CallOptions = {}): Promise<readonly SnapshotInfo[]> {
+    return (await this.#requests.ask('listSnapshots', options)).snapshots;
+  }
+
+  /** One that is there, without asking. */
+  get(id: string): Snapshot {
+    return new Snapshot(this.#requests, id);
+  }
+}

@@ -1,0 +1,99 @@
+// A command of a sandbox on this terminal: output, input, size, signals, exit code.
+import { constants } from 'node:os';
+import type { ExecResult } from '../contract.ts';
+import type { Exec, ExecOptions } from '../exec/exec.ts';
+import type { Sandbox } from '../sandbox.ts';
+import { type Session, UsageError } from './verb.ts';
+
+/** What a shell would say of the same end. */
+const EXIT = { timedOut: 124, notRun: 126, notFound: 127, signalled: 128 } as const;
+const FORWARDED = ['SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
+
+export type AttachOptions = ExecOptions & {
+  /** Input goes to it. */
+  readonly isInteractive: boolean;
+  readonly hasTerminal: boolean;
+};
+
+/** Runs it and resolves with its exit code. The session's signal kills it. */
+export async function attach(
+  sandbox: Sandbox,
+  cmd: readonly string[],
+  { isInteractive, hasTerminal, ...options }: AttachOptions,
+  { terminal, signal }: Session,
+): Promise<number> {
+  if (hasTerminal && isInteractive && !terminal.stdin.isTTY)
+    throw new UsageError('-t needs a terminal on standard input; leave it out in a pipe');
+  const tty = hasTerminal ? { tty: terminal.size } : {};
+  const env = hasTerminal && process.env.TERM ? { TERM: process.env.TERM, ...options.env } : options.env;
+  const exec = sandbox.exec(cmd, { ...options, ...tty, ...(env && { env }), stdin: true, signal });
+  const connected = new Connected(exec, { isInteractive, hasTerminal }, terminal);
+  try {
+    for await (const { stream, data } of exec) await terminal.write(data, stream);
+    return toExitCode(await exec.result(), (line) => void terminal.stderr.write(`sandbox: ${line}\n`));
+  } finally {
+    connected.end();
+  }
+}
+
+/** This terminal's input, size and signals, as long as the command runs. */
+class Connected {
+  readonly #undo: (() => void)[] = [];
+
+  constructor(
+    exec: Exec,
+    { isInteractive, hasTerminal }: Pick<AttachOptions, 'isInteractive' | 'hasTerminal'>,
+    { stdin, stdout, size }: Session['terminal'],
+  ) {
+    // What fails here ends the output as well, which says why.
+    const quietly = (work: Promise<void>): void => void work.catch(() => undefined);
+    if (isInteractive) {
+      const onData = (bytes: Buffer): void => {
+        stdin.pause();
+        quietly(exec.write(bytes).then(() => void stdin.resume()));
+      };
+      const onEnd = (): void => quietly(exec.closeStdin());
+      stdin.on('data', onData).on('end', onEnd);
+      this.#undo.push(() => stdin.off('data', onData).off('end', onEnd).pause());
+    } else if (!hasTerminal) quietly(exec.closeStdin());
+    if (hasTerminal && isInteractive) {
+      stdin.setRawMode(true);
+      this.#undo.push(() => stdin.setRawMode(false));
+    }
+    if (hasTerminal) {
+      let last = size;
+      const onResize = (): void => {
+        const { columns: cols, rows } = stdout;
+        if (cols === last.cols && rows === last.rows) return;
+        last = { cols, rows };
+        quietly(exec.resize(last));
+      };
+      stdout.on('resize', onResize);
+      this.#undo.push(() => stdout.off('resize', onResize));
+    }
+    for (const name of FORWARDED) this.#forward(name, () => quietly(exec.signal(name)));
+    // The first one is for the command; the program's own handler counts them.
+    this.#forward('SIGINT', () => quietly(exec.signal('SIGINT')));
+  }
+
+  end(): void {
+    for (const undo of this.#undo.splice(0).reverse()) undo();
+  }
+
+  #forward(name: NodeJS.Signals, send: () => void): void {
+    process.on(name, send);
+    this.#undo.push(() => process.off(name, send));
+  }
+}
+
+function toExitCode(result: ExecResult, tell: (line: string) => void): number {
+  const { exit_code, signal, timed_out, oom_killed, error } = result;
+  if (error !== undefined) {
+    tell(error);
+    return /not found|no such file/i.test(error) ? EXIT.notFound : EXIT.notRun;
+  }
+  if (oom_killed) tell('the command ran out of memory');
+  if (timed_out) return EXIT.timedOut;
+  const number = signal === undefined ? undefined : constants.signals[signal as NodeJS.Signals];
+  return number === undefined ? Math.max(exit_code, 0) : EXIT.signalled + number;
+}

@@ -1,0 +1,48 @@
+// Help, made of the table of verbs.
+import type { Flags, Verb } from './verb.ts';
+import { GLOBAL_FLAGS } from './words.ts';
+
+const COLUMNS = 30;
+
+export function renderOverview(verbs: readonly Verb[]): string {
+  return [
+    'Usage: sandbox <verb> [flags] …',
+    '',
+    'Commands in microVM sandboxes of a sandboxd.',
+    '',
+    ...verbs.map(({ name, summary }) => row(name, summary)),
+    '',
+    'For every verb:',
+    ...renderFlags(GLOBAL_FLAGS),
+    '',
+    '`sandbox <verb> --help` says more about one. SANDBOXD_HOST and SANDBOXD_API_KEY say which daemon, and so does `sandbox context`.',
+    '',
+  ].join('\n');
+}
+
+export function renderVerb({ name, operands, summary, details, flags, example }: Verb): string {
+  const usage = ['sandbox', name, Object.keys(flags).length > 0 ? '[flags]' : '', operands];
+  return [
+    `Usage: ${usage.filter((part) => part !== '').join(' ')}`,
+    '',
+    `${summary}.${details === undefined ? '' : ` ${details}`}`,
+    '',
+    ...renderFlags(flags),
+    ...renderFlags(GLOBAL_FLAGS),
+    '',
+    'Example:',
+    `  ${example}`,
+    '',
+  ].join('\n');
+}
+
+function renderFlags(flags: Flags): string[] {
+  return Object.entries(flags).map(([name, { short, placeholder, help }]) => {
+    const long = placeholder === undefined ? `--${name}` : `--${name} <${placeholder}>`;
+    return row(short === undefined ? `    ${long}` : `-${short}, ${long}`, help);
+  });
+}
+
+function row(name: string, text: string): string {
+  return `  ${name.padEnd(COLUMNS)} ${text}`;
+}

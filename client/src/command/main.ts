@@ -1,0 +1,119 @@
+// The command `sandbox`: which verb the words ask for, what its failures look like, what its exit code is.
+import { readFileSync } from 'node:fs';
+import { Client } from '../client.ts';
+import { ApiError, SandboxdError } from '../errors.ts';
+import { resolveContext } from './context.ts';
+import { renderOverview, renderVerb } from './help.ts';
+import { suggest } from './suggest.ts';
+import { Terminal } from './terminal.ts';
+import { type Input, type Session, UsageError, type Verb } from './verb.ts';
+import { VERBS } from './verbs.ts';
+import { readWords } from './words.ts';
+
+const EXIT = { failed: 1, usage: 2, interrupted: 130, brokenPipe: 141 } as const;
+
+/** Runs what the words ask for and ends the process. */
+export async function runProgram(words: readonly string[]): Promise<void> {
+  const terminal = new Terminal();
+  const stop = new AbortController();
+  // Nobody reads any longer.
+  for (const stream of [terminal.stdout, terminal.stderr])
+    stream.on('error', () => stop.abort(new BrokenPipe()));
+  const code = await run(words, terminal, stop).catch((error: unknown) =>
+    explain(error, terminal, stop.signal),
+  );
+  await Promise.all([flush(terminal.stdout), flush(terminal.stderr)]);
+  process.exit(code);
+}
+
+class BrokenPipe extends Error {}
+class Interrupted extends Error {}
+
+async function run(words: readonly string[], terminal: Terminal, stop: AbortController): Promise<number> {
+  const [name, ...rest] = words;
+  if (name === undefined || name === '--help' || name === '-h') return print(terminal, renderOverview(VERBS));
+  if (name === 'help') {
+    const [about] = rest;
+    return print(terminal, about === undefined ? renderOverview(VERBS) : renderVerb(findVerb(about)));
+  }
+  if (name === '--version') return run(['version'], terminal, stop);
+  const verb = findVerb(name);
+  const input = readWords(verb, rest);
+  if (input.isSet('help')) return print(terminal, renderVerb(verb));
+  const session = toSession(input, terminal, stop.signal);
+  // What a first Ctrl-C means is the verb's affair while a command runs; else, and the second time, all is to end.
+  obeyInterrupts(stop, () => process.listenerCount('SIGINT') > 1);
+  const code = await verb.run(input, session);
+  stop.signal.throwIfAborted();
+  return code ?? 0;
+}
+
+function obeyInterrupts(stop: AbortController, isForwarded: () => boolean): void {
+  let count = 0;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    count++;
+    if (count > 2) process.exit(EXIT.interrupted);
+    if (count === 1 && isForwarded()) return;
+    stop.abort(new Interrupted(`${signal} came`));
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', () => {
+    if (process.listenerCount('SIGTERM') === 1) onSignal('SIGTERM');
+  });
+}
+
+function findVerb(name: string): Verb {
+  const verb = VERBS.find((each) => each.name === name);
+  if (verb !== undefined) return verb;
+  const near = suggest(
+    name,
+    VERBS.map((each) => each.name),
+  );
+  throw new UsageError(
+    `there is no verb ${JSON.stringify(name)}${near || ';'} \`sandbox --help\` lists them`,
+  );
+}
+
+/** Which daemon is meant is found out only for a verb that wants one. */
+function toSession({ text, isSet }: Input, terminal: Terminal, signal: AbortSignal): Session {
+  const toContext = () => resolveContext({ host: text('host'), context: text('context') });
+  return {
+    terminal,
+    signal,
+    isJson: isSet('json'),
+    get host() {
+      return toContext().host;
+    },
+    get client() {
+      const { host, apiKey, ca } = toContext();
+      return new Client({
+        host,
+        ...(apiKey !== undefined && { apiKey }),
+        ...(ca !== undefined && { ca: readFileSync(ca, 'utf8') }),
+      });
+    },
+  };
+}
+
+function explain(error: unknown, terminal: Terminal, signal: AbortSignal): number {
+  if (signal.reason instanceof BrokenPipe) return EXIT.brokenPipe;
+  if (signal.aborted) return EXIT.interrupted;
+  const isExpected =
+    error instanceof SandboxdError || error instanceof UsageError || 'code' in (error as object);
+  const { message, stack } = error as Error;
+  const more =
+    error instanceof ApiError && error.status === 401
+      ? '; set SANDBOXD_API_KEY, or `sandbox context set`'
+      : '';
+  terminal.stderr.write(`sandbox: ${isExpected ? message : stack}${more}\n`);
+  return error instanceof UsageError ? EXIT.usage : EXIT.failed;
+}
+
+function print(terminal: Terminal, text: string): number {
+  terminal.stdout.write(text);
+  return 0;
+}
+
+function flush(stream: NodeJS.WriteStream): Promise<void> {
+  return stream.destroyed ? Promise.resolve() : new Promise((resolve) => stream.write('', () => resolve()));
+}

@@ -1,0 +1,4 @@
+// The npm package's `sandbox`.
+import { runProgram } from './main.ts';
+
+void runProgram(process.argv.slice(2));

@@ -1,0 +1,39 @@
+// What somebody may have meant.
+
+/** More changes than this make another word. */
+const MAX_CHANGES = 2;
+
+/** Empty, or `; did you mean …?` */
+export function suggest(word: string, known: readonly string[], prefix = ''): string {
+  const [best] = known
+    .map((name) => ({
+      name,
+      changes: name.startsWith(word) && word.length > 1 ? 1 : countChanges(word, name),
+    }))
+    .filter(({ name, changes }) => changes <= Math.min(MAX_CHANGES, name.length - 1))
+    .sort((a, b) => a.changes - b.changes);
+  return best === undefined ? '' : `; did you mean ${prefix}${best.name}?`;
+}
+
+/** Letters to insert, leave out, change or swap with their neighbours. */
+function countChanges(from: string, to: string): number {
+  const rows: number[][] = [Array.from({ length: to.length + 1 }, (_, at) => at)];
+  const cell = (row: number, column: number): number => rows[row]?.[column] ?? 0;
+  for (let row = 1; row <= from.length; row++) {
+    rows.push([row]);
+    for (let column = 1; column <= to.length; column++) {
+      const isSame = from[row - 1] === to[column - 1];
+      const isSwapped =
+        row > 1 && column > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
+      rows[row]?.push(
+        Math.min(
+          cell(row - 1, column) + 1,
+          cell(row, column - 1) + 1,
+          cell(row - 1, column - 1) + (isSame ? 0 : 1),
+          isSwapped ? cell(row - 2, column - 2) + 1 : Number.POSITIVE_INFINITY,
+        ),
+      );
+    }
+  }
+  return cell(from.length, to.length);
+}

@@ -1,0 +1,125 @@
+// Where the command's words go: tables and bars for a person, plain lines for a pipe.
+import type { ReadStream, WriteStream } from 'node:tty';
+
+const BAR_COLUMNS = 24;
+const REDRAW_MS = 100;
+const CLEAR = '\r\x1b[K';
+
+export class Terminal {
+  readonly stdin = process.stdin as ReadStream;
+  readonly stdout = process.stdout as WriteStream;
+  readonly stderr = process.stderr as WriteStream;
+
+  get size(): { readonly cols: number; readonly rows: number } {
+    return { cols: this.stdout.columns || 80, rows: this.stdout.rows || 24 };
+  }
+
+  /** Resolves when there is room for more. */
+  async write(bytes: Uint8Array | string, stream: 'stdout' | 'stderr' = 'stdout'): Promise<void> {
+    const target = this[stream];
+    if (target.destroyed || target.write(bytes)) return;
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        target.off('drain', done).off('close', done);
+        resolve();
+      };
+      target.on('drain', done).on('close', done);
+    });
+  }
+
+  print(line: string): void {
+    this.stdout.write(`${line}\n`);
+  }
+
+  printJson(value: unknown): void {
+    this.print(JSON.stringify(value, null, this.stdout.isTTY ? 2 : undefined));
+  }
+
+  /** For the person at the terminal, if there is one. */
+  note(line: string): void {
+    if (this.stderr.isTTY) this.stderr.write(`${line}\n`);
+  }
+
+  table(head: readonly string[], rows: readonly (readonly string[])[]): void {
+    const all = [head, ...rows];
+    const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
+    for (const row of all)
+      this.print(
+        row
+          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+          .join('   ')
+          .trimEnd(),
+      );
+  }
+
+  /** A line that is drawn anew as bytes go by, or as time does; nothing where nobody looks. */
+  progress(label: string, totalBytes?: number): Progress {
+    return new Progress(this.stderr.isTTY ? this.stderr : undefined, label, totalBytes);
+  }
+}
+
+export class Progress implements Disposable {
+  readonly #target: WriteStream | undefined;
+  readonly #label: string;
+  readonly #totalBytes: number | undefined;
+  readonly #startedAt = performance.now();
+  readonly #timer: NodeJS.Timeout | undefined;
+  #bytes = 0;
+
+  constructor(target: WriteStream | undefined, label: string, totalBytes?: number) {
+    this.#target = target;
+    this.#label = label;
+    this.#totalBytes = totalBytes;
+    if (target !== undefined) this.#timer = setInterval(() => this.#draw(), REDRAW_MS);
+  }
+
+  /** So many bytes went by in all. */
+  readonly update = (bytes: number): void => {
+    this.#bytes = bytes;
+  };
+
+  [Symbol.dispose](): void {
+    if (this.#timer === undefined) return;
+    clearInterval(this.#timer);
+    this.#target?.write(CLEAR);
+  }
+
+  #draw(): void {
+    const seconds = (performance.now() - this.#startedAt) / 1000;
+    const speed = this.#bytes > 0 ? `  ${formatBytes(this.#bytes / seconds)}/s` : '';
+    const amount = this.#bytes > 0 ? `  ${formatBytes(this.#bytes)}` : '';
+    this.#target?.write(`${CLEAR}${this.#label}  ${this.#bar()}${amount}${speed}  ${seconds.toFixed(0)} s`);
+  }
+
+  #bar(): string {
+    if (this.#totalBytes === undefined) return '';
+    const share = this.#totalBytes === 0 ? 1 : Math.min(1, this.#bytes / this.#totalBytes);
+    const full = Math.floor(share * BAR_COLUMNS);
+    return `[${'#'.repeat(full)}${' '.repeat(BAR_COLUMNS - full)}] ${Math.floor(share * 100)} %`;
+  }
+}
+
+export function formatBytes(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let value = bytes;
+  let unit = 0;
+  for (; value >= 1024 && unit < units.length - 1; unit++) value /= 1024;
+  return `${unit === 0 || value >= 100 ? value.toFixed(0) : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** How long ago, in one unit. */
+export function formatAge(createdAt: string): string {
+  const seconds = Math.max(0, (Date.now() - Date.parse(createdAt)) / 1000);
+  const steps = [
+    ['s', 60],
+    ['min', 60],
+    ['h', 24],
+    ['d', Number.POSITIVE_INFINITY],
+  ] as const;
+  let value = seconds;
+  for (const [unit, size] of steps) {
+    if (value < size) return `${Math.floor(value)} ${unit} ago`;
+    value /= size;
+  }
+  return createdAt;
+}

@@ -1,0 +1,34 @@
+// The table of verbs.
+import type { Verb } from './verb.ts';
+import { completion } from './verbs/completion.ts';
+import { context } from './verbs/context.ts';
+import { cp } from './verbs/cp.ts';
+import { exec } from './verbs/exec.ts';
+import { images, pull, rmi } from './verbs/images.ts';
+import { logs } from './verbs/logs.ts';
+import { run } from './verbs/run.ts';
+import { inspect, ps, rm } from './verbs/sandboxes.ts';
+import { service } from './verbs/service.ts';
+import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
+import { version } from './verbs/version.ts';
+
+const OWN: readonly Verb[] = [
+  run,
+  exec,
+  ps,
+  rm,
+  cp,
+  logs,
+  snapshot,
+  snapshots,
+  fork,
+  images,
+  pull,
+  rmi,
+  service,
+  inspect,
+  context,
+  version,
+];
+
+export const VERBS: readonly Verb[] = [...OWN, completion(OWN)];

@@ -1,0 +1,61 @@
+// `sandbox context`: which daemons there are, and which one is meant.
+import { resolve } from 'node:path';
+import { readContexts, writeContexts } from '../context.ts';
+import { UsageError, type Verb } from '../verb.ts';
+
+const ACTIONS = ['list', 'set', 'use', 'rm'] as const;
+
+export const context: Verb = {
+  name: 'context',
+  operands: `[${ACTIONS.join('|')}] [name]`,
+  completes: [ACTIONS],
+  summary: 'Say which daemon is meant: its address, key and certificate',
+  details:
+    'They are kept in ~/.config/sandbox/contexts.json, which only you can read. SANDBOXD_HOST and SANDBOXD_API_KEY win over it.',
+  flags: {
+    key: { type: 'string', placeholder: 'key', help: 'with set: the key; - reads it from standard input' },
+    ca: { type: 'string', placeholder: 'file', help: 'with set: certificates to trust, PEM' },
+  },
+  count: [0, 2],
+  example: 'sandbox context set lab --host https://sandboxd.example:7878 --key -',
+  async run({ operands: [action = 'list', name], text }, { terminal, isJson }) {
+    const { current, contexts } = readContexts();
+    const rest = Object.fromEntries(Object.entries(contexts).filter(([each]) => each !== name));
+    if (action === 'list') {
+      const rows = Object.entries(contexts).map(([each, { host, apiKey, ca = '' }]) => [
+        each === current ? `* ${each}` : `  ${each}`,
+        host,
+        apiKey === undefined ? 'none' : 'set',
+        ca,
+      ]);
+      if (isJson) terminal.printJson({ current, contexts: Object.keys(contexts) });
+      else terminal.table(['  NAME', 'HOST', 'KEY', 'CA'], rows);
+      return 0;
+    }
+    if (name === undefined) throw new UsageError(`something is missing: sandbox context ${action} <name>`);
+    if (action === 'set') {
+      const host = text('host') ?? contexts[name]?.host;
+      if (host === undefined) throw new UsageError('something is missing: --host <url>');
+      const given = text('key');
+      const apiKey = given === '-' ? await readLine(terminal.stdin) : (given ?? contexts[name]?.apiKey);
+      const ca = text('ca') === undefined ? contexts[name]?.ca : resolve(text('ca') ?? '');
+      const entry = { host, ...(apiKey && { apiKey }), ...(ca !== undefined && { ca }) };
+      writeContexts({ current: current ?? name, contexts: { ...rest, [name]: entry } });
+    } else if (contexts[name] === undefined) {
+      throw new UsageError(`there is no context ${JSON.stringify(name)}; \`sandbox context\` lists them`);
+    } else if (action === 'use') writeContexts({ current: name, contexts });
+    else if (action === 'rm')
+      writeContexts({ ...(current !== name && current && { current }), contexts: rest });
+    else throw new UsageError(`there is no ${JSON.stringify(action)}; say one of ${ACTIONS.join(', ')}`);
+    return 0;
+  },
+};
+
+async function readLine(stdin: AsyncIterable<Buffer>): Promise<string> {
+  let text = '';
+  for await (const bytes of stdin) {
+    text += bytes.toString();
+    if (text.includes('\n')) break;
+  }
+  return text.split('\n', 1)[0]?.trim() ?? '';
+}

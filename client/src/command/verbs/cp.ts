@@ -1,0 +1,148 @@
+// `sandbox cp`: files and directories, both ways, or an archive through a pipe.
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join, posix } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { platform } from '#platform';
+import type { Bytes } from '../../connection/transport.ts';
+import { BadRequestError, NotFoundError } from '../../errors.ts';
+import type { Files } from '../../files/files.ts';
+import { packFile } from '../../files/one-file.ts';
+import { counted } from '../../images.ts';
+import { formatBytes, type Progress } from '../terminal.ts';
+import { type Session, UsageError, type Verb } from '../verb.ts';
+
+type Copied = { readonly files?: number; readonly bytes: number };
+
+export const cp: Verb = {
+  name: 'cp',
+  operands: '<source> <target>',
+  completes: ['path', 'path'],
+  summary: 'Copy files and directories into a sandbox, or out of it',
+  details:
+    'One of the two is <sandbox>:<path>. A directory goes into the target when that is there, and becomes it when not; of <directory>/. only the contents go. - is a tar archive on standard input or output.',
+  flags: { quiet: { type: 'boolean', short: 'q', help: 'no bar' } },
+  count: [2, 2],
+  example: 'sandbox cp notes.txt $ID:/srv/',
+  async run({ operands: [from = '', to = ''], isSet }, session) {
+    const [source, target] = [toPlace(from), toPlace(to)];
+    if ((source === undefined) === (target === undefined))
+      throw new UsageError('one of source and target must be <sandbox>:<path>, the other a path here');
+    const label = `${from} → ${to}`;
+    const copied =
+      target === undefined
+        ? await copyOut(session, source ?? { id: '', path: '' }, to, label, isSet('quiet'))
+        : await copyIn(session, from, target, label, isSet('quiet'));
+    if (session.isJson) session.terminal.printJson(copied);
+    else session.terminal.note(`${label}  ${formatBytes(copied.bytes)}`);
+    return 0;
+  },
+};
+
+type Place = { readonly id: string; readonly path: string };
+
+function toPlace(word: string): Place | undefined {
+  const [, id, path] = /^(sbx_[^:/]*):(.*)$/.exec(word) ?? [];
+  if (id === undefined || path === undefined) return undefined;
+  if (!path.startsWith('/'))
+    throw new UsageError(`${JSON.stringify(word)} must have an absolute path behind the :`);
+  return { id, path };
+}
+
+async function copyIn(
+  session: Session,
+  from: string,
+  { id, path }: Place,
+  label: string,
+  isQuiet: boolean,
+): Promise<Copied> {
+  const { client, signal, terminal } = session;
+  const { files } = client.sandboxes.get(id);
+  const send = async (directory: string, archive: Bytes, totalBytes?: number) => {
+    using progress = isQuiet ? undefined : terminal.progress(label, totalBytes);
+    return await files.extract(directory, counted(archive, progress?.update ?? (() => {})), { signal });
+  };
+  if (from === '-') return send(path, terminal.stdin);
+  const about = await stat(from);
+  if (about.isDirectory()) {
+    const isContents = /(?:^|\/)\.$/.test(from);
+    const isInside = !isContents && (await isDirectory(files, path, signal));
+    return send(isInside ? posix.join(path, basename(from)) : path, platform.packDirectory(from));
+  }
+  const isInside = path.endsWith('/') || (await isDirectory(files, path, signal));
+  const [directory, name] = isInside ? [path, basename(from)] : [posix.dirname(path), posix.basename(path)];
+  const options = { mode: about.mode & 0o7777, sizeBytes: about.size };
+  const { bytes } = await send(directory, packFile(name, createReadStream(from), options), about.size);
+  return { files: 1, bytes };
+}
+
+async function copyOut(
+  session: Session,
+  { id, path }: Place,
+  to: string,
+  label: string,
+  isQuiet: boolean,
+): Promise<Copied> {
+  const { client, signal, terminal } = session;
+  const { files } = client.sandboxes.get(id);
+  let bytes = 0;
+  const receive = (body: Bytes, progress: Progress | undefined): Bytes =>
+    counted(body, (sum) => {
+      bytes = sum;
+      progress?.update(sum);
+    });
+  const isInside = await stat(to).then(
+    (about) => about.isDirectory(),
+    () => false,
+  );
+  const here = isInside ? join(to, posix.basename(path)) : to;
+  const source = await openFile(files, path, signal);
+  using progress = isQuiet ? undefined : terminal.progress(label, source?.sizeBytes);
+  if (to === '-') {
+    const name = posix.basename(path);
+    const archive = source
+      ? packFile(name, source, { mode: 0o644, sizeBytes: source.sizeBytes })
+      : await files.tar(path, { signal });
+    for await (const part of receive(archive, undefined)) await terminal.write(part);
+  } else if (source === undefined) {
+    await mkdir(here, { recursive: true });
+    await platform.unpackDirectory(receive(await files.tar(path, { signal }), progress), here);
+  } else await writeWhole(here, receive(source, progress), signal);
+  return { bytes };
+}
+
+/** Under its name only when it is whole. */
+async function writeWhole(path: string, bytes: Bytes, signal: AbortSignal): Promise<void> {
+  const partial = join(dirname(path), `.${basename(path)}.${process.pid}.part`);
+  try {
+    await pipeline(Readable.from(bytes), createWriteStream(partial), { signal });
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  }
+}
+
+/** Undefined for a directory. */
+async function openFile(files: Files, path: string, signal: AbortSignal) {
+  try {
+    return await files.stream(path, { signal });
+  } catch (error) {
+    if (error instanceof BadRequestError && /directory/i.test(error.message)) return undefined;
+    throw error;
+  }
+}
+
+async function isDirectory(files: Files, path: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    // Nothing of it is read.
+    const archive = await files.tar(path, { signal });
+    await archive[Symbol.asyncIterator]().return?.();
+    return true;
+  } catch (error) {
+    if (error instanceof NotFoundError && /sandbox/.test(error.message)) throw error;
+    if (error instanceof NotFoundError || error instanceof BadRequestError) return false;
+    throw error;
+  }
+}

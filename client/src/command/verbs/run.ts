@@ -1,0 +1,109 @@
+// `sandbox run`: a new sandbox, and a command in it.
+import type { Client } from '../../client.ts';
+import type { CreateOptions } from '../../contract.ts';
+import { NotFoundError } from '../../errors.ts';
+import { attach } from '../attach.ts';
+import { toBytes, toCount, toMib, toPort, toSeconds } from '../units.ts';
+import { type Input, UsageError, type Verb } from '../verb.ts';
+import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
+
+const SHELL = ['sh', '-c', 'exec bash 2>/dev/null || exec sh'];
+
+export const run: Verb = {
+  name: 'run',
+  operands: '<image|profile> [command…]',
+  completes: ['profile', 'path'],
+  summary: 'Create a sandbox and run a command in it',
+  details:
+    'Without a command it prints the id of the sandbox, with -it it is a shell. The exit code is the command’s. The sandbox stays until it is removed, unless --rm is given.',
+  flags: {
+    ...EXEC_FLAGS,
+    rm: { type: 'boolean', help: 'remove the sandbox when the command has ended' },
+    detach: { type: 'boolean', short: 'd', help: 'the command is the service of the sandbox; print the id' },
+    publish: {
+      type: 'string',
+      short: 'p',
+      multiple: true,
+      placeholder: 'port:port',
+      help: 'a port of the host that leads into it',
+    },
+    memory: { type: 'string', short: 'm', placeholder: 'size', help: 'memory, such as 512m or 2g' },
+    cpus: { type: 'string', placeholder: 'number', help: 'virtual CPUs' },
+    disk: { type: 'string', placeholder: 'size', help: 'size of its writable layer, such as 8g' },
+    'network-allow': {
+      type: 'string',
+      multiple: true,
+      placeholder: 'host',
+      help: 'a host that it may reach, such as *.debian.org',
+    },
+    timeout: { type: 'string', placeholder: 'time', help: 'its longest life, such as 30s, 10m or 2h' },
+    pull: { type: 'string', placeholder: 'when', help: 'when to pull an image: missing, always or never' },
+  },
+  commandFrom: 1,
+  count: [1, Number.POSITIVE_INFINITY],
+  example: 'sandbox run --rm base uname -sr',
+  async run(input, session) {
+    const { client, terminal, signal, isJson } = session;
+    const [source = '', ...words] = input.operands;
+    const options = toExecOptions(input);
+    const isShell = words.length === 0 && options.hasTerminal;
+    const cmd = isShell ? SHELL : words;
+    const isDetached = input.isSet('detach') || cmd.length === 0;
+    if (isDetached && input.isSet('rm')) throw new UsageError('--rm needs a command to wait for, and no -d');
+    const request = { ...toRequest(input), ...(await toSource(client, source, signal)) };
+    const service = isDetached && cmd.length > 0 ? { service: toService(cmd, options) } : {};
+    const sandbox = await create(session, { ...request, ...service });
+    if (isDetached) {
+      if (isJson) terminal.printJson(await sandbox.info({ signal }));
+      else terminal.print(sandbox.id);
+      return 0;
+    }
+    try {
+      return await attach(sandbox, cmd, options, session);
+    } finally {
+      if (input.isSet('rm')) await sandbox[Symbol.asyncDispose]();
+      else terminal.note(`sandbox ${sandbox.id} goes on; \`sandbox rm ${sandbox.id}\` ends it`);
+    }
+  },
+};
+
+async function create({ client, terminal, signal }: Parameters<Verb['run']>[1], request: CreateOptions) {
+  using _ = terminal.progress('creating a sandbox');
+  return await client.sandboxes.create({ ...request, signal });
+}
+
+/** The name of a profile wins over an image's. */
+async function toSource(client: Client, source: string, signal: AbortSignal): Promise<CreateOptions> {
+  const { profiles } = await client.profiles({ signal });
+  if (profiles.includes(source)) return { profile: source };
+  // An image that is not here, on a daemon without images, would be no answer to a name that was meant as a profile.
+  const isOff = await client.images.list({ signal }).then(
+    () => false,
+    (error: { status?: number }) => error.status === 501,
+  );
+  if (isOff)
+    throw new NotFoundError(
+      404,
+      `there is no profile ${source}; there are ${profiles.join(', ')}, and this daemon has no images`,
+    );
+  return { image: { oci: source } };
+}
+
+function toRequest({ text, texts }: Input): CreateOptions {
+  const [memory, cpus, disk, timeout, pull] = ['memory', 'cpus', 'disk', 'timeout', 'pull'].map(text);
+  const allowlist = texts('network-allow');
+  const publish = texts('publish').map(toPort);
+  return {
+    ...(memory !== undefined && { memory_mib: toMib('memory', memory) }),
+    ...(cpus !== undefined && { vcpus: toCount('cpus', cpus) }),
+    ...(disk !== undefined && { disk_bytes: toBytes('disk', disk) }),
+    ...(timeout !== undefined && { timeout_s: toSeconds('timeout', timeout) }),
+    ...(pull !== undefined && { pull: pull as 'missing' }),
+    ...(allowlist.length > 0 && { network: { enabled: true, allowlist } }),
+    ...(publish.length > 0 && { publish }),
+  };
+}
+
+function toService(cmd: readonly string[], { env, cwd, user }: ReturnType<typeof toExecOptions>) {
+  return { cmd, ...(env && { env }), ...(cwd !== undefined && { cwd }), ...(user !== undefined && { user }) };
+}

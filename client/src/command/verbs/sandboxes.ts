@@ -1,0 +1,83 @@
+// `sandbox ps`, `rm` and `inspect`.
+import { formatAge } from '../terminal.ts';
+import { UsageError, type Verb } from '../verb.ts';
+
+export const ps: Verb = {
+  name: 'ps',
+  operands: '',
+  summary: 'List the sandboxes',
+  flags: { quiet: { type: 'boolean', short: 'q', help: 'print ids only' } },
+  count: [0, 0],
+  example: 'sandbox ps',
+  async run(input, { client, terminal, signal, isJson }) {
+    const sandboxes = await client.sandboxes.list({ signal });
+    if (isJson) terminal.printJson(sandboxes);
+    else if (input.isSet('quiet')) for (const { id } of sandboxes) terminal.print(id);
+    else
+      terminal.table(
+        ['SANDBOX', 'FROM', 'CPUS', 'MEMORY', 'CREATED', 'PORTS'],
+        sandboxes.map(
+          ({ id, profile, source_snapshot_id, vcpus, memory_mib, created_at, published = [] }) => [
+            id,
+            source_snapshot_id ?? profile ?? 'image',
+            String(vcpus),
+            `${memory_mib} MiB`,
+            formatAge(created_at),
+            published.map(({ host_port, guest_port }) => `${host_port}→${guest_port}`).join(' '),
+          ],
+        ),
+      );
+    return 0;
+  },
+};
+
+export const rm: Verb = {
+  name: 'rm',
+  operands: '<sandbox|snapshot…>',
+  completes: ['sandbox'],
+  summary: 'Remove sandboxes and snapshots',
+  flags: { all: { type: 'boolean', short: 'a', help: 'remove every sandbox' } },
+  count: [0, Number.POSITIVE_INFINITY],
+  example: 'sandbox rm $ID',
+  async run({ operands, isSet }, { client, terminal, signal, isJson }) {
+    if (operands.length === 0 && !isSet('all'))
+      throw new UsageError('something is missing: sandbox rm <sandbox|snapshot…>');
+    const all = isSet('all') ? (await client.sandboxes.list({ signal })).map(({ id }) => id) : [];
+    const ids = [...new Set([...operands, ...all])];
+    let failed = 0;
+    for (const id of ids) {
+      try {
+        const kind = id.startsWith('snap_') ? client.snapshots : client.sandboxes;
+        await kind.get(id).delete({ signal });
+        if (!isJson) terminal.print(id);
+      } catch (error) {
+        signal.throwIfAborted();
+        failed++;
+        terminal.stderr.write(`sandbox: ${(error as Error).message}\n`);
+      }
+    }
+    if (isJson) terminal.printJson({ removed: ids.length - failed });
+    return failed === 0 ? 0 : 1;
+  },
+};
+
+export const inspect: Verb = {
+  name: 'inspect',
+  operands: '<sandbox|snapshot…>',
+  completes: ['sandbox'],
+  summary: 'Show all that is known of sandboxes and snapshots, as JSON',
+  flags: {},
+  count: [1, Number.POSITIVE_INFINITY],
+  example: 'sandbox inspect $ID',
+  async run({ operands }, { client, terminal, signal }) {
+    const found = await Promise.all(
+      operands.map((id) =>
+        id.startsWith('snap_')
+          ? client.snapshots.get(id).info({ signal })
+          : client.sandboxes.get(id).info({ signal }),
+      ),
+    );
+    terminal.printJson(found);
+    return 0;
+  },
+};

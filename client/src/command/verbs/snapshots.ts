@@ -1,0 +1,86 @@
+// `sandbox snapshot`, `snapshots` and `fork`.
+import { formatAge } from '../terminal.ts';
+import { toCount, toPort } from '../units.ts';
+import type { Verb } from '../verb.ts';
+
+export const snapshot: Verb = {
+  name: 'snapshot',
+  operands: '<sandbox>',
+  completes: ['sandbox'],
+  summary: 'Save a sandbox as it is, which goes on',
+  flags: {},
+  count: [1, 1],
+  example: 'sandbox snapshot $ID',
+  async run({ operands: [id = ''] }, { client, terminal, signal, isJson }) {
+    using progress = terminal.progress('saving');
+    const taken = await client.sandboxes.get(id).snapshot({ signal });
+    progress[Symbol.dispose]();
+    if (isJson) terminal.printJson(await taken.info({ signal }));
+    else terminal.print(taken.id);
+    return 0;
+  },
+};
+
+export const snapshots: Verb = {
+  name: 'snapshots',
+  operands: '',
+  summary: 'List the snapshots',
+  flags: { quiet: { type: 'boolean', short: 'q', help: 'print ids only' } },
+  count: [0, 0],
+  example: 'sandbox snapshots',
+  async run(input, { client, terminal, signal, isJson }) {
+    const found = await client.snapshots.list({ signal });
+    if (isJson) terminal.printJson(found);
+    else if (input.isSet('quiet')) for (const { id } of found) terminal.print(id);
+    else
+      terminal.table(
+        ['SNAPSHOT', 'OF', 'CPUS', 'MEMORY', 'CREATED'],
+        found.map(({ id, source_id, vcpus, memory_mib, created_at }) => [
+          id,
+          source_id,
+          String(vcpus),
+          `${memory_mib} MiB`,
+          formatAge(created_at),
+        ]),
+      );
+    return 0;
+  },
+};
+
+export const fork: Verb = {
+  name: 'fork',
+  operands: '<snapshot|sandbox>',
+  completes: ['snapshot'],
+  summary: 'Create sandboxes that go on where a snapshot was taken',
+  details: 'Of a sandbox it takes a snapshot first, which is removed again.',
+  flags: {
+    number: { type: 'string', short: 'n', placeholder: 'count', help: 'how many; 1 by default' },
+    publish: {
+      type: 'string',
+      short: 'p',
+      multiple: true,
+      placeholder: 'port:port',
+      help: 'a port of the host that leads into the one fork',
+    },
+  },
+  count: [1, 1],
+  example: 'sandbox fork -n 3 $ID',
+  async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
+    const publish = texts('publish').map(toPort);
+    const count = toCount('number', text('number') ?? '1');
+    using progress = terminal.progress('forking');
+    const isSnapshot = id.startsWith('snap_');
+    const source = isSnapshot
+      ? client.snapshots.get(id)
+      : await client.sandboxes.get(id).snapshot({ signal });
+    try {
+      const forks = await source.fork({ count, ...(publish.length > 0 && { publish }), signal });
+      progress[Symbol.dispose]();
+      if (isJson) terminal.printJson(await Promise.all(forks.map((each) => each.info({ signal }))));
+      else for (const each of forks) terminal.print(each.id);
+      return 0;
+    } finally {
+      if (!isSnapshot) await source[Symbol.asyncDispose]();
+    }
+  },
+};

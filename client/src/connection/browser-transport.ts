@@ -1,0 +1,113 @@
+// Requests as a browser makes them: fetch, and a WebSocket for what goes both ways.
+import { ConnectionError } from '../errors.ts';
+import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireRequest } from './transport.ts';
+
+/** Unsent bytes above which writers wait. */
+const MAX_BUFFERED_BYTES = 1024 * 1024;
+const BUFFER_CHECK_MS = 10;
+const CLOSED_NORMALLY = 1000;
+
+export class BrowserTransport implements Transport {
+  readonly #host: string;
+  readonly #protocols: string[];
+
+  constructor({ host, apiKey }: TransportOptions) {
+    this.#host = host.replace(/\/$/, '');
+    // A browser gives a WebSocket no headers of ours.
+    this.#protocols = apiKey === undefined ? [] : [`bearer.${apiKey}`];
+  }
+
+  async send({ method, path, headers, body, signal }: WireRequest): Promise<WireAnswer> {
+    const sent = typeof body === 'string' || body instanceof Uint8Array ? body : await collect(body);
+    try {
+      const init = {
+        method,
+        headers,
+        signal,
+        ...(sent !== undefined && { body: sent as NonNullable<RequestInit['body']> }),
+      };
+      const response = await fetch(`${this.#host}${path}`, init);
+      const { body: stream } = response;
+      return {
+        status: response.status,
+        header: (name) => response.headers.get(name) ?? undefined,
+        body: stream === null ? nothing() : read(stream),
+      };
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      throw new ConnectionError(`cannot reach the daemon at ${this.#host}: ${String(error)}`, {
+        cause: error,
+      });
+    }
+  }
+
+  async open({ path, body, signal }: WireRequest & { readonly body: string }): Promise<Duplex> {
+    const socket = new WebSocket(`${this.#host.replace(/^http/, 'ws')}${path}`, this.#protocols);
+    socket.binaryType = 'arraybuffer';
+    const onAbort = (): void => socket.close();
+    signal.addEventListener('abort', onAbort, { once: true });
+    const output = receive(socket, signal);
+    await new Promise<void>((resolve, reject) => {
+      socket.onopen = () => resolve();
+      socket.addEventListener('close', () => {
+        signal.removeEventListener('abort', onAbort);
+        reject(
+          signal.aborted
+            ? signal.reason
+            : new ConnectionError(`the daemon at ${this.#host} refused a WebSocket`),
+        );
+      });
+    });
+    socket.send(body);
+    return {
+      output,
+      async write(bytes) {
+        if (socket.readyState !== WebSocket.OPEN) return;
+        socket.send(bytes as Uint8Array<ArrayBuffer>);
+        while (socket.bufferedAmount > MAX_BUFFERED_BYTES && socket.readyState === WebSocket.OPEN)
+          await new Promise((resolve) => setTimeout(resolve, BUFFER_CHECK_MS));
+      },
+      close: () => socket.close(),
+    };
+  }
+}
+
+/** Messages from now on; a browser cannot be told to wait with them. */
+function receive(socket: WebSocket, signal: AbortSignal): Bytes {
+  const stream = new ReadableStream<Uint8Array>({
+    start(controller) {
+      socket.onmessage = ({ data }) => controller.enqueue(new Uint8Array(data as ArrayBuffer));
+      socket.addEventListener('close', ({ code, reason }) => {
+        if (signal.aborted) controller.error(signal.reason);
+        else if (code === CLOSED_NORMALLY) controller.close();
+        else controller.error(new ConnectionError(`the daemon closed with ${code}: ${reason}`));
+      });
+    },
+    cancel: () => socket.close(),
+  });
+  return read(stream);
+}
+
+/** Not every browser's streams can be looped over. */
+async function* read(stream: ReadableStream<Uint8Array>): Bytes {
+  const reader = stream.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+async function* nothing(): Bytes {}
+
+/** Browsers send no streams. */
+async function collect(body: Bytes | undefined): Promise<Blob | undefined> {
+  if (body === undefined) return undefined;
+  const parts: ConstructorParameters<typeof Blob>[0] = [];
+  for await (const part of body) parts.push(part as Uint8Array<ArrayBuffer>);
+  return new Blob(parts);
+}

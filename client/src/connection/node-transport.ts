@@ -1,0 +1,118 @@
+// Requests over Node's HTTP. Not fetch: that gives up an answer after five minutes of silence, knows no Unix sockets, and cannot
+// send while it receives.
+import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
+import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
+import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { ConnectionError } from '../errors.ts';
+import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireRequest } from './transport.ts';
+
+/** What a connection that never was fails with. */
+const UNSENT =
+  /ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EACCES|CERT|SELF_SIGNED|UNABLE_TO/;
+
+export class NodeTransport implements Transport {
+  readonly #host: string;
+  readonly #target: RequestOptions & { ca?: string };
+  readonly #isTls: boolean;
+  readonly #agent: Agent;
+
+  constructor({ host, ca }: TransportOptions) {
+    this.#host = host;
+    if (host.startsWith('unix:')) {
+      this.#isTls = false;
+      this.#target = { socketPath: host.slice('unix:'.length), host: 'localhost' };
+    } else {
+      const { protocol, hostname, port } = new URL(host);
+      this.#isTls = protocol === 'https:';
+      this.#target = { host: hostname.replace(/^\[|\]$/g, ''), port, ...(ca !== undefined && { ca }) };
+    }
+    // An idle connection keeps no program alive.
+    this.#agent = this.#isTls ? new TlsAgent({ keepAlive: true }) : new Agent({ keepAlive: true });
+  }
+
+  async send(wire: WireRequest): Promise<WireAnswer> {
+    const { request: sent, answer } = this.#begin(wire, this.#agent);
+    const { body } = wire;
+    let failure: unknown;
+    if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) sent.end(body);
+    else {
+      const source = Readable.from(body).once('error', (error) => {
+        failure = error;
+      });
+      // An answer before the end of the body refuses it; the rest is not sent.
+      pipeline(source, sent).catch((error: unknown) => sent.destroy(error as Error));
+    }
+    const incoming = await answer.catch((error: unknown) => {
+      throw failure ?? error;
+    });
+    return this.#toAnswer(incoming, wire.signal);
+  }
+
+  async open(wire: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer> {
+    const { request: sent, answer } = this.#begin(wire, false);
+    sent.end(wire.body);
+    const incoming = await answer;
+    const answered = this.#toAnswer(incoming, wire.signal);
+    return answered.status === 200 ? toDuplex(sent, incoming.socket, answered.body) : answered;
+  }
+
+  #begin({ method, path, headers, body, signal }: WireRequest, agent: Agent | false) {
+    const length = typeof body === 'string' ? { 'content-length': String(Buffer.byteLength(body)) } : {};
+    const options = { ...this.#target, method, path, agent, headers: { ...headers, ...length } };
+    const sent = this.#isTls ? tlsRequest(options) : request(options);
+    const onAbort = (): void => void sent.destroy(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    sent.once('close', () => signal.removeEventListener('abort', onAbort));
+    sent.once('socket', (socket: Socket) => socket.setNoDelay());
+    const answer = new Promise<IncomingMessage>((resolve, reject) => {
+      sent.once('response', (incoming) => {
+        signal.addEventListener('abort', () => incoming.destroy(signal.reason), { once: true });
+        resolve(incoming);
+      });
+      sent.on('error', (error) => reject(signal.aborted ? signal.reason : this.#toError(error)));
+      if (signal.aborted) onAbort();
+    });
+    return { request: sent, answer };
+  }
+
+  #toAnswer(incoming: IncomingMessage, signal: AbortSignal): WireAnswer {
+    return {
+      status: incoming.statusCode ?? 0,
+      header: (name) => incoming.headers[name]?.toString(),
+      body: this.#read(incoming, signal),
+    };
+  }
+
+  async *#read(incoming: IncomingMessage, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
+    try {
+      yield* incoming;
+    } catch (error) {
+      throw signal.aborted ? signal.reason : this.#toError(error as Error);
+    }
+  }
+
+  #toError(error: Error & { readonly code?: string }): ConnectionError {
+    const isUnsent = UNSENT.test(error.code ?? '');
+    const what = isUnsent ? `cannot reach the daemon at ${this.#host}` : `lost the daemon at ${this.#host}`;
+    return new ConnectionError(`${what}: ${error.message || error.code}`, { cause: error, isUnsent });
+  }
+}
+
+function toDuplex(sent: ClientRequest, socket: Socket, output: Bytes): Duplex {
+  return {
+    output,
+    async write(bytes) {
+      if (socket.destroyed || socket.write(bytes)) return;
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          socket.off('drain', done).off('close', done);
+          resolve();
+        };
+        socket.on('drain', done).on('close', done);
+      });
+    },
+    close: () => void sent.destroy(),
+  };
+}

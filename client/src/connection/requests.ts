@@ -1,0 +1,183 @@
+// Calls of routes: path, key, time limit, repeats, and what became of them.
+import type { CallOptions } from '../contract.ts';
+import {
+  ConnectionError,
+  type SandboxdError,
+  TimeoutError,
+  toApiError,
+  UnavailableError,
+} from '../errors.ts';
+import { type Calls, ROUTES, type RouteName } from '../gen/routes.ts';
+import type { Duplex, Transport, WireAnswer, WireRequest } from './transport.ts';
+
+/** Waits before the first repeat, and twice as long before each next one. */
+const FIRST_WAIT_MS = 200;
+/** Longest wait that a daemon's Retry-After is obeyed for. */
+const MAX_WAIT_MS = 10_000;
+/** Statuses of a daemon or a proxy that may do it the next time. */
+const PASSING: readonly number[] = [502, 503, 504];
+
+export type Call<N extends RouteName> = CallOptions & {
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly body?: Calls[N]['body'];
+  /** In place of a JSON body. */
+  readonly bytes?: WireRequest['body'];
+  readonly accept?: string;
+};
+
+export type RequestsOptions = {
+  readonly transport: Transport;
+  readonly apiKey: string | undefined;
+  /** How often what can be repeated safely is, at most. */
+  readonly retries: number;
+  readonly timeoutMs: number | undefined;
+};
+
+export class Requests {
+  readonly #options: RequestsOptions;
+
+  constructor(options: RequestsOptions) {
+    this.#options = options;
+  }
+
+  /** The JSON of the answer, undefined where it has none. ApiError, ConnectionError, TimeoutError. */
+  async ask<N extends RouteName>(name: N, call: Call<N> = {}): Promise<Calls[N]['answer']> {
+    return this.#within(name, call, (signal) =>
+      this.#repeat(name, signal, async () => {
+        const answer = await this.#send(name, { accept: 'application/json', ...call }, signal);
+        const text = await readText(answer);
+        return (text === '' ? undefined : JSON.parse(text)) as Calls[N]['answer'];
+      }),
+    );
+  }
+
+  /** The answer, whose bytes are still to come. A time limit is for its beginning. */
+  async stream<N extends RouteName>(name: N, call: Call<N> = {}): Promise<WireAnswer> {
+    return this.#within(name, call, (signal) =>
+      this.#repeat(name, signal, () => this.#send(name, { accept: '*/*', ...call }, signal)),
+    );
+  }
+
+  /** An interactive exec. */
+  async open(call: Call<'exec'>): Promise<Duplex> {
+    return this.#within('exec', call, async (signal) => {
+      const { path, headers, body = '' } = this.#toWire('exec', call, signal);
+      const wire = { method: 'POST', path, headers, body: String(body), signal };
+      const opened = await this.#options.transport.open(wire);
+      if (!('status' in opened)) return opened;
+      throw await toFailure(opened);
+    });
+  }
+
+  async #send<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): Promise<WireAnswer> {
+    const answer = await this.#options.transport.send(this.#toWire(name, call, signal));
+    if (answer.status >= 200 && answer.status < 300) return answer;
+    throw await toFailure(answer);
+  }
+
+  #toWire<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): WireRequest {
+    const { method, path } = ROUTES[name];
+    const { params = {}, query = {}, body, bytes, accept } = call;
+    const search = new URLSearchParams(
+      Object.entries(query).flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)]])),
+    ).toString();
+    const { apiKey } = this.#options;
+    return {
+      method,
+      path:
+        path.replace(/\{(\w+)\}/g, (_, key) => encodeURIComponent(params[key] ?? '')) +
+        (search && `?${search}`),
+      headers: {
+        ...(accept !== undefined && { accept }),
+        ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(bytes !== undefined && { 'content-type': 'application/octet-stream' }),
+      },
+      body: bytes ?? (body === undefined ? undefined : JSON.stringify(body)),
+      signal,
+    };
+  }
+
+  /** Runs it with a signal of its own, which fires when the caller's does or when its time is over. */
+  async #within<T>(
+    name: RouteName,
+    { signal, timeoutMs = this.#options.timeoutMs }: CallOptions,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    signal?.throwIfAborted();
+    if (timeoutMs === undefined) return work(signal ?? new AbortController().signal);
+    const limit = new AbortController();
+    const { method, path, summary } = ROUTES[name];
+    const waited = `${method} ${path} (${summary.charAt(0).toLowerCase()}${summary.slice(1)})`;
+    const timer = setTimeout(
+      () => limit.abort(new TimeoutError(`no answer to ${waited} within ${timeoutMs} ms`)),
+      timeoutMs,
+    );
+    try {
+      return await work(signal ? AbortSignal.any([signal, limit.signal]) : limit.signal);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Repeats what changes nothing, and what the daemon cannot have seen. */
+  async #repeat<T>(name: RouteName, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await work();
+      } catch (error) {
+        const isHopeful = attempt < this.#options.retries && !signal.aborted;
+        if (!isHopeful || !isRepeatable(error, ROUTES[name].method)) throw error;
+        await pause(toWaitMs(error, attempt), signal);
+      }
+    }
+  }
+}
+
+/** Whether the same request may be sent once more. */
+function isRepeatable(error: unknown, method: string): boolean {
+  if (error instanceof ConnectionError) return error.isUnsent || method === 'GET';
+  return method === 'GET' && PASSING.includes((error as { status?: number }).status ?? 0);
+}
+
+function toWaitMs(error: unknown, attempt: number): number {
+  const asked = error instanceof UnavailableError ? error.retryAfterMs : undefined;
+  return Math.min(MAX_WAIT_MS, asked ?? FIRST_WAIT_MS * 2 ** attempt);
+}
+
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
+  const text = await readText(answer);
+  let message = text.slice(0, 500) || `the daemon answered ${answer.status}`;
+  try {
+    message = String((JSON.parse(text) as { error: unknown }).error);
+  } catch {
+    // A proxy's words, or none.
+  }
+  const error = toApiError(answer.status, message, answer.header('x-request-id'));
+  const seconds = Number(answer.header('retry-after'));
+  if (error instanceof UnavailableError && seconds > 0) error.retryAfterMs = seconds * 1000;
+  return error;
+}
+
+export async function readText({ body }: Pick<WireAnswer, 'body'>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const bytes of body) text += decoder.decode(bytes, { stream: true });
+  return text + decoder.decode();
+}

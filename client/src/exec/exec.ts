@@ -1,0 +1,188 @@
+// One command: its output as it comes, its input, its end.
+import {
+  EXEC_FRAME,
+  type ExecFrame,
+  ExecFrameDecoder,
+  encodeExecFrame,
+  MAX_EXEC_PAYLOAD_BYTES,
+} from '@sandboxd/api/exec-frames';
+import type { Requests } from '../connection/requests.ts';
+import type { Bytes, Duplex } from '../connection/transport.ts';
+import type { ExecResult, TerminalSize } from '../contract.ts';
+import { CommandError, ConnectionError } from '../errors.ts';
+import { type Chunk, toChunk } from './chunk.ts';
+
+/** What goes into a command: all of it, or `true` for `write` and `closeStdin`. */
+export type Stdin = string | Uint8Array | Bytes | true;
+
+export type ExecOptions = {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** `name|uid[:group|gid]`; root by default. */
+  readonly user?: string;
+  /** After so many seconds the command and all that it started is killed. */
+  readonly timeoutS?: number;
+  readonly stdin?: Stdin;
+  /** A terminal of that size in place of pipes. */
+  readonly tty?: TerminalSize;
+  /** Kills the command. */
+  readonly signal?: AbortSignal;
+  /** Longest wait for the command's start. */
+  readonly timeoutMs?: number;
+};
+
+/** Of what went to stderr, so much is told in an error. */
+const MAX_TOLD_BYTES = 4096;
+const EMPTY = new Uint8Array();
+
+/**
+ * It starts at once. Its output is read by one loop, by `text`, `output` or `result`; whoever reads nothing stops it at some
+ * point. Leaving the loop early kills it, and so does `await using` at the end of its block.
+ */
+export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
+  readonly cmd: readonly string[];
+  readonly #leave = new AbortController();
+  readonly #duplex: Promise<Duplex> | undefined;
+  readonly #chunks: AsyncGenerator<Chunk, void>;
+  #result: ExecResult | undefined;
+
+  constructor(requests: Requests, id: string, cmd: readonly string[], options: ExecOptions = {}) {
+    this.cmd = cmd;
+    const { signal, timeoutMs, stdin, tty } = options;
+    const onAbort = (): void => this.#leave.abort(signal?.reason);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal?.aborted) onAbort();
+    const call = {
+      params: { id },
+      body: toRequest(cmd, options),
+      signal: this.#leave.signal,
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    };
+    const isInteractive = stdin !== undefined || tty !== undefined;
+    if (isInteractive) this.#duplex = requests.open({ ...call, query: { stdin: 1 } });
+    const opening =
+      this.#duplex?.then(({ output }) => output) ?? requests.stream('exec', call).then(({ body }) => body);
+    // Whoever reads learns of it.
+    opening.catch(() => {});
+    this.#chunks = this.#read(opening, () => signal?.removeEventListener('abort', onAbort));
+    if (stdin !== undefined && stdin !== true) this.#feed(stdin).catch(() => {});
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Chunk> {
+    return this.#chunks;
+  }
+
+  /** What came of it. Output that nobody has read is thrown away. ConnectionError when the connection broke off. */
+  async result(): Promise<ExecResult> {
+    for await (const _ of this.#chunks);
+    if (this.#result === undefined) throw new ConnectionError(`the end of ${this.cmd[0]} was not heard of`);
+    return this.#result;
+  }
+
+  /** All of its output, and what came of it. */
+  async output(): Promise<{ readonly stdout: string; readonly stderr: string; readonly result: ExecResult }> {
+    const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+    const texts = { stdout: '', stderr: '' };
+    for await (const { stream, data } of this.#chunks)
+      texts[stream] += decoders[stream].decode(data, { stream: true });
+    return { ...texts, result: await this.result() };
+  }
+
+  /** What it wrote to stdout. CommandError unless it exits with 0. */
+  async text(): Promise<string> {
+    const { stdout, stderr, result } = await this.output();
+    if (result.exit_code !== 0) throw new CommandError(this.cmd, result, stderr.slice(-MAX_TOLD_BYTES));
+    return stdout;
+  }
+
+  /** To its stdin; resolves when there is room for more. Needs `stdin: true` or a terminal. */
+  async write(data: string | Uint8Array): Promise<void> {
+    const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
+    for (let at = 0; at < bytes.length; at += MAX_EXEC_PAYLOAD_BYTES)
+      await this.#send(EXEC_FRAME.stdin, bytes.subarray(at, at + MAX_EXEC_PAYLOAD_BYTES));
+  }
+
+  /** The end of its stdin. */
+  closeStdin(): Promise<void> {
+    return this.#send(EXEC_FRAME.stdinClose, EMPTY);
+  }
+
+  /** A new size of its terminal. */
+  resize({ cols, rows }: TerminalSize): Promise<void> {
+    return this.#send(EXEC_FRAME.resize, toBytes({ cols, rows }));
+  }
+
+  /** To its process group, such as `SIGINT`. Needs `stdin` or a terminal. */
+  signal(signal: string): Promise<void> {
+    return this.#send(EXEC_FRAME.signal, toBytes({ signal }));
+  }
+
+  /** Leaves it: the daemon kills it with all that it started. */
+  kill(): void {
+    this.#leave.abort(new ConnectionError(`${this.cmd[0]} was left`));
+    this.#duplex?.then(
+      (duplex) => duplex.close(),
+      () => {},
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#result === undefined) this.kill();
+    await this.#chunks.return().catch(() => undefined);
+  }
+
+  async *#read(opening: Promise<Bytes>, done: () => void): AsyncGenerator<Chunk, void> {
+    const decoder = new ExecFrameDecoder();
+    try {
+      for await (const bytes of await opening) {
+        for (const frame of decoder.push(bytes)) {
+          const chunk = this.#take(frame);
+          if (chunk !== undefined) yield chunk;
+        }
+        if (this.#result !== undefined) return;
+      }
+      throw new ConnectionError(`the connection ended before ${this.cmd[0]} did`);
+    } catch (error) {
+      if (this.#leave.signal.aborted) throw this.#leave.signal.reason;
+      throw error;
+    } finally {
+      done();
+      this.#duplex?.then(
+        (duplex) => duplex.close(),
+        () => {},
+      );
+      if (this.#result === undefined) this.kill();
+    }
+  }
+
+  #take({ type, payload }: ExecFrame): Chunk | undefined {
+    if (type === EXEC_FRAME.exit) this.#result = JSON.parse(new TextDecoder().decode(payload)) as ExecResult;
+    return toChunk(type, payload);
+  }
+
+  async #send(type: number, payload: Uint8Array): Promise<void> {
+    if (this.#duplex === undefined) throw new TypeError(`${this.cmd[0]} was started without stdin: true`);
+    await (await this.#duplex).write(encodeExecFrame(type, payload));
+  }
+
+  async #feed(stdin: Exclude<Stdin, true>): Promise<void> {
+    if (typeof stdin === 'string' || stdin instanceof Uint8Array) await this.write(stdin);
+    else for await (const bytes of stdin) await this.write(bytes);
+    await this.closeStdin();
+  }
+}
+
+function toRequest(cmd: readonly string[], { env, cwd, user, timeoutS, tty }: ExecOptions) {
+  return {
+    cmd,
+    ...(env !== undefined && { env }),
+    ...(cwd !== undefined && { cwd }),
+    ...(user !== undefined && { user }),
+    ...(timeoutS !== undefined && { timeout_s: timeoutS }),
+    ...(tty !== undefined && { tty }),
+  };
+}
+
+function toBytes(value: object): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(value));
+}

@@ -1,0 +1,41 @@
+// An archive of one file: files go into a sandbox as archives only.
+import { createTarPacker } from 'modern-tar';
+import type { Bytes } from '../connection/transport.ts';
+
+/** Of an absolute path. */
+export function splitPath(path: string): { readonly directory: string; readonly name: string } {
+  const at = path.lastIndexOf('/');
+  const name = path.slice(at + 1);
+  if (at < 0 || name === '') throw new TypeError(`${JSON.stringify(path)} is no absolute path of a file`);
+  return { directory: path.slice(0, at) || '/', name };
+}
+
+export async function* packFile(
+  name: string,
+  data: string | Uint8Array | Bytes,
+  { mode, sizeBytes }: { readonly mode: number; readonly sizeBytes: number | undefined },
+): AsyncGenerator<Uint8Array, void> {
+  const whole = typeof data === 'string' ? new TextEncoder().encode(data) : data;
+  const size = whole instanceof Uint8Array ? whole.length : sizeBytes;
+  if (size === undefined)
+    throw new TypeError('a stream needs sizeBytes: an archive says first how long a file is');
+  const { readable, controller } = createTarPacker();
+  const filling = fill(controller.add({ name, size, mode, type: 'file' }), whole).then(
+    () => controller.finalize(),
+    (error: unknown) => controller.error(error),
+  );
+  const reader = readable.getReader();
+  try {
+    for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value;
+    await filling;
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+async function fill(file: WritableStream<Uint8Array>, data: Uint8Array | Bytes): Promise<void> {
+  const writer = file.getWriter();
+  if (data instanceof Uint8Array) await writer.write(data);
+  else for await (const bytes of data) await writer.write(bytes);
+  await writer.close();
+}

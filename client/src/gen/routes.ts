@@ -1,0 +1,71 @@
+// Made by scripts/client-contract.ts from api/. Do not edit.
+import type { Schemas } from './schemas.ts';
+
+export const ROUTES = {
+  health: {"method":"GET","path":"/healthz","summary":"Say that the daemon answers"},
+  listProfiles: {"method":"GET","path":"/profiles","summary":"List the root filesystems that sandboxes can boot from"},
+  whoami: {"method":"GET","path":"/whoami","summary":"Say what the caller may do"},
+  describe: {"method":"GET","path":"/openapi.json","summary":"Describe this interface"},
+  showReference: {"method":"GET","path":"/docs","summary":"Show this interface as a page to read"},
+  listImages: {"method":"GET","path":"/images","summary":"List the converted images"},
+  pullImage: {"method":"POST","path":"/images","summary":"Pull an image from a registry and convert it to a bootable root filesystem"},
+  importImage: {"method":"POST","path":"/images/import","summary":"Convert a saved image archive"},
+  getImage: {"method":"GET","path":"/images/{ref}","summary":"Show an image"},
+  deleteImage: {"method":"DELETE","path":"/images/{ref}","summary":"Delete an image"},
+  listSandboxes: {"method":"GET","path":"/sandboxes","summary":"List the sandboxes"},
+  createSandbox: {"method":"POST","path":"/sandboxes","summary":"Create a sandbox and wait until it answers"},
+  getSandbox: {"method":"GET","path":"/sandboxes/{id}","summary":"Show a sandbox"},
+  deleteSandbox: {"method":"DELETE","path":"/sandboxes/{id}","summary":"Destroy a sandbox"},
+  exec: {"method":"POST","path":"/sandboxes/{id}/exec","summary":"Run a command"},
+  execWebSocket: {"method":"GET","path":"/sandboxes/{id}/exec","summary":"Run a command over a WebSocket"},
+  readFile: {"method":"GET","path":"/sandboxes/{id}/files","summary":"Read a file, or a directory as an archive"},
+  pushFiles: {"method":"POST","path":"/sandboxes/{id}/files","summary":"Extract an archive in the guest"},
+  readLogs: {"method":"GET","path":"/sandboxes/{id}/logs","summary":"Read the durable log: output of the service and of commands"},
+  getService: {"method":"GET","path":"/sandboxes/{id}/service","summary":"Show the service"},
+  configureService: {"method":"PUT","path":"/sandboxes/{id}/service","summary":"Set what to run, and start or restart it"},
+  startService: {"method":"POST","path":"/sandboxes/{id}/service/start","summary":"Start the service"},
+  stopService: {"method":"POST","path":"/sandboxes/{id}/service/stop","summary":"Stop the service"},
+  restartService: {"method":"POST","path":"/sandboxes/{id}/service/restart","summary":"Stop the service and start it again"},
+  readServiceLogs: {"method":"GET","path":"/sandboxes/{id}/service/logs","summary":"Read the output of the service that is kept in the guest"},
+  takeSnapshot: {"method":"POST","path":"/sandboxes/{id}/snapshot","summary":"Take a snapshot of a sandbox, which goes on"},
+  listSnapshots: {"method":"GET","path":"/snapshots","summary":"List the snapshots"},
+  getSnapshot: {"method":"GET","path":"/snapshots/{id}","summary":"Show a snapshot"},
+  deleteSnapshot: {"method":"DELETE","path":"/snapshots/{id}","summary":"Delete a snapshot"},
+  forkSnapshot: {"method":"POST","path":"/snapshots/{id}/fork","summary":"Create sandboxes from a snapshot, all or none"},
+} as const;
+
+export type RouteName = keyof typeof ROUTES;
+
+/** What goes with each: a JSON body, and a JSON answer. */
+export type Calls = {
+  health: { readonly body: undefined; readonly answer: Schemas['HealthResponse'] };
+  listProfiles: { readonly body: undefined; readonly answer: Schemas['ProfilesResponse'] };
+  whoami: { readonly body: undefined; readonly answer: Schemas['WhoamiResponse'] };
+  describe: { readonly body: undefined; readonly answer: unknown };
+  showReference: { readonly body: undefined; readonly answer: undefined };
+  listImages: { readonly body: undefined; readonly answer: Schemas['ImageListResponse'] };
+  pullImage: { readonly body: Schemas['PullImageRequest']; readonly answer: Schemas['ImageResponse'] };
+  importImage: { readonly body: undefined; readonly answer: Schemas['ImageResponse'] };
+  getImage: { readonly body: undefined; readonly answer: Schemas['ImageResponse'] };
+  deleteImage: { readonly body: undefined; readonly answer: undefined };
+  listSandboxes: { readonly body: undefined; readonly answer: Schemas['ListResponse'] };
+  createSandbox: { readonly body: Schemas['CreateSandboxRequest']; readonly answer: Schemas['SandboxResponse'] };
+  getSandbox: { readonly body: undefined; readonly answer: Schemas['SandboxResponse'] };
+  deleteSandbox: { readonly body: undefined; readonly answer: undefined };
+  exec: { readonly body: Schemas['ExecReq']; readonly answer: Schemas['ExecOutput'] };
+  execWebSocket: { readonly body: undefined; readonly answer: undefined };
+  readFile: { readonly body: undefined; readonly answer: undefined };
+  pushFiles: { readonly body: undefined; readonly answer: Schemas['PushResult'] };
+  readLogs: { readonly body: undefined; readonly answer: Schemas['LogsResponse'] };
+  getService: { readonly body: undefined; readonly answer: Schemas['ServiceStatus'] };
+  configureService: { readonly body: Schemas['ServiceSpec']; readonly answer: Schemas['ServiceStatus'] };
+  startService: { readonly body: undefined; readonly answer: Schemas['ServiceStatus'] };
+  stopService: { readonly body: Schemas['StopServiceRequest']; readonly answer: Schemas['ServiceStatus'] };
+  restartService: { readonly body: undefined; readonly answer: Schemas['ServiceStatus'] };
+  readServiceLogs: { readonly body: undefined; readonly answer: Schemas['ServiceLogPage'] };
+  takeSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
+  listSnapshots: { readonly body: undefined; readonly answer: Schemas['SnapshotListResponse'] };
+  getSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
+  deleteSnapshot: { readonly body: undefined; readonly answer: undefined };
+  forkSnapshot: { readonly body: Schemas['ForkReq']; readonly answer: Schemas['ListResponse'] };
+};

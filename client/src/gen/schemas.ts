@@ -1,0 +1,715 @@
+// Made by scripts/client-contract.ts from api/. Do not edit.
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description why the request failed */
+        readonly ErrorResponse: {
+            /** @description what failed, the value seen, what to do: a sentence for a person */
+            readonly error: string;
+        };
+        /** @description the daemon answers */
+        readonly HealthResponse: {
+            /**
+             * @description ok
+             * @constant
+             */
+            readonly status: "ok";
+        };
+        /** @description a root filesystem to boot from */
+        readonly Profile: {
+            /** @description SHA-256 of its root filesystem */
+            readonly digest: string;
+            /** @description size of its root filesystem */
+            readonly size_bytes: number;
+            /** @description directory that commands start in */
+            readonly workdir: string;
+            /** @description environment of commands */
+            readonly env: {
+                readonly [key: string]: string;
+            };
+            /** @description version by name of what is installed */
+            readonly packages: {
+                readonly [key: string]: string;
+            };
+        };
+        /** @description what runs the virtual machines */
+        readonly Engine: {
+            /** @description name of the engine */
+            readonly name: string;
+            /** @description its version */
+            readonly version: string;
+            /** @description why this one */
+            readonly reason: string;
+            /** @description what keeps a guest that broke its VMM from the host */
+            readonly jail?: {
+                /** @description whether each VMM runs as a user of its own, shut in */
+                readonly enabled: boolean;
+                /** @description what this host does not have of the jail */
+                readonly missing: readonly string[];
+            };
+        } & {
+            readonly [key: string]: unknown;
+        };
+        /** @description what there is to boot from, and on what */
+        readonly ProfilesResponse: {
+            /** @description names */
+            readonly profiles: readonly string[];
+            /** @description the one that a create without profile and image boots */
+            readonly default?: string;
+            /** @description more about each, by name */
+            readonly details?: {
+                readonly [key: string]: components["schemas"]["Profile"];
+            };
+            readonly engine?: components["schemas"]["Engine"];
+        };
+        /** @description what a key may do; what is absent is not restricted */
+        readonly Policy: {
+            /** @description what the key may do */
+            readonly operations?: readonly ("create" | "exec" | "snapshot" | "fork" | "delete" | "read")[];
+            /** @description host name patterns that an allowlist may have at most; empty: no network */
+            readonly net_allow_max?: readonly (string & (string))[];
+            /** @description profiles that may be booted */
+            readonly allow_profiles?: readonly string[];
+            /** @description sandboxes of this key at once */
+            readonly max_sandboxes?: number;
+            /** @description forks of one request */
+            readonly max_fork?: number;
+            /** @description longest life of a sandbox and of a command, seconds */
+            readonly max_timeout_s?: number;
+            /** @description virtual CPUs of a sandbox */
+            readonly max_vcpus?: number;
+            /** @description memory of a sandbox, MiB */
+            readonly max_memory_mib?: number;
+        };
+        /** @description what the caller may do */
+        readonly WhoamiResponse: {
+            /**
+             * @description the caller may do everything
+             * @constant
+             */
+            readonly scoped: false;
+        } | {
+            /**
+             * @description a policy holds for the caller
+             * @constant
+             */
+            readonly scoped: true;
+            readonly policy: components["schemas"]["Policy"];
+        };
+        readonly PortMapping: {
+            /** @description address of the host to listen on; 0.0.0.0 and :: by default */
+            readonly host_ip?: (string | "") | null;
+            /** @description port of the host */
+            readonly host_port: number;
+            /** @description port in the guest */
+            readonly guest_port: number;
+            /**
+             * @description tcp is all there is
+             * @default tcp
+             */
+            readonly protocol?: ("tcp" | "") | null;
+        };
+        /** @description a port of the host that leads into the sandbox */
+        readonly PublishedPort: {
+            /** @description address of the host; all when absent */
+            readonly host_ip?: string;
+            /** @description port of the host */
+            readonly host_port: number;
+            /** @description port in the guest */
+            readonly guest_port: number;
+            /**
+             * @description tcp
+             * @constant
+             */
+            readonly protocol: "tcp";
+        };
+        readonly NetworkRequest: {
+            /**
+             * @description whether there is a network at all
+             * @default false
+             */
+            readonly enabled?: boolean | null;
+            /**
+             * @description the hosts that the guest may reach; nothing else is reachable
+             * @default []
+             */
+            readonly allowlist?: readonly (string & (string))[] | null;
+        };
+        /** @description the network of the sandbox */
+        readonly NetworkResponse: {
+            /** @description whether the sandbox has a network */
+            readonly enabled: boolean;
+            /** @description the hosts that it may reach */
+            readonly allowlist: readonly string[];
+            /** @description address of the host as the guest sees it */
+            readonly gateway: string;
+            /** @description address of the guest */
+            readonly guest_ip: string;
+        };
+        /** @description what the whole process tree used */
+        readonly ResourceUsage: {
+            /** @description CPU time in user space */
+            readonly cpu_user_ms: number;
+            /** @description CPU time in the kernel */
+            readonly cpu_sys_ms: number;
+            /** @description most memory at one time */
+            readonly peak_memory_bytes: number;
+            /** @description page faults that waited for a disk */
+            readonly page_faults_major: number;
+            /** @description how often a CPU was taken away */
+            readonly context_switches_involuntary: number;
+            /** @description bytes read from disks */
+            readonly io_read_bytes: number;
+            /** @description bytes written to disks */
+            readonly io_write_bytes: number;
+        };
+        /** @description a command to run */
+        readonly ExecReq: {
+            /** @description program and arguments, no shell line; the program is looked up in the PATH that it will have */
+            readonly cmd: readonly string[];
+            /** @description directory in the guest to run in, an absolute path */
+            readonly cwd?: (string & (string)) | null;
+            /**
+             * @description environment variables, added to those of the profile or image
+             * @default {}
+             */
+            readonly env?: {
+                readonly [key: string]: string;
+            } | null;
+            /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
+            readonly user?: (string & (string)) | null;
+            /**
+             * @description seconds until the whole process group gets SIGKILL; 0 or less, or more than 1099511627776, is never
+             * @default 0
+             */
+            readonly timeout_s?: number | null;
+            /** @description a terminal of this size instead of pipes: all output is stdout */
+            readonly tty?: {
+                /** @description columns */
+                readonly cols: number;
+                /** @description rows */
+                readonly rows: number;
+            } | null;
+        };
+        /** @description what came of a command: the payload of the exit frame */
+        readonly ExecResult: {
+            /** @description exit code; -1 of a command that a signal ended or that never started, 128 + n of a service */
+            readonly exit_code: number;
+            /** @description time from start to end */
+            readonly duration_ms: number;
+            /** @description name of the signal that ended it, such as SIGKILL */
+            readonly signal?: string;
+            /**
+             * @description it was killed because its timeout_s had passed
+             * @constant
+             */
+            readonly timed_out?: true;
+            /**
+             * @description the kernel killed a process of it for lack of memory
+             * @constant
+             */
+            readonly oom_killed?: true;
+            /** @description why it did not start, or what was lost */
+            readonly error?: string;
+            readonly usage?: components["schemas"]["ResourceUsage"];
+        };
+        /** @description what a command wrote and what came of it */
+        readonly ExecOutput: {
+            /** @description what it wrote, as text; in base64 where the flag beside it says so; the beginning, where it is cut */
+            readonly stdout: string;
+            /** @description what it wrote, as text; in base64 where the flag beside it says so; the beginning, where it is cut */
+            readonly stderr: string;
+            /**
+             * @description stdout is no UTF-8, and so in base64
+             * @constant
+             */
+            readonly stdout_base64?: true;
+            /**
+             * @description stderr is no UTF-8, and so in base64
+             * @constant
+             */
+            readonly stderr_base64?: true;
+            /**
+             * @description there was more than max_output_bytes on stdout
+             * @constant
+             */
+            readonly stdout_truncated?: true;
+            /**
+             * @description there was more than max_output_bytes on stderr
+             * @constant
+             */
+            readonly stderr_truncated?: true;
+            /** @description exit code; -1 of a command that a signal ended or that never started, 128 + n of a service */
+            readonly exit_code: number;
+            /** @description time from start to end */
+            readonly duration_ms: number;
+            /** @description name of the signal that ended it, such as SIGKILL */
+            readonly signal?: string;
+            /**
+             * @description it was killed because its timeout_s had passed
+             * @constant
+             */
+            readonly timed_out?: true;
+            /**
+             * @description the kernel killed a process of it for lack of memory
+             * @constant
+             */
+            readonly oom_killed?: true;
+            /** @description why it did not start, or what was lost */
+            readonly error?: string;
+            readonly usage?: components["schemas"]["ResourceUsage"];
+        };
+        /** @description a line: a piece of output, or the result */
+        readonly ExecPiece: {
+            /**
+             * @description where it was written
+             * @enum {string}
+             */
+            readonly stream: "stdout" | "stderr";
+            /** @description a piece as it came, of whole characters, or in base64 */
+            readonly data: string;
+            /**
+             * @description the piece is no UTF-8, and so in base64
+             * @constant
+             */
+            readonly base64?: true;
+        } | {
+            /** @description what came of it; the last line */
+            readonly result: components["schemas"]["ExecResult"];
+        };
+        /** @description the new size of the terminal */
+        readonly ResizeFrame: {
+            /** @description columns */
+            readonly cols: number;
+            /** @description rows */
+            readonly rows: number;
+        };
+        /** @description a signal for the process group of the command */
+        readonly SignalFrame: {
+            /** @description name of a Linux signal, such as SIGINT */
+            readonly signal: string;
+        };
+        readonly RestartPolicy: {
+            /**
+             * @description when a service that ended is started again
+             * @default never
+             */
+            readonly policy?: ("never" | "on-failure" | "always" | "") | null;
+            /**
+             * @description failures in a row after which it stays failed, 0 for no limit; only with the policy on-failure
+             * @default 0
+             */
+            readonly max_retries?: number | null;
+        };
+        /** @description what to run and how to keep it running */
+        readonly ServiceSpec: {
+            /** @description program and arguments, no shell line; the program is looked up in the PATH that it will have */
+            readonly cmd: readonly string[];
+            /** @description directory in the guest to run in, an absolute path */
+            readonly cwd?: (string & (string)) | null;
+            /**
+             * @description environment variables, added to those of the profile or image
+             * @default {}
+             */
+            readonly env?: {
+                readonly [key: string]: string;
+            } | null;
+            /**
+             * @description the environment is exactly env, plus PATH and HOME if unset, and cwd is made if missing
+             * @default false
+             */
+            readonly env_exact?: boolean | null;
+            /**
+             * @description output that is kept in the guest, the newest; 0 means the default
+             * @default 2097152
+             */
+            readonly log_buffer_bytes?: number | null;
+            /**
+             * @description whether and how often it is started again
+             * @default {
+             *       "policy": "never",
+             *       "max_retries": 0
+             *     }
+             */
+            readonly restart?: components["schemas"]["RestartPolicy"] | null;
+            /**
+             * @description seconds from the stop signal to SIGKILL; 0 means the default
+             * @default 10
+             */
+            readonly stop_grace_s?: number | null;
+            /**
+             * @description what a stop sends to the process group: a Linux signal from 1 to 31
+             * @default SIGTERM
+             */
+            readonly stop_signal?: ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "") | null;
+            /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
+            readonly user?: (string & (string)) | null;
+        };
+        /** @description the service, configured and started before the answer; with an image, what differs from the image’s own */
+        readonly CreatedService: {
+            /** @description program and arguments, which replace entrypoint and cmd of the image; required without an image */
+            readonly cmd?: readonly string[] | null;
+            /** @description directory in the guest to run in, an absolute path */
+            readonly cwd?: (string & (string)) | null;
+            /**
+             * @description environment variables, added to those of the profile or image
+             * @default {}
+             */
+            readonly env?: {
+                readonly [key: string]: string;
+            } | null;
+            /**
+             * @description the environment is exactly env, plus PATH and HOME if unset, and cwd is made if missing
+             * @default false
+             */
+            readonly env_exact?: boolean | null;
+            /**
+             * @description output that is kept in the guest, the newest; 0 means the default
+             * @default 2097152
+             */
+            readonly log_buffer_bytes?: number | null;
+            /**
+             * @description whether and how often it is started again
+             * @default {
+             *       "policy": "never",
+             *       "max_retries": 0
+             *     }
+             */
+            readonly restart?: components["schemas"]["RestartPolicy"] | null;
+            /**
+             * @description seconds from the stop signal to SIGKILL; 0 means the default
+             * @default 10
+             */
+            readonly stop_grace_s?: number | null;
+            /**
+             * @description what a stop sends to the process group: a Linux signal from 1 to 31
+             * @default SIGTERM
+             */
+            readonly stop_signal?: ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "") | null;
+            /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
+            readonly user?: (string & (string)) | null;
+        };
+        /** @description what was configured */
+        readonly ConfiguredService: {
+            /** @description program and arguments */
+            readonly cmd: readonly string[];
+            /** @description directory it runs in */
+            readonly cwd?: string;
+            /** @description environment variables */
+            readonly env?: {
+                readonly [key: string]: string;
+            };
+            /**
+             * @description the environment is exactly env, PATH and HOME apart
+             * @constant
+             */
+            readonly env_exact?: true;
+            /** @description output that is kept in the guest */
+            readonly log_buffer_bytes: number;
+            /** @description whether and how often it is started again */
+            readonly restart: {
+                /**
+                 * @description when it is started again
+                 * @enum {string}
+                 */
+                readonly policy: "never" | "on-failure" | "always";
+                /** @description failures in a row after which it stays failed */
+                readonly max_retries?: number;
+            };
+            /** @description seconds from the stop signal to SIGKILL */
+            readonly stop_grace_s: number;
+            /**
+             * @description what a stop sends
+             * @enum {string}
+             */
+            readonly stop_signal: "SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS";
+            /** @description who it runs as; root when absent */
+            readonly user?: string;
+        };
+        /** @description the service as it is now; all but the state as far as it is known */
+        readonly ServiceStatus: {
+            /**
+             * @description what it does now
+             * @enum {string}
+             */
+            readonly state: "idle" | "starting" | "running" | "stopping" | "backing_off" | "stopped" | "failed";
+            /** @description its process in the guest, while it lives */
+            readonly pid?: number;
+            /** @description automatic restarts of this spec */
+            readonly restarts?: number;
+            readonly spec?: components["schemas"]["ConfiguredService"];
+            /** @description when its process was started; only while it lives, Unix milliseconds */
+            readonly started_at_unix_ms?: number;
+            /** @description for how long its process lives */
+            readonly uptime_ms?: number;
+            /** @description how it ended last; -1 and error when it could not start */
+            readonly last_exit?: components["schemas"]["ExecResult"];
+            /** @description when that was, Unix milliseconds */
+            readonly last_exit_at_unix_ms?: number;
+            /** @description whether it was stopped, not ended by itself */
+            readonly last_exit_requested?: boolean;
+            /** @description resident memory of its processes */
+            readonly live_rss_bytes?: number;
+            /** @description the most of that */
+            readonly live_peak_rss_bytes?: number;
+            /** @description output that is not kept any more */
+            readonly log_dropped_bytes?: number;
+            /** @description number of the oldest record that is kept */
+            readonly log_first_seq?: number;
+            /** @description number of the next record */
+            readonly log_next_seq?: number;
+        };
+        /** @description how to stop */
+        readonly StopServiceRequest: {
+            /** @description seconds from the stop signal to SIGKILL, for this stop only; by default those of the spec; 0 means the default */
+            readonly grace_s?: number | null;
+        };
+        /** @description a page of the output of the service */
+        readonly ServiceLogPage: {
+            /** @description in order; null when there are none */
+            readonly records: readonly {
+                /** @description number of the record */
+                readonly seq: number;
+                /**
+                 * @description where it was written
+                 * @enum {string}
+                 */
+                readonly stream: "stdout" | "stderr";
+                /** @description when, Unix milliseconds */
+                readonly unix_ms: number;
+                /**
+                 * Format: base64
+                 * @description the bytes
+                 */
+                readonly data: string;
+            }[] | null;
+            /** @description from_seq of the next page */
+            readonly next_seq: number;
+            /** @description the oldest record that is kept */
+            readonly first_seq: number;
+            /** @description records that are not kept any more, between from_seq and the first one here */
+            readonly dropped_records?: number;
+            /** @description their bytes */
+            readonly dropped_bytes?: number;
+        };
+        readonly ImageRef: {
+            /** @description reference as Docker writes it, or digest or digest prefix of a converted image */
+            readonly oci?: (string & (string)) | null;
+            /** @description root filesystem or image archive on the host of the daemon, beneath a directory that its operator allowed */
+            readonly path?: (string & (string)) | null;
+        };
+        /** @description an image to pull and convert */
+        readonly PullImageRequest: {
+            /** @description reference as Docker writes it */
+            readonly ref?: (string & (string)) | null;
+            /**
+             * @description always, or missing: only if it is not here
+             * @default always
+             */
+            readonly pull?: ("missing" | "always" | "never" | "") | null;
+        };
+        /** @description a converted image */
+        readonly ImageResponse: {
+            /** @description what names the converted image */
+            readonly digest: string;
+            /** @description reference that it was pulled by */
+            readonly source_ref?: string;
+            /** @description default arguments */
+            readonly cmd?: readonly string[];
+            /** @description default program */
+            readonly entrypoint?: readonly string[];
+            /** @description ports that it says it serves, such as 80/tcp */
+            readonly exposed_ports?: readonly string[];
+            /** @description bytes of its files */
+            readonly content_bytes?: number;
+            /** @description bytes of its root filesystem on disk */
+            readonly size_bytes?: number;
+            /** @description labels of its maker */
+            readonly labels?: {
+                readonly [key: string]: string;
+            };
+            /** @description all references that lead to it */
+            readonly refs?: readonly string[];
+            /** @description files, directories and links in it */
+            readonly entries?: number;
+            /** @description how it was converted */
+            readonly convert_mode: string;
+            /** @description when it was converted, Unix milliseconds */
+            readonly converted_at_unix_ms: number;
+        };
+        /** @description the converted images */
+        readonly ImageListResponse: {
+            /** @description oldest first */
+            readonly images: readonly components["schemas"]["ImageResponse"][];
+        };
+        /** @description a sandbox to create; every field may be left out */
+        readonly CreateSandboxRequest: {
+            /**
+             * @description virtual CPUs; 0 means the default
+             * @default 1
+             */
+            readonly vcpus?: number | null;
+            /**
+             * @description memory, MiB; 0 means the default
+             * @default 512
+             */
+            readonly memory_mib?: (0 | number) | null;
+            /**
+             * @description size of the writable layer, which takes only the space that is written; rounded up to 1 MiB; 0 means the default
+             * @default 4294967296
+             */
+            readonly disk_bytes?: (0 | number) | null;
+            /**
+             * @description seconds after which the sandbox is deleted, 0 for none; forks inherit it, counted from their own creation
+             * @default 0
+             */
+            readonly timeout_s?: number | null;
+            /**
+             * @description appended to the command line of the kernel; such a sandbox is always booted, never copied
+             * @default
+             */
+            readonly boot_args?: (string & (string)) | null;
+            /** @description root filesystem to boot from; the daemon has a default */
+            readonly profile?: string | null;
+            /** @description container image to boot from, instead of a profile */
+            readonly image?: components["schemas"]["ImageRef"] | null;
+            /**
+             * @description when the image is pulled: if it is missing here, always, or never (then a missing one is 404)
+             * @default missing
+             */
+            readonly pull?: ("missing" | "always" | "never" | "") | null;
+            /** @description what the guest may reach; no network by default */
+            readonly network?: components["schemas"]["NetworkRequest"] | null;
+            /**
+             * @description ports of the host that lead to ports in the guest; a sandbox without a network gets one for that, with nothing reachable from inside
+             * @default []
+             */
+            readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
+            /** @description a program to start and keep running */
+            readonly service?: components["schemas"]["CreatedService"] | null;
+        };
+        /** @description a sandbox */
+        readonly SandboxResponse: {
+            /**
+             * sandbox id
+             * @description id of the sandbox: sbx_ and 13 characters of 0-9 and a-v
+             */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description when it was created
+             */
+            readonly created_at: string;
+            /** @description memory, MiB */
+            readonly memory_mib: number;
+            /** @description virtual CPUs */
+            readonly vcpus: number;
+            /** @description root filesystem it was booted from; absent for an image */
+            readonly profile?: string;
+            /** @description its directory on the host */
+            readonly workdir: string;
+            /**
+             * snapshot id
+             * @description the snapshot it was forked from
+             */
+            readonly source_snapshot_id?: string;
+            readonly network?: components["schemas"]["NetworkResponse"];
+            /** @description ports of the host that lead into it */
+            readonly published?: readonly components["schemas"]["PublishedPort"][];
+        };
+        /** @description sandboxes */
+        readonly ListResponse: {
+            /** @description oldest first */
+            readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
+        };
+        /** @description a snapshot */
+        readonly SnapshotResponse: {
+            /**
+             * snapshot id
+             * @description id of the snapshot: snap_ and 13 characters of 0-9 and a-v
+             */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description when it was taken
+             */
+            readonly created_at: string;
+            /**
+             * sandbox id
+             * @description the sandbox it was taken of
+             */
+            readonly source_id: string;
+            /** @description its directory on the host */
+            readonly dir: string;
+            /** @description file of its memory */
+            readonly mem_path: string;
+            /** @description file of its writable layer */
+            readonly rootfs_path: string;
+            /** @description file of its devices */
+            readonly state_path: string;
+            /** @description memory, MiB */
+            readonly memory_mib: number;
+            /** @description virtual CPUs */
+            readonly vcpus: number;
+        };
+        /** @description snapshots */
+        readonly SnapshotListResponse: {
+            /** @description oldest first */
+            readonly snapshots: readonly components["schemas"]["SnapshotResponse"][];
+        };
+        /** @description which forks to make; may be left out */
+        readonly ForkReq: {
+            /**
+             * @description how many forks to make; 0 leaves it to the query, anything else wins over it
+             * @default 0
+             */
+            readonly count?: number | null;
+            /**
+             * @description ports of the host that lead to ports in the guest; a sandbox without a network gets one for that, with nothing reachable from inside
+             * @default []
+             */
+            readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
+        };
+        /** @description what was written */
+        readonly PushResult: {
+            /** @description regular files that were written */
+            readonly files: number;
+            /** @description bytes of their contents */
+            readonly bytes: number;
+        };
+        /** @description one piece of output, or one event */
+        readonly LogRecord: {
+            /**
+             * @description service or exec
+             * @enum {string}
+             */
+            readonly source: "service" | "exec";
+            /**
+             * @description stdout, stderr, or event: what the daemon says of it
+             * @enum {string}
+             */
+            readonly stream: "stdout" | "stderr" | "event";
+            /** @description a piece of output as it was produced, no line; U+FFFD for what is no UTF-8 */
+            readonly text: string;
+            /** @description when, Unix milliseconds */
+            readonly time_ms: number;
+        };
+        /** @description a page of the log */
+        readonly LogsResponse: {
+            /** @description since of the next page */
+            readonly next_offset: number;
+            /** @description in order, at most 5000 */
+            readonly records: readonly components["schemas"]["LogRecord"][];
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;
+
+export type Schemas = components['schemas'];

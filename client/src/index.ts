@@ -1,0 +1,12 @@
+// The library: `new Client()`, and what it gives.
+export * from './client.ts';
+export type { Bytes } from './connection/transport.ts';
+export * from './contract.ts';
+export * from './errors.ts';
+export type { Chunk } from './exec/chunk.ts';
+export { Exec, type ExecOptions, type Stdin } from './exec/exec.ts';
+export type { FileStream, Files, ReadOptions, WriteOptions } from './files/files.ts';
+export { Images, type ImportOptions, type PullOptions } from './images.ts';
+export type { LogOptions } from './logs.ts';
+export { Sandbox, Snapshot, type TerminalOptions } from './sandbox.ts';
+export type { Service } from './service.ts';

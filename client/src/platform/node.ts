@@ -1,0 +1,21 @@
+// Node: HTTP with its own modules, directories of the file system.
+import { mkdir } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { packTar, unpackTar } from 'modern-tar/fs';
+import { NodeTransport } from '../connection/node-transport.ts';
+import type { Platform } from '../connection/transport.ts';
+
+const DEFAULT_HOST = 'http://127.0.0.1:7878';
+
+export const platform: Platform = {
+  name: 'node',
+  createTransport: (options) => new NodeTransport(options),
+  defaultHost: () => process.env.SANDBOXD_HOST || DEFAULT_HOST,
+  defaultApiKey: () => process.env.SANDBOXD_API_KEY || undefined,
+  packDirectory: (path) => packTar(path),
+  unpackDirectory: async (archive, path) => {
+    await mkdir(path, { recursive: true });
+    await pipeline(Readable.from(archive), unpackTar(path));
+  },
+};

@@ -1,0 +1,108 @@
+// One sandbox and what can be done with it; one snapshot, of which sandboxes are made.
+import type { Requests } from './connection/requests.ts';
+import type {
+  CallOptions,
+  ForkOptions,
+  LogRecord,
+  SandboxInfo,
+  SnapshotInfo,
+  TerminalSize,
+} from './contract.ts';
+import { NotFoundError } from './errors.ts';
+import { Exec, type ExecOptions } from './exec/exec.ts';
+import { Files } from './files/files.ts';
+import { type LogOptions, readLogs } from './logs.ts';
+import { Service } from './service.ts';
+
+const DEFAULT_SHELL = ['bash'];
+const DEFAULT_SIZE: TerminalSize = { cols: 80, rows: 24 };
+
+/** `await using` deletes it at the end of the block. */
+export class Sandbox implements AsyncDisposable {
+  readonly id: string;
+  readonly files: Files;
+  readonly service: Service;
+  readonly #requests: Requests;
+
+  constructor(requests: Requests, id: string) {
+    this.id = id;
+    this.#requests = requests;
+    this.files = new Files(requests, id);
+    this.service = new Service(requests, id);
+  }
+
+  /** What the daemon says of it. NotFoundError when it is gone. */
+  info(options: CallOptions = {}): Promise<SandboxInfo> {
+    return this.#requests.ask('getSandbox', { params: { id: this.id }, ...options });
+  }
+
+  /** Starts a command. */
+  exec(cmd: readonly string[], options?: ExecOptions): Exec {
+    return new Exec(this.#requests, this.id, cmd, options);
+  }
+
+  /** A command with a terminal, whose input is open; a shell unless `cmd` says something else. */
+  terminal({ cmd = DEFAULT_SHELL, size = DEFAULT_SIZE, ...options }: TerminalOptions = {}): Exec {
+    return this.exec(cmd, { ...options, tty: size, stdin: true });
+  }
+
+  /** Its durable log: what commands and the service said. */
+  logs(options?: LogOptions): AsyncGenerator<LogRecord, void> {
+    return readLogs(this.#requests, this.id, options);
+  }
+
+  /** Saves it as it is; it goes on. */
+  async snapshot(options: CallOptions = {}): Promise<Snapshot> {
+    const info = await this.#requests.ask('takeSnapshot', { params: { id: this.id }, ...options });
+    return new Snapshot(this.#requests, info.id);
+  }
+
+  /** Destroys it; its log stays. */
+  async delete(options: CallOptions = {}): Promise<void> {
+    await this.#requests.ask('deleteSandbox', { params: { id: this.id }, ...options });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.delete().catch(unlessGone);
+  }
+}
+
+export type TerminalOptions = Omit<ExecOptions, 'tty' | 'stdin'> & {
+  readonly cmd?: readonly string[];
+  readonly size?: TerminalSize;
+};
+
+/** `await using` deletes it at the end of the block; its forks go on. */
+export class Snapshot implements AsyncDisposable {
+  readonly id: string;
+  readonly #requests: Requests;
+
+  constructor(requests: Requests, id: string) {
+    this.id = id;
+    this.#requests = requests;
+  }
+
+  info(options: CallOptions = {}): Promise<SnapshotInfo> {
+    return this.#requests.ask('getSnapshot', { params: { id: this.id }, ...options });
+  }
+
+  /** New sandboxes that go on where the snapshot was taken, all or none; one unless `count` says more. */
+  async fork({ signal, timeoutMs, ...body }: ForkOptions & CallOptions = {}): Promise<Sandbox[]> {
+    const call = { params: { id: this.id }, body, signal, timeoutMs };
+    const { sandboxes } = await this.#requests.ask('forkSnapshot', call);
+    return sandboxes.map(({ id }) => new Sandbox(this.#requests, id));
+  }
+
+  async delete(options: CallOptions = {}): Promise<void> {
+    await this.#requests.ask('deleteSnapshot', { params: { id: this.id }, ...options });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.delete().catch(unlessGone);
+  }
+}
+
+/** What is to be away and is away already is fine. */
+function unlessGone(error: unknown): void {
+  if (!(error instanceof NotFoundError)) throw error;
+}
