@@ -14,8 +14,8 @@ export KERNEL INITRD
 # Baking, bridges, guests and tests of what the agent does as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup build check test test-unit test-native test-http mutation test-vm test-kvm test-cloud-hypervisor need-cloud-hypervisor \
-  bench run demo clean soak image test-images
+.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-cloud-hypervisor need-cloud-hypervisor \
+  bench run demo clean soak client image test-images
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,9 +23,15 @@ help: ## show this
 setup: ## install what is missing of Debian and npm packages
 	@scripts/setup.sh
 
+setup-tests: setup
+	@scripts/setup.sh tests
+
 build: setup ## compile dist/sandboxd and dist/sandbox-agent
 	@scripts/build-agent.sh
 	@$(NODE) scripts/build-sandboxd.ts
+
+client: setup ## the npm package of the library and the command, in dist/client
+	@$(NODE) scripts/build-client.ts
 
 image: build ## prepare the guest kernel and bake the base profile
 	@$(AS_ROOT) dist/sandboxd profiles bake base --data-dir "$(DATA_DIR)"
@@ -36,22 +42,22 @@ test-images: image
 check: setup ## format, lint, types, import direction, generated code
 	@$(NODE) scripts/check.ts
 
-test: test-images ## every test, with all that they need
+test: setup-tests test-images ## every test, with all that they need
 	@scripts/build-sanitized.sh
 	@echo 'left out: make test-kvm, make test-cloud-hypervisor (guests under KVM in an emulated host; hours, and a program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http vm
 
-test-unit: build ## tests of single parts, and of engines against a stand-in
+test-unit: setup-tests build ## tests of single parts, and of engines against a stand-in
 	@$(AS_ROOT) $(NODE) scripts/test.ts unit contract
 
 test-native: build ## the guest's C and C++ under the address and undefined-behaviour sanitizers
 	@scripts/build-sanitized.sh
 	@$(AS_ROOT) $(NODE) scripts/test.ts native
 
-test-http: setup ## tests of the REST interface without guests
+test-http: setup-tests ## tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
 
-test-vm: test-images ## tests in real guests
+test-vm: setup-tests test-images ## tests in real guests
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm
 
 test-kvm: test-images ## tests in real guests under KVM, within an emulated host: some hours (ONLY=)
@@ -66,13 +72,13 @@ need-cloud-hypervisor:
 	  echo 'This needs the cloud-hypervisor program, 53.0 or newer, which is no Debian package (docs/install.md):' >&2; \
 	  echo '  make test-cloud-hypervisor CLOUD_HYPERVISOR=/path/to/cloud-hypervisor' >&2; exit 2; }
 
-mutation: build ## whether tests notice a change of the code (ROOM=sandboxes or sandboxes/start.ts, SAMPLE=10)
+mutation: setup-tests build ## whether tests notice a change of the code (ROOM=sandboxes or sandboxes/start.ts, SAMPLE=10)
 	@$(AS_ROOT) $(NODE) scripts/mutation.ts $(ROOM) $(if $(SAMPLE),--sample "$(SAMPLE)")
 
 bench: test-images ## measure, and write docs/benchmarks.md (ENGINE= measures another engine)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(ENGINE),SANDBOXD_TEST_ENGINE="$(ENGINE)") $(NODE) test/bench/run.ts
 
-soak: test-images ## thousands of operations, watching for leaks
+soak: setup-tests test-images ## thousands of operations, watching for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts vm
 

@@ -13,7 +13,7 @@ work=dist/.agent-build
 init_source=rootfs-builder/initramfs/init.c
 init_options='-std=gnu11 -static -Os -s -Wall -Wextra -Werror'
 init_stamp=dist/.guest-init-stamp
-init_wanted=$({ cat $init_source; echo "$init_options"; gcc --version; } | sha256sum)
+init_wanted=$({ cat rootfs-builder/initramfs/*; echo "$init_options"; gcc --version; } | sha256sum)
 if [ ! -x dist/guest-init ] || [ "$(cat $init_stamp 2>/dev/null)" != "$init_wanted" ]; then
   echo "building the guest's init" >&2
   mkdir -p dist

@@ -14,6 +14,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -36,9 +37,13 @@ const V8_OPTIONS = ['--initial-old-space-size=128'];
 /** A signal opens no debugger, at which every user of the machine could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 /** Small static programs of our own: they lie beside the executable. */
-const PROGRAMS = ['jail', 'memfd'];
-const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-static', '-s'];
-const SOURCES = ['api', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
+const PROGRAMS = ['claim', 'jail', 'memfd', 'portd'];
+/** The same, but they load libraries of the host. */
+const DYNAMIC_PROGRAMS = ['netd'];
+const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-s'];
+/** Runs beside the daemon, in a process with nothing else. */
+const CONVERTER = 'convert-image.mjs';
+const SOURCES = ['api', 'client', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
   `${name}/profiles/*.json`,
@@ -85,9 +90,10 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
   makeExecutable(ensureRuntime());
   copyFileSync(LMDB_ADDON, join(WORK, 'addons/lmdb.node'));
   layOutNpmRuntime(ensureRuntime());
-  for (const name of PROGRAMS) {
+  for (const name of [...PROGRAMS, ...DYNAMIC_PROGRAMS]) {
     const source = `host-agent/native/${name}.c`;
-    execFileSync('gcc', [...GCC_OPTIONS, '-o', join(WORK, name), source], { stdio: 'inherit' });
+    const linking = PROGRAMS.includes(name) ? ['-static'] : [];
+    execFileSync('gcc', [...GCC_OPTIONS, ...linking, '-o', join(WORK, name), source], { stdio: 'inherit' });
   }
   // A build that cannot even say its version must not replace one that can.
   const version = execFileSync(resolve(WORK, 'sandboxd'), ['--version'], {
@@ -98,8 +104,11 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
   renameSync(join(WORK, 'addons'), 'dist/addons');
   rmSync('dist/node_modules', { recursive: true, force: true });
   renameSync(join(WORK, 'node_modules'), 'dist/node_modules');
-  for (const name of PROGRAMS) renameSync(join(WORK, name), `dist/${name}`);
+  for (const name of [...PROGRAMS, ...DYNAMIC_PROGRAMS]) renameSync(join(WORK, name), `dist/${name}`);
+  renameSync(join(WORK, CONVERTER), `dist/${CONVERTER}`);
   renameSync(join(WORK, 'sandboxd'), OUT);
+  rmSync('dist/sandbox', { force: true });
+  symlinkSync('sandboxd', 'dist/sandbox');
   rmSync(WORK, { recursive: true, force: true });
   writeFileSync(STAMP, wanted);
   const sizeMib = Math.round(statSync(OUT).size / 2 ** 20);
@@ -130,6 +139,16 @@ async function bundle(): Promise<void> {
     legalComments: 'none',
     logLevel: 'warning',
     plugins: [addons],
+  });
+  await build({
+    entryPoints: ['host-agent/src/images/convert/main.ts'],
+    outfile: join(WORK, CONVERTER),
+    bundle: true,
+    platform: 'node',
+    target: 'node26',
+    format: 'esm',
+    legalComments: 'none',
+    logLevel: 'warning',
   });
 }
 

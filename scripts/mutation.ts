@@ -29,7 +29,9 @@ if (room === undefined || mutated.length === 0 || !/^[1-9]\d*$/.test(values.samp
   process.exit(2);
 }
 
-const testFiles = room.tests.flatMap((folder) => globSync(`${folder}/**/*.test.ts`, { cwd: 'test' }).sort());
+const testFiles = room.tests.flatMap((place) =>
+  place.endsWith('.test.ts') ? [place] : globSync(`${place}/**/*.test.ts`, { cwd: 'test' }).sort(),
+);
 process.env.MUTATION_TEST_FILES = JSON.stringify(testFiles);
 // What a run that was stopped left.
 rmSync(join(WORK, name), { recursive: true, force: true });

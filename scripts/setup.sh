@@ -1,7 +1,7 @@
 #!/bin/sh
 # Brings a Debian machine to the point where `make` can build: system packages, then npm packages.
 # Does only what is missing, and calls neither apt nor npm when nothing is.
-# usage: scripts/setup.sh [packages|npm]      (default: both)
+# usage: scripts/setup.sh [packages|npm|tests]      (default: the first two; tests: Debian packages that only tests need)
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -148,10 +148,14 @@ install_npm_packages() {
 
 case ${1:-all} in
   packages) install_packages ;;
+  tests)
+    LIST=scripts/test-packages.txt
+    install_packages
+    ;;
   npm) install_npm_packages ;;
   all)
     install_packages
     install_npm_packages
     ;;
-  *) die "unknown argument \"$1\": packages, npm or nothing" ;;
+  *) die "unknown argument \"$1\": packages, npm, tests or nothing" ;;
 esac

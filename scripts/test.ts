@@ -3,13 +3,13 @@
 // files that have a long form run, in that form.
 import { execFileSync, spawn } from 'node:child_process';
 import { globSync, readFileSync, rmdirSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { TIME_SCALE } from '../test/support/time-scale.ts';
 
 type Suite = {
-  /** Files at once. Guests share the machine's CPUs with each other: one file of them at a time. */
+  /** Files at once. Those with guests wait a good part of their time, too. */
   readonly jobs: number;
   readonly fileTimeoutS: number;
   /** Whether each test is shown when it is done, for files that take long. */
@@ -17,6 +17,8 @@ type Suite = {
   /** Where its files are, unless in the folder of its name. */
   readonly folders?: readonly string[];
   readonly env?: () => Record<string, string>;
+  /** Whether files of a folder within the suite use the same thing of the machine: one after another then. */
+  readonly sharesFolders?: boolean;
 };
 
 const SUITES: Readonly<Record<string, Suite>> = {
@@ -31,7 +33,13 @@ const SUITES: Readonly<Record<string, Suite>> = {
   },
   contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
-  vm: { jobs: 1, fileTimeoutS: (isSoak() ? 7200 : 900) * TIME_SCALE, isShownLive: true },
+  vm: {
+    // Elsewhere than on a machine of its own there is one CPU.
+    jobs: isSoak() || TIME_SCALE > 1 ? 1 : 2,
+    fileTimeoutS: (isSoak() ? 7200 : 900) * TIME_SCALE,
+    isShownLive: true,
+    sharesFolders: true,
+  },
 };
 /** A file that does not obey its own time limit is killed this much later. */
 const KILL_AFTER_S = 15;
@@ -66,9 +74,12 @@ async function runSuite(name: string, suite: Suite): Promise<void> {
   );
   console.log(`\n${name}: ${files.length} files`);
   const before = sum.passed + sum.failed;
-  const queue = files.sort();
+  const turnOf = (file: string) =>
+    suite.sharesFolders === true && dirname(file) !== name ? dirname(file) : file;
+  const queue = [...Map.groupBy(files.sort(), turnOf).values()];
   const work = async () => {
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) await runFile(file, suite);
+    for (let turn = queue.shift(); turn !== undefined; turn = queue.shift())
+      for (const file of turn) await runFile(file, suite);
   };
   await Promise.all(Array.from({ length: suite.jobs }, work));
   if (sum.passed + sum.failed > before) return;

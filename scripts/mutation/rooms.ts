@@ -1,12 +1,19 @@
 // What `make mutation` mutates, and which tests without guests are there to notice.
 
+/** `tests` are folders and files. */
 export type Room = { readonly source: string; readonly tests: readonly string[] };
 
 export const ROOMS: Readonly<Record<string, Room>> = {
   sandboxes: { source: 'host-agent/src/sandboxes', tests: ['unit/host-agent/sandboxes'] },
   engines: { source: 'host-agent/src/engines', tests: ['unit/host-agent/engines', 'contract'] },
   guest: { source: 'host-agent/src/guest', tests: ['unit/host-agent/guest'] },
+  images: { source: 'host-agent/src/images', tests: ['unit/host-agent/images'] },
   http: { source: 'host-agent/src/http', tests: ['unit/host-agent/http', 'http'] },
+  keys: {
+    source: 'host-agent/src/keys',
+    tests: ['unit/host-agent/keys', 'http/limits.test.ts', 'http/keys.test.ts'],
+  },
+  audit: { source: 'host-agent/src/audit', tests: ['unit/host-agent/audit', 'http/audit.test.ts'] },
   channel: { source: 'proto/src/channel', tests: ['unit/proto/channel'] },
   exec: { source: 'guest-agent/src/exec', tests: ['unit/guest-agent/exec'] },
   files: { source: 'guest-agent/src/files', tests: ['unit/guest-agent/files'] },

@@ -1,0 +1,97 @@
+// The npm package of the library and the command, in dist/client: a bundle for Node, one for browsers, types, and the command.
+// usage: node scripts/build-client.ts [folder]
+import { execFile } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { type BuildOptions, build } from 'esbuild';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const SOURCE = join(ROOT, 'client/src');
+const COMMON: BuildOptions = {
+  bundle: true,
+  format: 'esm',
+  legalComments: 'none',
+  logLevel: 'warning',
+  absWorkingDir: ROOT,
+};
+
+/** For `npm pack`: what the workspace has for itself stays out. */
+const PACKAGE = {
+  name: '@sandboxd/client',
+  version: JSON.parse(readFileSync(join(ROOT, 'client/package.json'), 'utf8')).version as string,
+  description: 'Client library and command of sandboxd, a daemon of microVM sandboxes',
+  license: 'Apache-2.0',
+  type: 'module',
+  engines: { node: '>=20.3' },
+  sideEffects: false,
+  exports: { '.': { types: './types/index.d.ts', browser: './browser.js', default: './index.js' } },
+  types: './types/index.d.ts',
+  bin: { sandbox: './sandbox.js' },
+};
+
+export async function buildClient(folder: string): Promise<void> {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const tsc = promisify(execFile)(process.execPath, [
+    join(ROOT, 'node_modules/typescript/bin/tsc'),
+    '-p',
+    join(ROOT, 'client/tsconfig.json'),
+    '--outDir',
+    join(folder, 'types'),
+  ]);
+  await Promise.all([
+    tsc,
+    bundleNode('index.ts', join(folder, 'index.js')),
+    bundleBrowser(join(folder, 'browser.js')),
+  ]);
+  toPackageImports(join(folder, 'types'));
+  if (existsSync(join(SOURCE, 'command/program.ts'))) {
+    await bundleNode('command/program.ts', join(folder, 'sandbox.js'), '#!/usr/bin/env node');
+    chmodSync(join(folder, 'sandbox.js'), 0o755);
+  }
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(PACKAGE, null, 2)}\n`);
+  copyFileSync(join(ROOT, 'docs/client.md'), join(folder, 'README.md'));
+}
+
+/** Declarations name the files that the package has. */
+function toPackageImports(folder: string): void {
+  for (const path of globSync('**/*.d.ts', { cwd: folder })) {
+    const text = readFileSync(join(folder, path), 'utf8');
+    writeFileSync(join(folder, path), text.replace(/(from '\.[^']*)\.ts'/g, "$1.js'"));
+  }
+}
+
+async function bundleNode(entry: string, outfile: string, banner = ''): Promise<void> {
+  await build({
+    ...COMMON,
+    entryPoints: [join(SOURCE, entry)],
+    outfile,
+    platform: 'node',
+    target: 'node20',
+    banner: { js: banner },
+  });
+}
+
+export async function bundleBrowser(outfile: string, options: BuildOptions = {}): Promise<void> {
+  await build({
+    ...COMMON,
+    entryPoints: [join(SOURCE, 'index.ts')],
+    outfile,
+    platform: 'browser',
+    target: 'es2022',
+    conditions: ['browser'],
+    ...options,
+  });
+}
+
+if (import.meta.main) await buildClient(resolve(process.argv[2] ?? join(ROOT, 'dist/client')));
