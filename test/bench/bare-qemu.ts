@@ -6,7 +6,12 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { GuestMemory, VmSpec } from '../../host-agent/src/engines/engine.ts';
-import { type Accelerator, buildQemuArgs, TCG_CPU } from '../../host-agent/src/engines/qemu/args.ts';
+import {
+  type Accelerator,
+  buildQemuArgs,
+  qemuCommandLine,
+  TCG_CPU,
+} from '../../host-agent/src/engines/qemu/args.ts';
 import { QmpClient } from '../../host-agent/src/engines/qemu/qmp.ts';
 import { type BareEngine, type BareVm, connectWhenReady } from './bare.ts';
 
@@ -23,8 +28,12 @@ export class BareQemu implements BareEngine {
   }
 
   async boot(spec: VmSpec, dir: string, isStock = false): Promise<BareVm> {
-    const toStock = (arg: string): string => (isStock && arg === TCG_CPU ? 'max' : arg);
-    return this.#start(spec, dir, { kind: 'anonymous' }, undefined, toStock);
+    // The daemon says the kernel's command line over the control socket, for nobody else to read; here it hides nothing.
+    const toBare = (arg: string): string[] => {
+      if (arg === '-preconfig') return ['-append', qemuCommandLine(spec, this.#accelerator)];
+      return [isStock && arg === TCG_CPU ? 'max' : arg];
+    };
+    return this.#start(spec, dir, { kind: 'anonymous' }, undefined, toBare);
   }
 
   async restore(spec: VmSpec, savedDir: string, dir: string): Promise<BareVm> {
@@ -37,7 +46,7 @@ export class BareQemu implements BareEngine {
     dir: string,
     memory: GuestMemory,
     stateFd?: number,
-    mapArg = (arg: string): string => arg,
+    toArgs = (arg: string): string[] => [arg],
   ): BareVm {
     const [controlSocketPath, agentSocketPath] = [join(dir, 'qmp.sock'), join(dir, 'agent.sock')];
     const args = buildQemuArgs({
@@ -52,7 +61,7 @@ export class BareQemu implements BareEngine {
     // Restoring, it finds fault with a stream that ends behind the device state.
     const output = stateFd === undefined ? 'inherit' : 'ignore';
     const inherited = stateFd === undefined ? [] : [stateFd];
-    const child = spawn(PROGRAM, args.map(mapArg), { stdio: ['ignore', 'ignore', output, ...inherited] });
+    const child = spawn(PROGRAM, args.flatMap(toArgs), { stdio: ['ignore', 'ignore', output, ...inherited] });
     const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
     return {
       pid: child.pid ?? 0,

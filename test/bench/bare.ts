@@ -102,6 +102,7 @@ export async function restoreBareGuest(savedDir: string, manifest: SavedManifest
   const startedAt = performance.now();
   const layer = join(dir, 'layer');
   await copySparse(join(savedDir, 'disk'), layer);
+  const { rootfsPath, agentPath } = manifest.options.rootfs;
   const spec = {
     vcpus: manifest.options.vcpus,
     memoryMib: manifest.options.memoryMib,
@@ -109,8 +110,9 @@ export async function restoreBareGuest(savedDir: string, manifest: SavedManifest
     initramfsPath,
     bootArgs: '',
     disks: [
-      { path: manifest.options.rootfs.rootfsPath, isReadOnly: true },
+      { path: rootfsPath, isReadOnly: true },
       { path: layer, isReadOnly: false },
+      ...(agentPath === undefined ? [] : [{ path: agentPath, isReadOnly: true }]),
     ],
   };
   return toGuest(await bareEngine().restore(spec, savedDir, dir), dir, startedAt);

@@ -2,7 +2,7 @@
 // usage: node test/bench/run.ts [--quick] [--output file]: the page of another engine, or of a short run, is written only
 // where it is asked for.
 import { writeFile } from 'node:fs/promises';
-import { cpus, release, totalmem } from 'node:os';
+import { cpus, loadavg, release, totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
@@ -13,6 +13,7 @@ import { benchExec } from './exec.ts';
 import { benchFiles } from './files.ts';
 import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
+import { benchNetwork } from './network.ts';
 import { RawChannel, RawHttpChannel } from './raw-channel.ts';
 import { benchRestart } from './restart.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
@@ -47,6 +48,7 @@ try {
   await measure('snapshot and fork', () =>
     benchFork(daemon, isQuick ? [1, 4] : [1, 16, 64], isQuick ? 2 : 3),
   );
+  await measure('network', () => benchNetwork(daemon, isQuick ? 4 : 16, isQuick ? 3 : 5));
   const { id } = await daemon.api.create();
   await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 100));
   await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 30));
@@ -81,14 +83,19 @@ await measure('restart', () =>
 );
 
 const engine = String(daemon.log.find(({ msg }) => msg === 'engine chosen')?.reason ?? '').split('\n')[0];
+const load = loadavg()
+  .map((value) => value.toFixed(1))
+  .join(', ');
 const text = `# How fast is it, and compared with what?
 
 Measured by \`make bench\`${isQuick ? ' in its short form (--quick)' : ''}, which writes this page. Everything is compared with
 a baseline of the same run: the VMM started bare with the same kernel, disks and devices, and a bare program at the guest's end
-of the same channel. The machine is shared and noisy: medians and ratios count, single times do not.
+of the same channel. The machine is shared and noisy: medians and ratios count, single times do not. Builds are compared in turn by
+\`test/bench/pair.ts\`: [measurements/restructure.md](measurements/restructure.md).
 
 - Date: ${new Date().toISOString().slice(0, 10)}
 - Machine: ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, kernel ${release().split('-')[0]}
+- Load when it ended (over 1, 5 and 15 minutes): ${load}
 - ${bare.version}
 - Engine: ${engine}
 

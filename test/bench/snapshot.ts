@@ -1,11 +1,12 @@
 // Creates from templates, snapshots and forks, against the engine driven bare with the very same saved guest.
-import { readdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connectHost } from '@sandboxd/proto';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
 import type { SandboxJson } from '../support/api.ts';
 import type { Daemon } from '../support/daemon.ts';
+import { ownTemplate } from '../support/templates.ts';
 import { readSaved, restoreBareGuest } from './bare.ts';
 import { processesOf, smaps } from './processes.ts';
 import { median, type Section, spread } from './stats.ts';
@@ -42,10 +43,9 @@ async function bareSave(savedDir: string): Promise<number> {
 }
 
 async function templateDir(daemon: Daemon): Promise<string> {
-  const root = join(daemon.directories.dataDir, 'templates');
-  const [name] = (await readdir(root)).filter((entry) => !entry.startsWith('.'));
-  if (name === undefined) throw new Error('no template was made');
-  return join(root, name);
+  const { api, directories } = daemon;
+  const name = await ownTemplate(daemon, async () => api.delete((await api.create()).id));
+  return join(directories.dataDir, 'templates', name);
 }
 
 export async function benchCreate(daemon: Daemon, rounds: number): Promise<Section> {

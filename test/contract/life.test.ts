@@ -105,21 +105,12 @@ t.test('what the VMM wrote is kept to the last digit, but for paths', async (t) 
   t.match(state.state, '18446744073709551615');
   // What another version might write, and a number that must not be taken for nothing.
   const config = { ...JSON.parse(state.config), added_later: { deep: [0, null, false] }, zero: 0 };
-  const mac = '02:00:00:00:00:02';
-  config.net = [{ id: 'net0', tap: 'tap0', mac, host_mac: '02:00:00:00:00:01', mtu: 0 }];
   await writeFile(saved.statePath, JSON.stringify({ ...state, config: JSON.stringify(config) }));
   const paths = host.makePaths('one');
-  const options = host.bootOptions(paths);
-  const spec = { ...options.spec, nets: [{ mac, tap: 'tap1' }] };
-  const one = await greet(host, await engine.restore({ ...options, spec, saved }), paths, 'one');
+  const one = await greet(host, await engine.restore({ ...host.bootOptions(paths), saved }), paths, 'one');
   const again = await save(one, host.makeSaveDir());
   const kept = JSON.parse(JSON.parse(readFileSync(again.statePath, 'utf8')).config);
   t.match(kept, { added_later: { deep: [0, null, false] }, zero: 0, rtc: null, pvpanic: false });
-  t.same(
-    kept.net,
-    [{ id: 'net0', tap: 'tap1', mac, mtu: 0 }],
-    'it has a tap of its own, and the address of the source’s is not taken along',
-  );
   t.match(kept.disks, [
     { id: 'disk0', path: join(host.dir, 'root'), readonly: true, image_type: 'Raw', sparse: true },
     { id: 'disk1', path: join(one.paths.dir, 'layer'), readonly: false },
@@ -127,6 +118,35 @@ t.test('what the VMM wrote is kept to the last digit, but for paths', async (t) 
   t.equal(kept.vsock.socket, join(one.paths.socketDir, 'vsock.sock'));
   t.equal(kept.vsock.cid, 3);
   await end(source, one);
+});
+
+t.test('a copy of a guest without a network has one, and so have its own copies', async (t) => {
+  const host = makeFakeHost(t);
+  const engine = host.engine();
+  await engine.probe();
+  const source = await boot(host, engine, 'source');
+  const saved = await save(source, host.makeSaveDir());
+  const restore = async (name: string, from: SavedVm, tap: string) => {
+    const paths = host.makePaths(name);
+    const options = host.bootOptions(paths);
+    const net = { namespace: '/proc/self/ns/net', mac: '02:00:00:00:00:02', tap };
+    const spec = { ...options.spec, net };
+    return greet(host, await engine.restore({ ...options, spec, saved: from }), paths, name);
+  };
+  const netOf = ({ statePath }: SavedVm): unknown =>
+    JSON.parse(JSON.parse(readFileSync(statePath, 'utf8')).config).net;
+  const one = await restore('one', saved, 'tap1');
+  const again = await save(one, host.makeSaveDir());
+  t.match(netOf(again), [{ id: 'net0', tap: 'tap1', mac: '02:00:00:00:00:02' }]);
+  const two = await restore('two', again, 'tap2');
+  t.match(netOf(await save(two, host.makeSaveDir())), [{ id: 'net0', tap: 'tap2' }]);
+  t.equal(netOf(saved), undefined);
+  host.set({
+    faults: [{ at: 'vm.add-net', kind: 'refuse', reasons: ['Error', 'Resource busy (os error 16)'] }],
+  });
+  await t.rejects(restore('three', saved, 'tap3'), { message: /vm\.add-net: .*Resource busy/ });
+  await end(source, one, two);
+  t.same(host.processes(), []);
 });
 
 t.test('a disk grows', async (t) => {

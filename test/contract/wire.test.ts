@@ -12,7 +12,7 @@ import { apiSocketOf, vmmArguments, vmmFiles } from '../../host-agent/src/engine
 import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/landlock.ts';
 import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/patch-config.ts';
 import { judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
-import { buildVmConfig } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
+import { buildVmConfig, landlockRules } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import { tryConnect } from '../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { findProgram } from '../../host-agent/src/engines/program.ts';
@@ -149,7 +149,7 @@ t.test('the stand-in knows states, and every key', async (t) => {
   await t.rejects(put('vm.snapshot', { destination_url: 'file:///tmp' }), { message: /while VM is running/ });
   await t.rejects(put('vm.pause?x=1'), { status: 404, message: /Not Found/ });
   await t.rejects(put('vm.pause', {}), { status: 400, message: /Bad Request/ });
-  await put('vm.add-disk', { id: 'disk7' });
+  await put('vm.add-disk', { id: 'disk7', path: '/dev/null', image_type: 'Raw' });
   await put('vm.pause');
   await t.rejects(put('vm.pause'), { status: 500, message: /Invalid transition/ });
   await t.rejects(put('vm.snapshot', { destination_url: 'file:///no/such' }), { message: /os error 2\)$/ });
@@ -181,43 +181,37 @@ t.test('the stand-in knows states, and every key', async (t) => {
   ]);
 });
 
-t.test('network devices are in a VM’s configuration, and a copy’s have its own taps', async (t) => {
+t.test('the network device is in a VM’s configuration, and a copy’s has its own tap', async (t) => {
   const host = makeFakeHost(t);
   const paths = host.makePaths('one');
   const [files, plain] = [vmmFiles(paths), host.spec(paths)];
-  const nets = ['a', 'b'].map((name, index) => ({ mac: `02:00:00:00:00:0${index}`, tap: `tap-${name}` }));
+  const net = { namespace: '/n/a', mac: '02:00:00:00:00:02', tap: 'tap0' };
   const configOf = (spec: VmSpec) => {
     const config = buildVmConfig({ spec, files, hasLandlock: false });
     vmConfig(config, '$');
     return JSON.parse(JSON.stringify(config)) as Record<string, unknown>;
   };
   t.notOk('net' in configOf(plain));
-  t.same(configOf({ ...plain, nets: [] }), configOf(plain));
-  const spec = { ...plain, nets };
+  const spec = { ...plain, net };
   const config = configOf(spec);
-  const usual = { num_queues: 2, queue_size: 256 };
-  t.same(config.net, [
-    { id: 'net0', tap: 'tap-a', mac: '02:00:00:00:00:00', ...usual },
-    { id: 'net1', tap: 'tap-b', mac: '02:00:00:00:00:01', ...usual },
-  ]);
+  const device = { id: 'net0', tap: 'tap0', mac: net.mac, num_queues: 2, queue_size: 256 };
+  t.same(config.net, [device]);
   t.same({ ...config, net: undefined }, { ...configOf(plain), net: undefined }, 'nothing else is another');
+  const tun = { path: '/dev/net/tun', access: 'rw' };
+  t.notMatch(landlockRules(files, plain), [tun]);
+  t.match(landlockRules(files, spec).at(-1), tun);
   const copy = (to: VmSpec, saved: unknown) => {
     const patched = { ...structuredClone(config), net: structuredClone(saved) };
     patchConfig(patched, { spec: to, files, hasLandlock: false });
     return patched.net;
   };
-  // As the VMM writes it, in whichever order.
-  const [first, second] = config.net as [object, object];
-  const saved = [{ ...second, host_mac: '0a:00:00:00:00:01' }, first];
-  const others = nets.map(({ tap }) => ({ mac: '02:ff:ff:ff:ff:ff', tap: `${tap}2` }));
-  t.same(copy({ ...spec, nets: others }, saved), [
-    { ...second, tap: 'tap-b2' },
-    { ...first, tap: 'tap-a2' },
-  ]);
-  t.throws(() => copy(plain, saved), { message: /it has 2 network devices, not 0/ });
-  t.throws(() => copy(spec, null), { message: /it has 0 network devices, not 2/ });
-  t.throws(() => copy(spec, [first, first]), { message: /it has no net1/ });
+  const saved = [{ ...device, host_mac: '0a:00:00:00:00:01' }];
+  const other = { namespace: '/n/b', mac: '02:ff:ff:ff:ff:ff', tap: 'tap2' };
+  t.same(copy({ ...spec, net: other }, saved), [{ ...device, tap: 'tap2' }]);
+  t.throws(() => copy(plain, saved), { message: /it has a network device/ });
+  t.throws(() => copy(spec, [{ ...device, id: 'x' }]), { message: /it has a network device "x"/ });
   t.equal(copy(plain, null), null);
+  t.equal(copy(spec, null), null, 'it is added later');
 });
 
 t.test('the command line names the socket, whatever is in its path', async (t) => {

@@ -3,13 +3,17 @@
 // usage: attacks KIND…
 //   process=PID   one that it has no business with
 //   port=PORT     on which somebody listens on the loopback device
+//   tap=NAME      that it is to have
 //   file=PATH     one that is not its own
+//   make=PATH     one that is not there
 //   self          its own root directory and means, and the kernel: never without a jail
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/if.h>
+#include <linux/if_tun.h>
 #include <linux/keyctl.h>
 #include <linux/perf_event.h>
 #include <netinet/in.h>
@@ -18,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
@@ -69,8 +74,23 @@ static void attack_network(const char *port) {
   report("connect", "", tcp < 0 ? tcp : connect(tcp, (struct sockaddr *)&daemon, sizeof daemon));
   report("raw socket", "", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
   report("packet socket", "", socket(AF_PACKET, SOCK_RAW, 0));
+  report("datagram socket", "", socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  report("IPv6 datagram socket", "", socket(AF_INET6, SOCK_DGRAM, 0));
   report("netlink socket", "", socket(AF_NETLINK, SOCK_RAW, 0));
   report("crypto socket", "", socket(AF_ALG, SOCK_SEQPACKET, 0));
+}
+
+/** No attack: what a VMM with a network must be able to do, and the same with a tap that is not there. */
+static void open_taps(const char *name) {
+  struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+  strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+  int tap = open("/dev/net/tun", O_RDWR);
+  report("attach", name, tap < 0 ? tap : ioctl(tap, TUNSETIFF, &request));
+  char frame[74] = {0};
+  report("send by", name, write(tap, frame, sizeof frame));
+  strcpy(request.ifr_name, "another0");
+  tap = open("/dev/net/tun", O_RDWR);
+  report("make a tap", "", tap < 0 ? tap : ioctl(tap, TUNSETIFF, &request));
 }
 
 static void attack_file(const char *path) {
@@ -140,7 +160,9 @@ int main(int count, char **arguments) {
     value = value == NULL ? "" : value + 1;
     if (strncmp(arguments[i], "process=", 8) == 0) attack_process(value);
     else if (strncmp(arguments[i], "port=", 5) == 0) attack_network(value);
+    else if (strncmp(arguments[i], "tap=", 4) == 0) open_taps(value);
     else if (strncmp(arguments[i], "file=", 5) == 0) attack_file(value);
+    else if (strncmp(arguments[i], "make=", 5) == 0) report("make", value, open_and_close(value, O_WRONLY | O_CREAT | O_EXCL));
     else if (strcmp(arguments[i], "self") == 0) attack_itself();
     else return 2;
   }

@@ -3,10 +3,13 @@ import { EventEmitter } from 'node:events';
 import type { ExecRequest } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
 import type { ByteSource, PulledFile, PushResult } from '../../host-agent/src/guest/files.ts';
+import type { Caller } from '../../host-agent/src/keys/index.ts';
 import type { Outflow } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
-import type { Sandboxes, SandboxHandle } from '../../host-agent/src/sandboxes/face.ts';
+import type { PublishedPort } from '../../host-agent/src/network/index.ts';
+import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/face.ts';
+import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-options.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
   CreateSandboxOptions,
@@ -80,7 +83,9 @@ export class FakeExec extends EventEmitter implements ExecSession {
   }
 }
 
-export class FakeSandboxes implements Sandboxes {
+export class FakeSandboxes implements Sandboxes, SandboxHost {
+  /** Whom each call was for. */
+  readonly callers: (Caller | undefined)[] = [];
   readonly created: CreateSandboxOptions[] = [];
   readonly execs: FakeExec[] = [];
   readonly #infos = new Map<string, SandboxInfo>();
@@ -99,6 +104,11 @@ export class FakeSandboxes implements Sandboxes {
     async () => ({
       body: outflow(),
     });
+
+  as(caller: Caller | undefined): Sandboxes {
+    this.callers.push(caller);
+    return this;
+  }
 
   add(): SandboxInfo {
     const id = newId('sbx');
@@ -191,8 +201,15 @@ export class FakeSandboxes implements Sandboxes {
     this.snapshots.delete(id);
   }
 
-  async fork(id: string, count: number, signal?: AbortSignal): Promise<SandboxInfo[]> {
+  /** No snapshot of these has a network. */
+  async fork(
+    id: string,
+    count: number,
+    signal?: AbortSignal,
+    publish: readonly PublishedPort[] = [],
+  ): Promise<SandboxInfo[]> {
     this.getSnapshot(id);
+    assertCanPublish(publish, count, {});
     await this.onFork(count, signal);
     return Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
   }

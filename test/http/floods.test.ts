@@ -60,6 +60,35 @@ t.test('a client too many is told so when all others are being served', async (t
   await checkUse(t, served);
 });
 
+t.test('clients that do not read what they asked for make room when there is none', async (t) => {
+  const served = await serve(t, { maxConnections: 3, unreadMs: 200 });
+  const { sandboxes } = served;
+  const { id } = sandboxes.add();
+  sandboxes.script = (exec) => exec.output('stdout', Buffer.alloc(8 * 2 ** 20));
+  const exec = `POST /sandboxes/${id}/exec HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: ${EXEC.length}\r\n\r\n${EXEC}`;
+  const unread = open(t, served, 2, '');
+  for (const client of unread) client.socket.pause();
+  for (const client of unread) client.write(exec);
+  const [reader] = open(t, served, 1, exec) as [RawClient];
+  await until(() => sandboxes.execs.length === 3, 'three commands');
+  await until(() => reader.received.length > 8 * 2 ** 20, 'what is read');
+  const open503 = async (): Promise<boolean> => {
+    const [late] = open(t, served, 1, `GET /healthz HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`) as [
+      RawClient,
+    ];
+    await late.ended();
+    late.socket.destroy();
+    return late.text.startsWith('HTTP/1.1 503');
+  };
+  t.ok(await open503(), 'not at once');
+  for (let tries = 0; await open503(); tries++) {
+    if (tries > 1000) throw new Error('there is no room');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  t.notOk(reader.isEnded, 'who reads is not harmed');
+  await until(() => served.server.connectionCount === 2, 'only as many go as there must be');
+});
+
 t.test('connections that are reset, at whatever they are', async (t) => {
   const served = await serve(t);
   const { id } = served.sandboxes.add();

@@ -88,7 +88,14 @@ export async function serve(
   changes: Partial<HttpServices> &
     Pick<
       HttpServerOptions,
-      'headersTimeoutMs' | 'lingerMs' | 'readPeers' | 'allowedHosts' | 'maxConnections'
+      | 'headersTimeoutMs'
+      | 'lingerMs'
+      | 'readPeers'
+      | 'allowedHosts'
+      | 'maxConnections'
+      | 'unreadMs'
+      | 'corsOrigins'
+      | 'certificate'
     > = {},
 ): Promise<Served> {
   const fixture = makeApp(changes);
@@ -96,16 +103,21 @@ export async function serve(
   const server = new HttpServer({
     app: fixture.app,
     log: fixture.log,
+    authenticator: changes.authenticator,
+    audit: changes.audit,
     allowedHosts: [SHORT_NAME, ...(changes.allowedHosts ?? [])],
     bodyIdleMs,
     headersTimeoutMs,
     lingerMs,
     ...(changes.readPeers && { readPeers: changes.readPeers }),
+    ...(changes.corsOrigins && { corsOrigins: changes.corsOrigins }),
+    certificate: changes.certificate,
     ...(changes.maxConnections && { maxConnections: changes.maxConnections }),
+    ...(changes.unreadMs && { unreadMs: changes.unreadMs }),
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => server.close());
-  return { ...fixture, server, port, url: `http://127.0.0.1:${port}` };
+  return { ...fixture, server, port, url: `${changes.certificate ? 'https' : 'http'}://127.0.0.1:${port}` };
 }
 
 /** A raw connection that collects what it gets. */
@@ -114,8 +126,8 @@ export class RawClient {
   received: Buffer = Buffer.alloc(0);
   isEnded = false;
 
-  constructor(t: Test, port: number) {
-    this.socket = connect({ host: '127.0.0.1', port, noDelay: true, allowHalfOpen: true });
+  constructor(t: Test, port: number, socket?: Socket) {
+    this.socket = socket ?? connect({ host: '127.0.0.1', port, noDelay: true, allowHalfOpen: true });
     this.socket.on('data', (bytes: Buffer) => {
       this.received = Buffer.concat([this.received, bytes]);
     });

@@ -15,9 +15,11 @@ import { parseRecipe } from '../../rootfs-builder/src/recipe/recipe.ts';
 import { resolveRecipe } from '../../rootfs-builder/src/recipe/resolve.ts';
 
 const INIT = join(import.meta.dirname, 'init.sh');
-const PACKAGE_LIST = resolve(import.meta.dirname, '../../scripts/packages.txt');
-/** Packages of the list that only building needs: the lab gets what was built. */
-const BUILD_ONLY = new Set(['mmdebstrap', 'g++']);
+const PACKAGE_LISTS = ['packages.txt', 'test-packages.txt'].map((name) =>
+  resolve(import.meta.dirname, '../../scripts', name),
+);
+/** Packages of the lists that the lab does without: it gets what was built, and no browser. */
+const LEFT_OUT = new Set(['mmdebstrap', 'g++', 'chromium-headless-shell']);
 /** What a Debian host has anyway, and a minimal tree has not. */
 const HOST_PACKAGES = ['kmod', 'procps'];
 /** Raise when the same packages, kernel and init.sh would give another image. */
@@ -56,10 +58,11 @@ export async function ensureLabImage(dataDir: string, labDir: string, progress: 
 }
 
 async function readPackageList(): Promise<string[]> {
-  const lines = (await readFile(PACKAGE_LIST, 'utf8')).split('\n');
+  const lists = await Promise.all(PACKAGE_LISTS.map((path) => readFile(path, 'utf8')));
+  const lines = lists.flatMap((list) => list.split('\n'));
   return lines.flatMap((line) => {
     const name = /^[a-z0-9][a-z0-9.+-]*/.exec(line)?.[0];
-    return name === undefined || BUILD_ONLY.has(name) ? [] : [name];
+    return name === undefined || LEFT_OUT.has(name) ? [] : [name];
   });
 }
 

@@ -56,16 +56,23 @@ static int said_chroot(const char *path) {
   return 0;
 }
 
+static int said_umount(const char *path) {
+  printf("umount %s\n", path);
+  return 0;
+}
+
 static int init_main(void);
 #define mount said_mount
 #define syscall said_syscall
 #define execve said_execve
 #define reboot said_reboot
 #define chroot said_chroot
+#define umount said_umount
 #define sync() ((void)0)
 #define main init_main
 #include "../../rootfs-builder/initramfs/init.c"
 #undef chroot
+#undef umount
 #undef main
 
 int main(int count, char **arguments) {

@@ -1,6 +1,6 @@
 // The guest's init under sanitizers, as an ordinary program that only says what it would do to the machine (init-host.c).
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import fc from 'fast-check';
@@ -14,21 +14,31 @@ type Files = Readonly<Record<string, string>>;
 const DISKS: Files = { 'dev/vda': 'root'.padEnd(4096), 'dev/vdb': 'layer'.padEnd(4096) };
 
 /** A machine of plain files. Not in /tmp, which may be in memory: such files cannot go past a page cache. */
-function makeMachine(t: Test, files: Files): string {
+function makeMachine(t: Test, files: Files, links: Files = {}): string {
   const root = mkdtempSync('/var/tmp/init-test-');
   t.teardown(() => rmSync(root, { recursive: true }));
   for (const [path, content] of Object.entries(files)) {
     mkdirSync(dirname(join(root, path)), { recursive: true });
     writeFileSync(join(root, path), content);
   }
+  for (const [path, target] of Object.entries(links)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    symlinkSync(target, join(root, path));
+  }
   return root;
 }
 
-type Boot = { readonly lines: readonly string[]; readonly said: string; readonly code: number | null };
+type Boot = {
+  readonly lines: readonly string[];
+  readonly said: string;
+  readonly code: number | null;
+  readonly read: (path: string) => string;
+};
 
 /** Resolves when init gave way to a program or gave up. */
-async function boot(t: Test, files: Files): Promise<Boot> {
-  const child = spawn(HOST, [makeMachine(t, files)], { stdio: ['ignore', 'pipe', 'pipe'] });
+async function boot(t: Test, files: Files, links: Files = {}): Promise<Boot> {
+  const root = makeMachine(t, files, links);
+  const child = spawn(HOST, [root], { stdio: ['ignore', 'pipe', 'pipe'] });
   const texts = { out: '', said: '' };
   child.stdout.setEncoding('utf8').on('data', (chunk) => {
     texts.out += chunk;
@@ -37,7 +47,8 @@ async function boot(t: Test, files: Files): Promise<Boot> {
     texts.said += chunk;
   });
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
-  return { lines: texts.out.split('\n').slice(0, -1), said: texts.said, code };
+  const read = (path: string) => readFileSync(join(root, path), 'latin1');
+  return { lines: texts.out.split('\n').slice(0, -1), said: texts.said, code, read };
 }
 
 t.test('a root of two disks, and the agent in it', async (t) => {
@@ -63,6 +74,43 @@ t.test('a root of two disks, and the agent in it', async (t) => {
   );
   t.match(lines[4], /nobarrier,noinit_itable$/);
 });
+
+t.test(
+  'a guest without a root: the agent from its own image, over memory, and both disks let go of',
+  async (t) => {
+    const unbind = 'sys/bus/virtio/drivers/virtio_blk/unbind';
+    const files = {
+      ...DISKS,
+      'dev/vdc': 'agent'.padEnd(4096),
+      'proc/cmdline': 'sandbox.bare quiet\n',
+      [unbind]: '',
+    };
+    const links = {
+      'sys/block/vda/device': '../../../virtio1',
+      'sys/block/vdb/device': '../../../virtio22',
+    };
+    const { lines, said, code, read } = await boot(t, files, links);
+    t.equal(said, '');
+    t.equal(code, 0);
+    t.same(
+      lines.slice(3, 8).map((line) => line.split(' ').slice(0, 3).join(' ')),
+      [
+        'mount /dev/vdb /layer',
+        'umount /layer',
+        'mount /dev/vdc /lower',
+        'mount tmpfs /layer',
+        'mount overlay /root',
+      ],
+    );
+    t.match(lines.at(-1), AGENT);
+    t.equal(read(unbind), 'virtio22', 'the last of the two that were written');
+    const none = await boot(t, { ...DISKS, 'proc/cmdline': 'sandbox.bare' });
+    t.equal(none.said, "sandbox-init: disk: /dev/vdc (agent's image) did not appear\n");
+    const held = await boot(t, { ...files, [unbind]: '' }, { 'sys/block/vda/device': '../../../virtio1' });
+    t.match(held.said, /^sandbox-init: release: \/sys\/block\/vdb\/device: /);
+    t.equal(held.code, POWER_OFF);
+  },
+);
 
 t.test('modules in their order: of all machines, of present devices, and those asked for', async (t) => {
   const list = [

@@ -3,16 +3,12 @@
 import { writeFileSync } from 'node:fs';
 
 export type BadKvm =
-  /** As it should be. */
-  | 'works'
   /** Firmware writes to the console, then nothing runs; the program stays and answers, as after an internal error. */
   | 'dies'
   /** A guest gets a twentieth of a processor. */
   | 'crawls'
   /** Boots and saves; a copy of a saved guest starts in firmware. */
-  | 'no-restore'
-  /** The trial guest of a probe runs, no other does. */
-  | 'first-guest';
+  | 'no-restore';
 
 /** Writes the program to `path`. */
 export function writeBadKvm(path: string, bad: BadKvm): void {
@@ -22,15 +18,13 @@ export function writeBadKvm(path: string, bad: BadKvm): void {
 const SCRIPT = `#!/bin/bash
 bad=@BAD@
 real=$(PATH=/usr/local/bin:/usr/bin:/bin command -v qemu-system-x86_64)
-args=() is_kvm= is_copy= is_trial= console=
+args=() is_kvm= console=
 while [ $# -gt 0 ]; do
   case "$1 $2" in
     '-accel kvm') is_kvm=1; args+=(-accel tcg,tb-size=64); shift 2; continue ;;
     '-cpu host') args+=(-cpu max); shift 2; continue ;;
     '-incoming '*)
-      is_copy=1
       if [ $bad = no-restore ] && [ -n "$is_kvm" ]; then shift 2; continue; fi ;;
-    '-append '*sandbox.probe=*) is_trial=1 ;;
     '-chardev file,id=console,path='*) console=\${2#*path=}; console=\${console%,append=on} ;;
   esac
   args+=("$1"); shift
@@ -42,7 +36,6 @@ halt() {
 if [ -n "$is_kvm" ]; then
   case $bad in
     dies) halt ;;
-    first-guest) [ -n "$is_trial" ] || [ -n "$is_copy" ] || halt ;;
     crawls)
       vmm=$$
       (

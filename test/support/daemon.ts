@@ -95,7 +95,7 @@ export class Daemon {
 export async function makeDirectories(bakedDataDir = BAKED_DATA_DIR): Promise<Directories> {
   await mkdir(join(bakedDataDir, 'test'), { recursive: true });
   const dataDir = await mkdtemp(join(bakedDataDir, 'test', 'd-'));
-  for (const name of ['profiles', 'kernels', 'layers', 'engines']) {
+  for (const name of ['profiles', 'kernels', 'layers', 'engines', 'agents']) {
     await mkdir(join(bakedDataDir, name), { recursive: true });
     await symlink(join(bakedDataDir, name), join(dataDir, name));
   }

@@ -1,10 +1,10 @@
 // A program: the daemon from its sources, with the faults that the file named by TEST_FAULTS asks for. `sandboxd` itself has
 // no such thing.
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { serve } from '../../host-agent/src/commands/serve.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import type { FaultPoint, Faults } from '../../host-agent/src/lib/faults.ts';
+import { HELPERS } from './helper-programs.ts';
 
 /** The file's text is `<point> <error|kill> [passes]`: after so many passes of the point it happens, each time. */
 class FileFaults implements Faults {
@@ -39,8 +39,7 @@ class FileFaults implements Faults {
   }
 }
 
-process.env.SANDBOX_PROGRAMS_DIR = resolve(import.meta.dirname, '../../dist');
 await serve(process.argv.slice(2), {
   faults: new FileFaults(process.env.TEST_FAULTS ?? ''),
-  jailProgram: resolve(import.meta.dirname, '../../dist/jail'),
+  helpers: HELPERS,
 });

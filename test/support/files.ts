@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { paddingAfter } from '@sandboxd/proto';
 import { extract, type Header, pack } from 'tar-stream';
-import { paddingAfter } from '../../guest-agent/src/files/tar/entry.ts';
 import { encodeHeader, endMark } from '../../guest-agent/src/files/tar/writer.ts';
 import type { Api } from './api.ts';
 

@@ -1,16 +1,18 @@
 // A program of ours where a VMM would be: started in a jail as VMMs are.
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Jail, leaveJail, type View } from '../../host-agent/src/engines/jail/jail.ts';
 import { type ProcessEnd, spawnVmm, type VmmProcess } from '../../host-agent/src/engines/vmm-process.ts';
 import { compileGuestProgram } from './guest-program.ts';
+import { HELPERS } from './helper-programs.ts';
 
-export const JAIL_PROGRAM = resolve(import.meta.dirname, '../../dist/jail');
 /** Apart from those of daemons. */
 export const TEST_UIDS = { base: 1_879_200_000, count: 1000 };
 
+/** No file of a jailed program is larger. */
+export const JAILED_FILE_BYTES = 2 ** 20;
 export const TEST_CGROUPS = { cpuShare: 0, ioBytesPerS: 0, dir: '/' };
 
 export type Jailed = { readonly uid: number; readonly process: VmmProcess; readonly logPath: string };
@@ -23,21 +25,27 @@ export async function openAttacks(jail?: Jail) {
   const own =
     jail ??
     (await Jail.open({
-      program: JAIL_PROGRAM,
+      program: HELPERS.jail,
       uids: TEST_UIDS,
       cgroups: TEST_CGROUPS,
-      maxFileBytes: 2 ** 30,
     }));
   let count = 0;
-  const start = async (path: string, args: readonly string[], view: View): Promise<Jailed> => {
+  const start = async (
+    path: string,
+    args: readonly string[],
+    view: View,
+    namespace?: string,
+  ): Promise<Jailed> => {
     const logPath = join(dir, `log-${count++}`);
     const cell = await own.enter({
       program: path,
       argv0: 'vmm',
       args,
       view,
+      namespace,
       vcpus: 1,
       memoryMib: 128,
+      maxFileBytes: JAILED_FILE_BYTES,
       descriptors: 3,
     });
     const process = await spawnVmm(cell.program, cell.args, logPath);
@@ -49,8 +57,12 @@ export async function openAttacks(jail?: Jail) {
     dir,
     start,
     /** What became of each attack, by its name: `done`, or the error. */
-    attack: async (kinds: readonly string[], view: View): Promise<ReadonlyMap<string, string>> => {
-      const { process, logPath } = await start(program, kinds, view);
+    attack: async (
+      kinds: readonly string[],
+      view: View,
+      namespace?: string,
+    ): Promise<ReadonlyMap<string, string>> => {
+      const { process, logPath } = await start(program, kinds, view, namespace);
       const { exitCode, signal } = await end(process);
       const text = await readFile(logPath, 'utf8');
       if (exitCode !== 0) throw new Error(`the attacks ended with ${exitCode ?? signal}: ${text}`);
@@ -63,7 +75,8 @@ export async function openAttacks(jail?: Jail) {
   };
 }
 
-function parseOutcomes(text: string): ReadonlyMap<string, string> {
+/** Of a line for each attack: its name, a colon, what became of it. */
+export function parseOutcomes(text: string): ReadonlyMap<string, string> {
   return new Map(
     text
       .trim()

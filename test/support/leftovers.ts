@@ -18,16 +18,23 @@ type LeftoversOptions = { readonly isRunning?: boolean; readonly ignore?: string
 
 /** What a daemon, its tests and its bakery have in a data directory. */
 const KNOWN_NAMES: readonly string[] = [
-  ...['profiles', 'kernels', 'layers', 'engines', 'templates', 'snapshots', 'sandboxes', 'logs'],
-  ...['state.lmdb', 'state.lmdb-lock', 'faults', LOCK_NAME],
+  ...['profiles', 'kernels', 'layers', 'engines', 'agents', 'templates', 'snapshots', 'sandboxes', 'logs'],
+  ...['state.lmdb', 'state.lmdb-lock', 'audit', 'images', 'faults', LOCK_NAME],
 ];
 
 /** Of a saved guest. */
-const SAVED_NAMES: readonly string[] = ['memory', 'state', 'disk', 'manifest.json', 'rootfs.ext4'];
+const SAVED_NAMES: readonly string[] = [
+  'memory',
+  'state',
+  'disk',
+  'manifest.json',
+  'rootfs.ext4',
+  'agent.ext4',
+];
 
 /**
  * What a daemon that stopped cleanly, all its sandboxes gone, has none of. While it runs, `isRunning` leaves the daemon
- * itself out, and `ignore` what belongs to one sandbox. Snapshots and templates are meant to stay.
+ * itself out, and `ignore` what belongs to one sandbox. Snapshots, templates and images are meant to stay.
  */
 export function leftovers(directories: Directories, options: LeftoversOptions = {}): Promise<string[]> {
   const find = () => findLeftovers(directories, options);
@@ -47,7 +54,7 @@ async function findLeftovers(
     ...(await findControlGroups(directories)),
     ...(await findUnknownFiles(directories)),
     ...(await findOpenLogs(dataDir)),
-    ...(await readRecordIds(dataDir, ['snapshots'])).map((key) => `record ${key}`),
+    ...(await readRecordIds(dataDir, ['snapshots', 'images', 'audit'])).map((key) => `record ${key}`),
   ];
   for (const dir of [runDir, join(dataDir, 'sandboxes')])
     found.push(...(await names(dir)).filter((name) => name !== LOCK_NAME).map((name) => join(dir, name)));

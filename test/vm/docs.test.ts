@@ -12,7 +12,8 @@ t.setTimeout(scaled(600_000));
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, '../..');
 /** Lines of a page that are commands for a running daemon; what `make` and sudo do is not tried here. */
-const COMMAND = /^(?: {4})?(?:\$ )?((?:curl|timeout|node_modules\/\S+) .*|[A-Z]+=\S.*)$/;
+const COMMAND =
+  /^(?: {4})?(?:\$ )?((?:curl|timeout|node_modules\/\S+|dist\/sandbox|export|source) .*|[A-Z]+=\S.*)$/;
 const DONE = '---done';
 /** `timeout` ends what has no end of its own. */
 const FINE: readonly string[] = ['0', '124'];
@@ -26,12 +27,13 @@ function readCommands(page: string): string[] {
 }
 
 /** All in one shell, as later examples use the variables of earlier ones. Standard input holds `exit` for a terminal. */
-async function runPage(page: string, url: string): Promise<Example[]> {
+async function runPage(page: string, url: string, configDir: string): Promise<Example[]> {
   const commands = readCommands(page).map((command) =>
     command.replace(/(?:http:\/\/)?(?:localhost|127\.0\.0\.1):7878/g, url),
   );
   const script = commands.map((command) => `${command}\nprintf '\\n${DONE} %s\\n' $?`).join('\n');
-  const shell = run('bash', ['-c', `exec 2>&1\n${script}`], { cwd: ROOT, maxBuffer: 2 ** 24 });
+  const env = { ...process.env, XDG_CONFIG_HOME: configDir };
+  const shell = run('bash', ['-c', `exec 2>&1\n${script}`], { cwd: ROOT, env, maxBuffer: 2 ** 24 });
   shell.child.stdin?.end('exit\n');
   const { stdout } = await shell;
   const outputs = stdout.split(new RegExp(`\\n${DONE} (\\d+)\\n`));
@@ -44,8 +46,16 @@ async function runPage(page: string, url: string): Promise<Example[]> {
 
 t.test('every example runs as it is written', async (t) => {
   const { url } = await startDaemon(t);
-  for (const page of ['README.md', 'docs/exec.md', 'docs/service.md', 'docs/logs.md', 'docs/snapshots.md']) {
-    const examples = await runPage(page, url);
+  const configDir = t.testdir({});
+  for (const page of [
+    'README.md',
+    'docs/exec.md',
+    'docs/service.md',
+    'docs/logs.md',
+    'docs/snapshots.md',
+    'docs/command.md',
+  ]) {
+    const examples = await runPage(page, url, configDir);
     t.ok(examples.length > 1, `${page} has examples`);
     for (const { command, output, status } of examples) {
       t.ok(FINE.includes(status), `${page}: ${command}: exit code ${status}\n${output}`);

@@ -1,7 +1,7 @@
 // The choice of an engine with real guests: KVM that is not what it seems, and an engine that fails the first real guest.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { resolveKernel } from '@sandboxd/rootfs-builder';
 import { type Logger, pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -11,10 +11,9 @@ import { readCounts } from '../../host-agent/src/engines/trial.ts';
 import { type BadKvm, writeBadKvm } from '../support/bad-kvm.ts';
 import { BAKED_DATA_DIR, startDaemon } from '../support/daemon.ts';
 import { makeFakeHost } from '../support/fake-vmm/host.ts';
+import { HELPERS } from '../support/helper-programs.ts';
 import { scaled } from '../support/time-scale.ts';
 
-// The engine runs from its sources here.
-process.env.SANDBOX_PROGRAMS_DIR = resolve(import.meta.dirname, '../../dist');
 t.setTimeout(scaled(600_000));
 const never = new AbortController().signal;
 const lines: Record<string, unknown>[] = [];
@@ -35,6 +34,8 @@ async function choose(t: Test, bad: BadKvm): Promise<EngineChoice> {
     scratchDir,
     kvmPath: '/dev/null',
     forkMemory: 'auto',
+    claimProgram: HELPERS.claim,
+    memfdProgram: HELPERS.memfd,
     log,
   } as const;
   const engines = makeEngines('qemu', context, { qemu: program });

@@ -23,6 +23,7 @@ const REASONS: readonly RegExp[] = [
   /is of the type .*, which is not known/,
   /is too long a name/,
   /is not a file name/,
+  /continues a file of another archive/,
   /is the destination itself/,
   /goes through (something that is no directory|too many symbolic links)/,
   /is a directory/,

@@ -42,7 +42,7 @@ async function smallDisk(t: Test, sizeMib: number): Promise<Directories> {
     await rm(dataDir, { recursive: true });
     await removeDirectories(roomy);
   });
-  for (const name of ['profiles', 'kernels', 'layers'])
+  for (const name of ['profiles', 'kernels', 'layers', 'agents'])
     await symlink(join(roomy.dataDir, name), join(dataDir, name));
   return { dataDir, runDir: roomy.runDir };
 }

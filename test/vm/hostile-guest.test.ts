@@ -1,12 +1,25 @@
 // Guests that mean harm: they fail alone. The daemon stays small and quick, and other sandboxes notice nothing.
-import { readFile, stat } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { leftovers, startDaemon } from '../support/daemon.ts';
-import { buildGuestProgram } from '../support/guest-program.ts';
+import {
+  leftovers,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+  startDaemon,
+} from '../support/daemon.ts';
+import { makeTar, push } from '../support/files.ts';
+import { buildGuestProgram, compileGuestProgram } from '../support/guest-program.ts';
 import { scaled } from '../support/time-scale.ts';
+import { vmmPids } from '../support/vmms.ts';
 
-t.setTimeout(scaled(240_000));
+const MIB = 2 ** 20;
+/** The least that a sandbox may have. */
+const MEMORY_MIB = 128;
+
+t.setTimeout(scaled(600_000));
 const hostile = await buildGuestProgram('hostile');
 t.teardown(() => hostile[Symbol.asyncDispose]());
 const daemon = await startDaemon(t, {
@@ -60,3 +73,50 @@ t.test('a console without end does not fill the disk', async (t) => {
   t.ok(blocks * 512 <= 1024 * 1024, `${blocks * 512} bytes`);
   await api.delete(sandbox.id);
 });
+
+t.test(
+  'a guest that has its VMM write to its log without end fills no disk, whether a daemon runs or not',
+  async (t) => {
+    const directories = await makeDirectories();
+    t.teardown(() => removeDirectories(directories));
+    const first = await spawnDaemon(directories, { onExit: 'keep' });
+    t.teardown(() => first.end());
+    const sandbox = await first.api.create({ memory_mib: MEMORY_MIB, disk_bytes: MEMORY_MIB * MIB });
+    const [pid = 0] = await vmmPids(sandbox.id);
+    const log = join(sandbox.workdir, 'vmm.log');
+    const dir = await mkdtemp('/tmp/flood-');
+    t.teardown(() => rm(dir, { recursive: true, force: true }));
+    const content = await compileGuestProgram('flood', dir);
+    const archive = await makeTar([{ name: 'flood', mode: 0o755, content }]);
+    t.equal((await push(first.api, sandbox.id, '/root', archive)).status, 200);
+    await first.api.sh(sandbox.id, 'setsid /root/flood > /root/flood.log 2>&1 &');
+    const size = async (): Promise<number> => (await stat(log)).size;
+    const hasGrown = async (bytes: number): Promise<void> => {
+      const startedAt = performance.now();
+      while ((await size()) < bytes) {
+        if (performance.now() - startedAt > scaled(120_000)) throw new Error(`it has ${await size()} bytes`);
+        await sleep(50);
+      }
+    };
+    await hasGrown(2 * MIB);
+    await t.test('with a daemon it is cut', async (t) => {
+      // Another file, or a shorter one: what was there is cut within 2 s, and the flood goes on.
+      while ((await size()) >= 2 * MIB) await sleep(50);
+      t.ok((await stat(`${log}.1`)).size <= 64 * 1024);
+    });
+    t.equal(await first.end('SIGKILL'), null);
+    await t.test('without one it grows to the size of the disk or memory, and no further', async (t) => {
+      await hasGrown(MEMORY_MIB * MIB);
+      await sleep(1000);
+      t.equal(await size(), MEMORY_MIB * MIB);
+      t.same(await vmmPids(sandbox.id), [pid], 'the VMM lives');
+      t.notMatch(await readFile(`/proc/${pid}/stat`, 'latin1'), /\) Z /);
+    });
+    await t.test('the next daemon cuts it', async (t) => {
+      const second = await spawnDaemon(directories);
+      t.teardown(() => second.end());
+      while ((await stat(log)).blocks * 512 > 16 * MIB) await sleep(50);
+      await second.api.delete(sandbox.id);
+    });
+  },
+);

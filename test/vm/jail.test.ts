@@ -1,5 +1,6 @@
 // Real VMMs in their jail: what /proc says of them, what a broken one could do, and that their life is as without it.
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { chown, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,7 +15,8 @@ import {
   spawnDaemon,
   startDaemon,
 } from '../support/daemon.ts';
-import { openAttacks } from '../support/jailed.ts';
+import { compileGuestProgram } from '../support/guest-program.ts';
+import { openAttacks, parseOutcomes } from '../support/jailed.ts';
 import { DAEMON_PROGRAM } from '../support/leftovers.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
@@ -22,6 +24,7 @@ import { vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(scaled(240_000));
 
+const MIB = 2 ** 20;
 const NAMESPACES = ['mnt', 'net', 'ipc', 'uts', 'cgroup'];
 const NONE = '0000000000000000';
 /** What a VMM's root directory may have at its top: the rest is the way to its own files. */
@@ -143,6 +146,66 @@ t.test('what a VMM could attack, it cannot reach', async (t) => {
   }
 });
 
+t.test('a VMM that a guest has taken over gets nowhere with its own system calls', async (t) => {
+  const daemon = await startDaemon(t);
+  const { api, directories } = daemon;
+  const [taken, victim] = [await api.create({ memory_mib: 256 }), await api.create({ memory_mib: 256 })];
+  const pid = await vmmOf(taken);
+  const dir = await mkdtemp('/tmp/inject-');
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  await compileGuestProgram('inject', dir);
+  const inject = async (thread: string, kinds: readonly string[]) =>
+    parseOutcomes((await promisify(execFile)(join(dir, 'inject'), [thread, ...kinds])).stdout);
+  const reached = [
+    ...[daemon.pid, await vmmOf(victim)].map((pid) => `process=${pid}`),
+    ...['/etc/shadow', join(directories.dataDir, 'state.lmdb'), join(victim.workdir, 'vmm.log')].map(
+      (path) => `file=${path}`,
+    ),
+  ];
+  let attacks = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const isThere = () => existsSync(`/proc/${pid}/task/${thread}`);
+    if (!isThere()) continue;
+    const outcomes = await inject(thread, [...reached, 'self']).catch((error: unknown) => {
+      if (isThere()) throw error;
+    });
+    if (outcomes === undefined) continue;
+    attacks += outcomes.size;
+    t.equal(outcomes.size, 22);
+    t.same(
+      [...outcomes].filter(([, outcome]) => outcome === 'done'),
+      [],
+      `thread ${thread}`,
+    );
+  }
+  t.ok(attacks >= 44, `${attacks} attacks, by two threads at least`);
+  // A VMM with a filter of its own may not outlive this: no other is harmed.
+  t.equal(await api.sh(victim.id, 'echo alive'), 'alive');
+
+  await t.test('what its own filter ends it for costs only itself', async (t) => {
+    for (const kind of ['mount', 'unshare', 'root', 'all-root', 'start']) {
+      const sandbox = await api.create({ memory_mib: 256 });
+      const outcome = (await inject(String(await vmmOf(sandbox)), [kind])).get(kind) ?? '';
+      t.match(outcome, /^(?:EPERM|ENOENT|SIGSYS|KILLED)$/, kind);
+      // It may have ended, or stand still for good.
+      await api.delete(sandbox.id);
+    }
+    t.equal(await api.sh(victim.id, 'echo alive'), 'alive');
+  });
+
+  await t.test('which could be done otherwise', async (t) => {
+    const other = spawn('sleep', ['600']);
+    t.teardown(() => other.kill());
+    await once(other, 'spawn');
+    const outcomes = await inject(String(other.pid), reached);
+    // To limit one of another user needs a capability that not every root has.
+    const refused = [...outcomes].filter(
+      ([name, outcome]) => outcome !== 'done' && !name.startsWith('limit'),
+    );
+    t.same(refused, []);
+  });
+});
+
 t.test('a jailed sandbox is adopted, saved, copied, grown and read from as any other', async (t) => {
   const directories = await makeDirectories();
   t.teardown(() => removeDirectories(directories));
@@ -172,6 +235,62 @@ t.test('a jailed sandbox is adopted, saved, copied, grown and read from as any o
   t.ok(Number(await second.api.sh(large.id, "df -m / | awk 'NR==2 {print $2}'")) > 5000);
 });
 
+t.test('a VMM has a control group with limits that hold, or it is named what it has not', async (t) => {
+  const flags = ['--sandbox-cpu-percent', '50', '--sandbox-io-bytes-per-s', String(2 * MIB)];
+  const daemon = await startDaemon(t, { flags });
+  const { api } = daemon;
+  const missing = (await engineOf(daemon))?.jail?.missing ?? [];
+  const sandbox = await api.create({ memory_mib: 256 });
+  const pid = await vmmOf(sandbox);
+  const groups = readFileSync(`/proc/${pid}/cgroup`, 'latin1');
+  if (missing.length > 0) {
+    const hasNone = missing.length === 4 || missing.some((what) => what.startsWith('cgroup version 2'));
+    t.equal(/sandboxd/.test(groups), !hasNone, `without ${missing}`);
+    return;
+  }
+  const name = `sandboxd/vmm-${uidOf(pid)}`;
+  t.equal(groups, `0::/${name}\n`);
+  const mount = /^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/self/mounts', 'latin1'))?.[1];
+  const group = `${mount}/${name}`;
+  const read = (file: string) => readFileSync(join(group, file), 'latin1').trim();
+  t.match(['memory.max', 'memory.swap.max', 'pids.max', 'cpu.max', 'io.max'].map(read), [
+    String(512 * MIB),
+    '0',
+    '257',
+    '50000 100000',
+    /^\d+:\d+ rbps=2097152 wbps=2097152 /,
+  ]);
+  const usedUs = () => Number(/^usage_usec (\d+)/m.exec(read('cpu.stat'))?.[1]);
+  const [startedAt, before] = [performance.now(), usedUs()];
+  await api.sh(sandbox.id, 'timeout 5 sh -c "while :; do :; done" || true');
+  const share = (usedUs() - before) / 1000 / (performance.now() - startedAt);
+  t.ok(share > 0.2 && share < 0.6, `${share} of a CPU`);
+  await api.delete(sandbox.id);
+  await until(() => !existsSync(group));
+});
+
+t.test('copies get their memory in a jail in every way that the engine has', async (t) => {
+  for (const mode of ['copy-on-write', 'on-demand', 'copy']) {
+    const directories = await makeDirectories();
+    t.teardown(() => removeDirectories(directories));
+    const starting = spawnDaemon(directories, { flags: ['--fork-memory', mode] });
+    const isRefused = await starting.then(
+      () => false,
+      (error: Error) => /its copies always copy memory on write/.test(error.message) || Promise.reject(error),
+    );
+    if (isRefused) {
+      t.not(mode, 'copy-on-write');
+      continue;
+    }
+    const daemon = await starting;
+    t.teardown(() => daemon.end());
+    const sandbox = await daemon.api.create({ memory_mib: 256 });
+    t.equal(await daemon.api.sh(sandbox.id, 'echo fine'), 'fine', mode);
+    t.ok(uidOf(await vmmOf(sandbox)) > 0);
+    await daemon.api.delete(sandbox.id);
+  }
+});
+
 t.test('without a jail nothing starts, unless that is asked for', async (t) => {
   const dir = await mkdtemp('/tmp/unprivileged-');
   t.teardown(() => rm(dir, { recursive: true, force: true }));
@@ -181,7 +300,7 @@ t.test('without a jail nothing starts, unless that is asked for', async (t) => {
   await t.rejects(promisify(execFile)(DAEMON_PROGRAM, flags, options), {
     code: 1,
     stderr:
-      /^sandboxd: guests are not started without a jail for their VMMs, and there can be none here: the daemon is not root; .* or give --insecure-no-jail\n$/,
+      /^sandboxd: guests are not started without a jail for their VMMs, and there can be none here: the daemon is not root; .* or give --insecure-no-jail$/m,
   });
 
   const daemon = await startDaemon(t, { flags: ['--insecure-no-jail'] });

@@ -8,6 +8,7 @@ import type { ColdBootOptions, VmmIdentity, VmPaths } from '../../../host-agent/
 import type { QemuSetup } from '../../../host-agent/src/engines/qemu/boot.ts';
 import { SealedMemories } from '../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { signalProcess } from '../../../host-agent/src/lib/proc.ts';
+import { HELPERS } from '../helper-programs.ts';
 
 export type QemuKnobs = {
   /** `query-status` of a guest whose VMM starts. */
@@ -79,7 +80,7 @@ export function makeFakeQemuHost(t: Test): FakeQemuHost {
   });
   return {
     dir,
-    setup: { program, accelerator: 'tcg', memories: new SealedMemories() },
+    setup: { program, accelerator: 'tcg', memories: new SealedMemories(HELPERS.memfd) },
     logLines,
     log,
     set,

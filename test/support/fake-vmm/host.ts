@@ -14,6 +14,7 @@ import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { CloudHypervisorEngine } from '../../../host-agent/src/engines/cloud-hypervisor/index.ts';
 import type { ForkMemory, VmmIdentity, VmPaths, VmSpec } from '../../../host-agent/src/engines/engine.ts';
+import { HELPERS } from '../helper-programs.ts';
 import { type Fault, type Knobs, USUAL } from './knobs.ts';
 
 const MAIN = resolve(import.meta.dirname, 'main.ts');
@@ -115,6 +116,8 @@ export function makeFakeHost(t: Test): FakeHost {
         initramfsPath: join(dir, 'initramfs'),
         scratchDir: join(dir, 'scratch'),
         probeTimeoutMs,
+        claimProgram: HELPERS.claim,
+        memfdProgram: HELPERS.memfd,
         log,
       }),
     makePaths: (name) => {

@@ -144,9 +144,17 @@ export class FakeMachine {
   }
 
   /** A device more: at once in a VM that runs, with the next boot in one that does not. */
-  add(id: string): { readonly id: string; readonly bdf: string } | undefined {
+  add(
+    kind: 'disks' | 'net',
+    device: { readonly id?: string },
+  ): { readonly id: string; readonly bdf: string } | undefined {
     if (this.#config === undefined)
       throw noVm(readKnobs().version, 'The device could not be added to the VM');
+    const there = (this.#config[kind] ?? []) as readonly { readonly id?: string }[];
+    const id = device.id ?? '_device0';
+    if (there.some((each) => each.id === id))
+      throw apiError('The device could not be added to the VM', `Identifier ${id} is not unique`);
+    this.#config = { ...this.#config, [kind]: [...there, device] };
     return this.#vm === undefined ? undefined : { id, bdf: '0000:00:07.0' };
   }
 

@@ -6,7 +6,7 @@ import { type FakeAnswer, type FakeRequest, serveHttp } from './http-server.ts';
 import { dieNow, readKnobs, takeFault } from './knobs.ts';
 import { FakeMachine } from './machine.ts';
 import { Refusal } from './refusal.ts';
-import { resizeDisk, restoreConfig, snapshotConfig, vmConfig } from './schema.ts';
+import { disk, net, resizeDisk, restoreConfig, snapshotConfig, vmConfig } from './schema.ts';
 import type { FakeConfig } from './snapshot.ts';
 
 const RELEASES = { '52': 'v52.0', '53': 'v53.0', next: 'v54.0' } as const;
@@ -159,7 +159,8 @@ async function perform(
       return { status: 200, body: '', isJson: false, afterwards: () => exit(0) };
     case 'vm.add-disk':
     case 'vm.add-net': {
-      const added = machine.add((JSON.parse(body) as { id?: string }).id ?? '_device0');
+      const isNet = endpoint === 'vm.add-net';
+      const added = machine.add(isNet ? 'net' : 'disks', parse<{ id?: string }>(body, isNet ? net : disk));
       return added === undefined ? done : json(added);
     }
     default:

@@ -56,7 +56,7 @@ const pci = { id: orNull(text), iommu: flag, pci_segment: count, pci_device_id: 
 const mode = variant('Off', 'Pty', 'Tty', 'File', 'Socket', 'Null');
 const console_ = object({ mode }, { file: orNull(text), socket: orNull(text), ...pci });
 
-const disk = object(
+export const disk = object(
   { path: text, image_type: variant('Raw', 'Qcow2', 'FixedVhd', 'Vhdx', 'Unknown') },
   {
     ...pci,
@@ -78,7 +78,7 @@ const disk = object(
   },
 );
 
-const net = object(
+export const net = object(
   { id: text, tap: text, mac: text },
   {
     ...pci,

@@ -20,6 +20,7 @@ export type FakeConfig = Record<string, unknown> & {
     readonly num_queues?: number;
     readonly image_type?: string;
   }[];
+  readonly net?: readonly { readonly id?: string; readonly tap?: string }[] | null;
   readonly vsock?: { readonly id?: string; readonly cid: number; readonly socket: string };
   readonly serial?: { readonly mode: string; readonly file?: string };
   readonly payload?: { readonly kernel?: string; readonly initramfs?: string; readonly cmdline?: string };
@@ -38,7 +39,8 @@ export function directoryOf(url: string): string {
 }
 
 export function deviceIds(config: FakeConfig): string[] {
-  return [...(config.disks ?? []), ...(config.vsock ? [config.vsock] : [])].map(({ id }) => id ?? '?').sort();
+  const { disks = [], net, vsock } = config;
+  return [...disks, ...(net ?? []), ...(vsock ? [vsock] : [])].map(({ id }) => id ?? '?').sort();
 }
 
 export function writeSnapshot(dir: string, config: FakeConfig, guest: GuestMemory, fault?: Fault): void {

@@ -4,6 +4,7 @@ import {
   GuestConnection,
   type Identity,
   type IdentityInput,
+  NETWORK,
   type Request,
   type ServiceConfigure,
   type Stream,
@@ -31,6 +32,8 @@ export type AgentFaults = {
   ignores?: 'exec' | 'identity';
   /** Answers these requests with an error. */
   refuses?: 'identity' | 'growDisk' | 'serviceConfigure' | 'setClock';
+  /** Finds no root on its disks. */
+  hasNoRoot?: boolean;
 };
 
 export class MemoryAgent {
@@ -50,7 +53,7 @@ export class MemoryAgent {
     this.state = state;
     this.#faults = faults;
     this.#connection = new GuestConnection({
-      describe: () => ({ agentVersion: 'memory', bootId: 'memory', capabilities: [] }),
+      describe: () => ({ agentVersion: 'memory', bootId: 'memory', capabilities: [NETWORK] }),
       onHello: () => {
         this.hellos++;
       },
@@ -92,6 +95,8 @@ export class MemoryAgent {
     if (ignored !== undefined && request[ignored]) return;
     if (refused !== undefined && request[refused]) {
       stream.finish({ error: { code: 'internal', message: `${refused} was refused` } });
+    } else if (this.#faults.hasNoRoot && request.identity?.entersRoot) {
+      stream.finish({ error: { code: 'not_found', message: 'cannot enter the root: EINVAL' } });
     } else if (request.exec) this.#exec(stream, request.exec as Exec);
     else if (request.identity) {
       const identity = request.identity as IdentityInput & Identity;

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Test } from 'tap';
+import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
 import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { type Faults, NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
@@ -86,7 +87,10 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     records: options.changeRecords?.(records) ?? records,
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     bootTimeoutMs: 10_000,
-    profiles: profilesOf(home),
+    roots: new RootfsFinder({
+      profiles: profilesOf(home),
+      agentPath: () => Promise.reject(new Error('there is no agent')),
+    }),
     defaults: { profile: 'base', vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB },
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 100, fork: 64 },
     logs,

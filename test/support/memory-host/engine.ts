@@ -34,8 +34,12 @@ export class MemoryHost {
   /** Faults of agents that start from now on. */
   agentFaults: AgentFaults = {};
   onKill: (count: number) => void | Promise<void> = () => undefined;
+  /** What the next copy of any saved guest takes for all that follow. */
+  neededBytes = 0;
   /** Processes that look like VMMs of this run directory. */
   strangers: readonly FoundVmm[] = [];
+  /** Whether copies may have other disks. */
+  takesOtherDisks = false;
   readonly counts = { boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
 
   get running(): readonly Machine[] {
@@ -112,6 +116,10 @@ export class MemoryEngine implements Engine {
     return this.#facts;
   }
 
+  get takesOtherDisks(): boolean {
+    return this.host.takesOtherDisks;
+  }
+
   recall(): void {}
 
   async boot(options: ColdBootOptions): Promise<Vm> {
@@ -125,6 +133,10 @@ export class MemoryEngine implements Engine {
     await this.host.onRestore(++this.host.counts.restores);
     const state = JSON.parse(await readFile(options.saved.statePath, 'utf8')) as AgentState;
     return this.#start(options, { kind: 'copy-on-write', path: options.saved.memoryPath }, state);
+  }
+
+  async neededBytes(): Promise<number> {
+    return this.host.neededBytes;
   }
 
   compatibility(): Readonly<Record<string, string>> {

@@ -36,5 +36,5 @@ t.test('the app of test/http is checked so', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();
   sandboxes.serviceCalls.status = async () => ({ state: 'idle', pid: -1 });
-  await t.rejects(async () => app.request(`/sandboxes/${id}/service`), /against its schema/);
+  await t.rejects(async () => app.request(`/sandboxes/${id}/service`), /against the document/);
 });

@@ -22,6 +22,8 @@ const DOCUMENTED = [
   ['GET', '/healthz', 'public', 200],
   ['GET', '/profiles', 'read', 200],
   ['GET', '/whoami', 'any-key', 200],
+  ['GET', '/openapi.json', 'public', 200],
+  ['GET', '/docs', 'public', 200],
   ['GET', '/images', 'read', 200],
   ['POST', '/images', 'create', 201],
   ['POST', '/images/import', 'create', 201],

@@ -1,34 +1,37 @@
 // Commands and the service stand still and go on again: real processes in cgroups of this machine.
 import '../support/addon-dir.ts';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Channel, RequestInput, Result } from '@sandboxd/proto';
-import t from 'tap';
-import { run, sendInput, startLocalAgent } from '../support/local-agent.ts';
+import t, { type Test } from 'tap';
+import { type LocalAgent, run, sendInput, startLocalAgent } from '../support/local-agent.ts';
 
 if (process.getuid?.() !== 0) t.bailout('cgroups are made as root: run these tests as root');
 
 const mount = mkdtempSync(join(tmpdir(), 'sandboxd-cgroup-'));
 execFileSync('mount', ['-t', 'cgroup2', 'none', mount]);
-const root = join(mount, `sandboxd-${process.pid}`);
-mkdirSync(root);
-t.teardown(async () => {
-  // The agent's own removal of the last of them comes a moment after the result.
-  await sleep(100);
-  for (const name of readdirSync(join(root, 'exec'))) {
-    if (/^\d+$/.test(name)) rmdirSync(join(root, 'exec', name));
-  }
-  rmdirSync(join(root, 'exec'));
-  rmdirSync(root);
-  // The agent has its own directory open until the end.
+t.teardown(() => {
+  // The agents have their own directories open until the end.
   execFileSync('umount', ['--lazy', mount]);
   rmdirSync(mount);
 });
 
-const agent = startLocalAgent(t, { cgroupRoot: root });
+function startAgent(t: Test): LocalAgent & { readonly root: string } {
+  const root = mkdtempSync(join(mount, 'sandboxd-'));
+  t.teardown(async () => {
+    // The agent's own removal of the last of them comes a moment after the result.
+    await sleep(100);
+    for (const name of readdirSync(join(root, 'exec'))) {
+      if (/^\d+$/.test(name)) rmdirSync(join(root, 'exec', name));
+    }
+    rmdirSync(join(root, 'exec'));
+    rmdirSync(root);
+  });
+  return { ...startLocalAgent(t, { cgroupRoot: root }), root };
+}
 
 function call(channel: Channel, request: RequestInput): Promise<Result> {
   return new Promise((resolve, reject) => {
@@ -46,6 +49,7 @@ const progressOf = (pid: number): string =>
   readFileSync(`/proc/${pid}/status`, 'utf8').match(/^voluntary_ctxt_switches:.*$/m)?.[0] ?? '';
 
 t.test('what runs stands still, whatever it is at, and goes on where it was', async (t) => {
+  const agent = startAgent(t);
   const channel = await agent.connect();
   const busy = run(channel, ['sh', '-c', 'while :; do :; done'], { timeoutMs: 60_000 });
   const sleeping = run(channel, ['sh', '-c', 'while :; do sleep 0.01; done'], { timeoutMs: 60_000 });
@@ -55,7 +59,7 @@ t.test('what runs stands still, whatever it is at, and goes on where it was', as
   const [busyPid = 0, sleepingPid = 0, , stoppedPid = 0] = pids;
   process.kill(stoppedPid, 'SIGSTOP');
   await freeze(channel, true);
-  t.match(readFileSync(join(root, 'exec', 'cgroup.events'), 'utf8'), /frozen 1/);
+  t.match(readFileSync(join(agent.root, 'exec', 'cgroup.events'), 'utf8'), /frozen 1/);
   const before = [progressOf(sleepingPid), readFileSync(`/proc/${busyPid}/stat`, 'utf8')];
   sendInput(reading.stream, Buffer.from('line\n'));
   await sleep(200);
@@ -76,6 +80,7 @@ t.test('what runs stands still, whatever it is at, and goes on where it was', as
 });
 
 t.test('who is frozen can be ended, by a limit in time as well', async (t) => {
+  const agent = startAgent(t);
   const channel = await agent.connect();
   const limited = run(channel, ['sleep', '1000'], { timeoutMs: 300 });
   const cancelled = run(channel, ['sleep', '1000']);
@@ -90,6 +95,7 @@ t.test('who is frozen can be ended, by a limit in time as well', async (t) => {
 t.test(
   'a service that is to be started again waits for the thaw, and the agent does not wait for it',
   async (t) => {
+    const agent = startAgent(t);
     const channel = await agent.connect();
     const cmd = ['sleep', '1000'];
     const spec = {
@@ -114,6 +120,7 @@ t.test(
 );
 
 t.test('a hello of the same host lets it go on, one to a copy does not', async (t) => {
+  const agent = startAgent(t);
   const source = await agent.connect('source');
   const process = run(source, ['sh', '-c', 'while :; do sleep 0.01; done'], { timeoutMs: 60_000 });
   process.done.catch(() => undefined);

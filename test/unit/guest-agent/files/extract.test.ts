@@ -166,3 +166,19 @@ t.test('a destination that cannot be had is named as it was given', (t) => {
     });
   t.end();
 });
+
+t.test('devices and FIFOs are refused by name', async (t) => {
+  const kinds = [
+    ['3', 'a character device'],
+    ['4', 'a block device'],
+    ['6', 'a FIFO'],
+  ] as const;
+  for (const [flag, kind] of kinds) {
+    const dir = freshDirectory();
+    t.throws(() => put(dir, { name: 'odd', flag }), {
+      name: 'TarError',
+      message: new RegExp(`^"odd" is ${kind}, which may not be in an archive`),
+    });
+    t.same(readdirSync(dir), []);
+  }
+});

@@ -14,11 +14,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { TarError, TarReader } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
 import { extract, pack } from 'tar-stream';
-import { TarError } from '../../../../guest-agent/src/files/tar/entry.ts';
-import { TarReader } from '../../../../guest-agent/src/files/tar/reader.ts';
 import { encodeHeader, endMark, type TarMember } from '../../../../guest-agent/src/files/tar/writer.ts';
 import { archive, block, type Member, pax, readArchive } from '../support/tar-blocks.ts';
 
@@ -181,9 +180,6 @@ t.test('what cannot be an archive is refused with a sentence', (t) => {
       archive([{ name: 'a', content: 'x'.repeat(2000) }]).subarray(0, 900),
       /cut off.*"a"/,
     ],
-    ['a device', archive([{ name: 'dev', flag: '3' }]), /"dev" is a character device/],
-    ['a block device', archive([{ name: 'dev', flag: '4' }]), /"dev" is a block device/],
-    ['a FIFO', archive([{ name: 'pipe', flag: '6' }]), /"pipe" is a FIFO/],
     ['an unknown type', archive([{ name: 'odd', flag: 'Z' }]), /"odd" is of the type "Z"/],
     ['a negative size', archive([{ name: 'a', patch: base256(0xff, ...Array(11).fill(0xfe)) }]), /damaged/],
     [

@@ -1,6 +1,5 @@
 // Tar archives written by hand, right and wrong ones.
-import { paddingAfter, type TarEntry } from '../../../../guest-agent/src/files/tar/entry.ts';
-import { TarReader } from '../../../../guest-agent/src/files/tar/reader.ts';
+import { paddingAfter, type TarEntry, TarReader } from '@sandboxd/proto';
 
 export type Member = {
   readonly name: string;

@@ -3,10 +3,10 @@ import './addon-dir.ts';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { TarReader } from '@sandboxd/proto';
 import t from 'tap';
 import { Destination } from '../../../../guest-agent/src/files/destination.ts';
 import { Extractor } from '../../../../guest-agent/src/files/extractor.ts';
-import { TarReader } from '../../../../guest-agent/src/files/tar/reader.ts';
 import { archive, type Member } from './tar-blocks.ts';
 
 let base: string | undefined;

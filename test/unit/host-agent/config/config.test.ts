@@ -114,11 +114,20 @@ t.test('every problem names its place, the value and what is allowed', async (t)
 
 t.test('rules that take more than one value', async (t) => {
   for (const host of ['0.0.0.0', '[::]', '10.0.0.1', 'example.org', '128.0.0.1']) {
-    t.match(
-      problems(['--listen', `${host}:80`])[0],
-      /can be reached from other machines.*no keys.*listen on 127/,
-    );
+    const problem = /can be reached from other machines; give tls_cert and tls_key.*keys create.*127/;
+    t.match(problems(['--listen', `${host}:80`])[0], problem);
+    t.same(problems(['--listen', `${host}:80`, '--tls-cert', '/c', '--tls-key', '/k']), []);
   }
+  t.match(problems(['--tls-cert', '/c'])[0], /^flag --tls-cert: tls_cert and tls_key go together/);
+  t.match(problems(['--tls-key', '/k'])[0], /^flag --tls-key: tls_cert and tls_key go together/);
+  t.match(problems(['--tls-client-ca', '/a'])[0], /there is no TLS without/);
+  t.same(problems(['--listen', 'unix:/run/x.sock']), []);
+  t.match(
+    problems(['--listen', 'unix:/run/x.sock', '--tls-cert', '/c', '--tls-key', '/k'])[0],
+    /^flag --tls-cert: a socket in the file system speaks no TLS/,
+  );
+  for (const listen of ['unix:x', 'unix:', `unix:/${'x'.repeat(107)}`])
+    t.match(problems(['--listen', listen])[0], /expected host:port .*or unix:/, listen);
   for (const host of ['127.0.0.1', '127.8.9.1', '[::1]', 'localhost']) {
     t.same(problems(['--listen', `${host}:0`]), [], host);
   }
@@ -161,7 +170,7 @@ t.test('values have the forms that people write', async (t) => {
       fc.nat(65_535),
       (host, port) => {
         const parsed = parseListen(formatListen({ host, port }));
-        return parsed?.host === host && parsed.port === port;
+        return parsed !== undefined && 'host' in parsed && parsed.host === host && parsed.port === port;
       },
     ),
   );
@@ -201,6 +210,44 @@ t.test('help, version and the printed configuration', async (t) => {
   if (!('values' in printed)) return;
   const again = load(['--config', file(renderConfig(printed.values))]);
   t.same(again.config, printed.config, 'what is printed can be read again');
+});
+
+t.test('how the daemon is reached', async (t) => {
+  const socket = ['--listen', 'unix:/run/x.sock', '--socket-mode', '0660', '--socket-owner', 'root:kvm'];
+  t.same(load(socket).config.listen, { path: '/run/x.sock', mode: 0o660, owner: 'root:kvm' });
+  t.same(load(['--listen', 'unix:/run/x.sock']).config.listen, { path: '/run/x.sock', mode: 0o600 });
+  t.match(problems(['--socket-mode', '888'])[0], /expected three octal digits/);
+  const tls = [
+    '--tls-cert',
+    '/c',
+    '--tls-key',
+    '/k',
+    '--tls-client-ca',
+    '/a',
+    '--allowed-host',
+    'box.example',
+  ];
+  t.same(load(tls).config.tls, { certPath: '/c', keyPath: '/k', clientCaPath: '/a' });
+  const box = { host: 'box.example', port: undefined };
+  t.same(
+    load(tls).config.allowedHosts,
+    [{ scheme: 'https', at: box }],
+    'a name without a scheme has the daemon’s',
+  );
+  t.same(load(['--cors-origin', 'https://App.example:443/, http://localhost:3000']).config.corsOrigins, [
+    'https://app.example',
+    'http://localhost:3000',
+  ]);
+  for (const bad of ['*', 'null', 'app.example', 'https://a/b', 'ftp://a', ''])
+    t.match(problems(['--cors-origin', bad])[0], /expected a list of origins/, bad);
+  for (const argv of [socket, tls]) {
+    const { config, values } = load(argv);
+    t.same(
+      load(['--config', file(renderConfig(values))]).config,
+      config,
+      'what is printed can be read again',
+    );
+  }
 });
 
 t.test('names that the daemon is called by', (t) => {

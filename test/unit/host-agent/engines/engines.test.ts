@@ -83,36 +83,32 @@ t.test('a restore has the same devices, the saved memory privately, and no kerne
   t.match(optionValue(buildQemuArgs({ spec, accelerator: 'kvm', memory, ...paths }), '-cpu'), 'host');
 });
 
-t.test('network devices come behind all others, which stay where they are', async (t) => {
-  const devices = (args: readonly string[]) =>
-    args.filter((_, at) => ['-netdev', '-device'].includes(args[at - 1] ?? ''));
-  const without = devices(buildQemuArgs({ spec, accelerator: 'tcg', memory, ...paths }));
-  t.same(without, [
-    'virtio-serial-pci,id=vserial,max_ports=2',
-    'virtserialport,bus=vserial.0,nr=1,chardev=agent,name=sandbox.agent',
-    'virtio-blk-pci,drive=disk0,id=vblk0',
-    'virtio-blk-pci,drive=disk1,id=vblk1',
-    'virtio-rng-pci',
-  ]);
-  t.same(
-    devices(buildQemuArgs({ spec: { ...spec, nets: [] }, accelerator: 'tcg', memory, ...paths })),
-    without,
-  );
-  const nets = [
-    { mac: '02:00:00:00:00:02', tap: 'tap0' },
-    { mac: '02:00:00:00:00:03', tap: 'a,b' },
-  ];
-  for (const extra of [{}, { incomingFd: 3 }]) {
-    const args = buildQemuArgs({ spec: { ...spec, nets }, accelerator: 'tcg', memory, ...paths, ...extra });
-    t.same(devices(args), [
-      ...without,
-      'tap,id=net0,ifname=tap0,script=no,downscript=no',
-      'virtio-net-pci,netdev=net0,mac=02:00:00:00:00:02,romfile=,id=vnet0',
-      'tap,id=net1,ifname=a,,b,script=no,downscript=no',
-      'virtio-net-pci,netdev=net1,mac=02:00:00:00:00:03,romfile=,id=vnet1',
-    ]);
-  }
-});
+t.test(
+  'every guest has a network device, behind all others, which is joined to something or not',
+  async (t) => {
+    const devices = (args: readonly string[]) =>
+      args.filter((_, at) => ['-netdev', '-device'].includes(args[at - 1] ?? ''));
+    const others = [
+      'virtio-serial-pci,id=vserial,max_ports=2',
+      'virtserialport,bus=vserial.0,nr=1,chardev=agent,name=sandbox.agent',
+      'virtio-blk-pci,drive=disk0,id=vblk0',
+      'virtio-blk-pci,drive=disk1,id=vblk1',
+      'virtio-rng-pci',
+    ];
+    const own = 'virtio-net-pci,id=vnet0,romfile=,guest_announce=off';
+    t.same(devices(buildQemuArgs({ spec, accelerator: 'tcg', memory, ...paths })), [...others, own]);
+    const net = { namespace: '/n/a', mac: '02:00:00:00:00:02', tap: 'a,b' };
+    for (const extra of [{}, { incomingFd: 3 }]) {
+      const args = buildQemuArgs({ spec: { ...spec, net }, accelerator: 'tcg', memory, ...paths, ...extra });
+      t.same(devices(args), [
+        ...others,
+        'tap,id=net0,ifname=a,,b,script=no,downscript=no',
+        `${own},netdev=net0,mac=02:00:00:00:00:02`,
+      ]);
+      t.ok(args.includes('migration.announce-rounds=0'));
+    }
+  },
+);
 
 t.test('a VMM is known by its control socket, whatever is in its path', async (t) => {
   const argsOf = (path: string) => ['/x/qemu-system-x86_64', '-m', '1', '-qmp', controlArgument(path)];

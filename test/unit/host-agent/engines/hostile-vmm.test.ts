@@ -15,6 +15,7 @@ import {
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { VmmApi } from '../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import { EventTail, hasReset } from '../../../../host-agent/src/engines/cloud-hypervisor/events.ts';
@@ -25,6 +26,7 @@ import { QmpClient, type QmpEvent } from '../../../../host-agent/src/engines/qem
 import { spawnVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
 import { connectLink, connectUnix } from '../../../../host-agent/src/lib/socket-link.ts';
 import { copyRegular } from '../../../../host-agent/src/lib/untrusted-path.ts';
+import { HELPERS } from '../../../support/helper-programs.ts';
 import { until } from '../../../support/until.ts';
 
 const SECRET = 'root:$6$secret\n';
@@ -109,7 +111,10 @@ t.test('what is saved is a file, and as long as it must be', async (t) => {
     }
     const to = join(dir, `${name}-to`);
     mkdirSync(to);
-    return collectSaved(from, to, 16);
+    return collectSaved({
+      ...{ from, to, memoryBytes: 16 },
+      ...{ claimProgram: HELPERS.claim, log: pino({ level: 'silent' }) },
+    });
   };
   await lay('well');
   await t.rejects(lay('one', { file: 'memory-ranges', at: traps.link ?? '' }));

@@ -15,13 +15,13 @@ import {
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { SealedMemories } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
+import { HELPERS } from '../../../support/helper-programs.ts';
 
-process.env.SANDBOX_PROGRAMS_DIR = resolve(import.meta.dirname, '../../../../dist');
 const MIB = 2 ** 20;
 const dir = mkdtempSync(join(tmpdir(), 'sealed-'));
 t.teardown(() => rmSync(dir, { recursive: true, force: true }));
@@ -39,7 +39,7 @@ function makeFile(name: string): string {
 }
 
 t.test('it has the content and the holes of the file', async (t) => {
-  const memories = new SealedMemories();
+  const memories = new SealedMemories(HELPERS.memfd);
   const path = makeFile('one');
   t.equal(await memories.neededBytes(path), fstatSync(openSync(path, 'r')).blocks * 512);
   const { fd, release } = await memories.hold(path);
@@ -55,7 +55,7 @@ t.test('it has the content and the holes of the file', async (t) => {
 t.test('nobody can change it, and everybody can map it privately', async (t) => {
   await compileGuestProgram('write-attack', dir);
   chmodSync(dir, 0o755);
-  const memories = new SealedMemories();
+  const memories = new SealedMemories(HELPERS.memfd);
   const { fd, release } = await memories.hold(makeFile('two'));
   const attack = (options = {}) =>
     execFileSync(join(dir, 'write-attack'), ['/dev/fd/3'], {
@@ -77,7 +77,7 @@ t.test('nobody can change it, and everybody can map it privately', async (t) => 
 });
 
 t.test('it exists once for all at the same time, and goes a while after the last', async (t) => {
-  const memories = new SealedMemories(20);
+  const memories = new SealedMemories(HELPERS.memfd, 20);
   const path = makeFile('three');
   const held = await Promise.all([1, 2, 3].map(() => memories.hold(path)));
   t.equal(new Set(held.map(({ fd }) => fd)).size, 1);
@@ -105,16 +105,16 @@ t.test('it exists once for all at the same time, and goes a while after the last
 });
 
 t.test('what cannot be had says so, and is tried anew', async (t) => {
-  const memories = new SealedMemories();
+  const program = join(dir, 'memfd');
+  const memories = new SealedMemories(program);
   await t.rejects(memories.hold(join(dir, 'missing')), { code: 'ENOENT' });
   t.equal(await memories.neededBytes(join(dir, 'missing')), 0);
   const path = makeFile('four');
-  process.env.SANDBOX_PROGRAMS_DIR = dir;
   await t.rejects(memories.hold(path), {
     code: 'internal',
     message: /cannot hold the saved memory .*ENOENT/,
   });
-  writeFileSync(join(dir, 'memfd'), '#!/bin/sh\necho "copy: Cannot allocate memory" >&2; exit 1\n', {
+  writeFileSync(program, '#!/bin/sh\necho "copy: Cannot allocate memory" >&2; exit 1\n', {
     mode: 0o755,
   });
   await t.rejects(memories.hold(path), { code: 'exhausted', message: /Cannot allocate memory/ });

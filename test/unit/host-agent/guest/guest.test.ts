@@ -1,9 +1,10 @@
 // The host's side of a guest agent that breaks the protocol as soon as it has said hello.
-import { GuestConnection, type Result } from '@sandboxd/proto';
+import { GuestConnection, NETWORK, type Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import { GuestService } from '../../../../host-agent/src/guest/service.ts';
+import { makeIdentity } from '../../../../host-agent/src/sandboxes/identity.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
 import { until } from '../../../support/until.ts';
 import { openHostile, openSilent } from '../support/silent-guest.ts';
@@ -22,6 +23,47 @@ t.test('what breaks the protocol right behind the hello fails the connect, and n
   await t.rejects(connecting, { message: /frame length/ });
   t.notOk(guest.isConnected);
   guest.close(new Error('over'));
+});
+
+t.test('a guest is told of its network, and one that knows none is not', async (t) => {
+  const slot = {
+    ...{ namespace: '/n', tap: 'tap0', mac: '02:00:00:00:00:02', gatewayMac: '02:00:00:00:00:01' },
+    ...{ guestIp: '10.0.0.2', gateway: '10.0.0.1', prefixLength: 30 },
+  };
+  const told: unknown[] = [];
+  const greeted = async (capabilities: string[]): Promise<Guest> => {
+    const links = loopLinks();
+    const agent = new GuestConnection({
+      describe: () => ({ agentVersion: '1', bootId: 'b', capabilities }),
+      onRequest: (stream, { identity }) => {
+        told.push(identity?.network);
+        stream.finish({ identity: { unixTimeUs: Date.now() * 1000 } });
+      },
+    });
+    agent.attach(links.guest);
+    const guest = new Guest({
+      source: { openChannel: async () => ({ link: links.host, needsResync: false }) },
+      incarnation: 'one',
+      log: pino({ level: 'silent' }),
+    });
+    t.teardown(() => guest.close(new Error('over')));
+    await guest.connect();
+    return guest;
+  };
+  const [able, old] = [await greeted([NETWORK]), await greeted([])];
+  await able.setIdentity(makeIdentity('sbx_1', slot));
+  await old.setIdentity(makeIdentity('sbx_2'));
+  t.match(told, [
+    {
+      ...{ mac: slot.mac, gatewayMac: slot.gatewayMac, address: '10.0.0.2', prefixLength: 30 },
+      ...{ gateway: '10.0.0.1', dns: '10.0.0.1' },
+    },
+    null,
+  ]);
+  await t.rejects(old.setIdentity(makeIdentity('sbx_3', slot)), {
+    code: 'unsupported',
+    message: /knows no network; bake the profile again/,
+  });
 });
 
 const EXEC = { cmd: ['true'], env: {}, timeout_s: 0 };

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { joinText, LogStore, type LogStoreOptions, NOTHING } from '../../../../host-agent/src/logs/index.ts';
+import { joinText, NOTHING } from '../../../../host-agent/src/lib/utf8-joiner.ts';
+import { LogStore, type LogStoreOptions } from '../../../../host-agent/src/logs/index.ts';
 import { readLog } from '../../../../host-agent/src/logs/read-log.ts';
 import { decodeRecord, encodeRecord, type NewRecord } from '../../../../host-agent/src/logs/record.ts';
 

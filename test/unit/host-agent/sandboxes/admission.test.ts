@@ -67,13 +67,22 @@ t.test('overcommit widens the promises, not what is there', async (t) => {
 
 t.test('memory that copies share counts once, as promised and as taken soon', async (t) => {
   const shared = { sandboxes: 0, memoryMib: [], sharedBytes: 1024 * MIB };
-  const copies = need([1000, 1000, 1000], { areCopies: true, sharedBytes: 3000 * MIB });
+  const copies = need([1000, 1000, 1000], { areCopies: true, shared: { of: 'saved', bytes: 3000 * MIB } });
   // 7168 MiB: 3288 for the copies, 3000 that they share.
   (await make().reserve(copies))[Symbol.dispose]();
   await t.rejects(make({ inUse: () => shared }).reserve(copies), { message: /7168 MiB .*7312 MiB/ });
   await t.rejects(make({ room: { memoryAvailableBytes: 4 * GIB } }).reserve(copies), {
     message: /4096 MiB are available on this host, 4504 MiB must be/,
   });
+});
+
+t.test('memory that is to be shared counts before it is made, once for each saved guest', async (t) => {
+  const admission = make();
+  const first = (path: string) => need([], { areCopies: true, shared: { of: path, bytes: 3000 * MIB } });
+  // 7168 MiB.
+  for (const path of ['one', 'one', 'two']) await admission.reserve(first(path));
+  await t.rejects(admission.reserve(first('three')), { code: 'exhausted', message: /7168 MiB .*9000 MiB/ });
+  await t.rejects(admission.reserve(need([2000], { areCopies: true })), { message: /7168 MiB .*8096 MiB/ });
 });
 
 t.test('of many at once exactly as many as fit are let in', async (t) => {

@@ -28,6 +28,22 @@ t.test('memory is promised to what runs, and to nothing that ended', async (t) =
   await manager.delete(next.id);
 });
 
+t.test('memory that copies of a template share must have room before it is made', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t, ONE_GUEST);
+  host.neededBytes = 300 * MIB;
+  await t.rejects(manager.create({}), {
+    code: 'exhausted',
+    message: /400 MiB on this host, 524 MiB would be/,
+  });
+  t.equal(host.counts.restores, 0);
+  host.neededBytes = 100 * MIB;
+  const { id } = await manager.create({});
+  host.neededBytes = 0;
+  await manager.delete(id);
+  await manager.create({});
+  t.equal(host.counts.restores, 2, 'nothing is held any more');
+});
+
 t.test('a VM has its profile’s image to read and its own layer to write', async (t) => {
   const { host, home, manager } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   const { id } = await manager.create({ vcpus: 2, memoryMib: 256, bootArgs: 'a=b' });

@@ -103,8 +103,7 @@ t.test('a template key changes with all that a guest depends on, and with nothin
   const input = {
     compatibility: { engine: 'x', version: '1' },
     kernelDigest: 'k',
-    options: { rootfs: { digest: 'p' }, vcpus: 1, memoryMib: 512 },
-    diskBytes: MIB,
+    options: { rootfs: { digest: 'p' }, vcpus: 1, memoryMib: 512, diskBytes: MIB },
   };
   const key = templateKey(input);
   t.match(key, /^[0-9a-f]{16}$/);
@@ -119,7 +118,8 @@ t.test('a template key changes with all that a guest depends on, and with nothin
     { ...input, options: { ...input.options, rootfs: { digest: 'q' } } },
     { ...input, options: { ...input.options, vcpus: 2 } },
     { ...input, options: { ...input.options, memoryMib: 513 } },
-    { ...input, diskBytes: 2 * MIB },
+    { ...input, options: { ...input.options, diskBytes: 2 * MIB } },
+    { ...input, options: { ...input.options, rootfs: { digest: 'p', agentPath: '/agents/a.ext4' } } },
   ];
   t.equal(new Set([key, ...others.map(templateKey)]).size, others.length + 1);
 });

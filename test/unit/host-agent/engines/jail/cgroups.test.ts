@@ -1,4 +1,4 @@
-// What is written into control groups, on a directory in place of their file system. No test has real ones.
+// What is written into control groups, on a directory in place of their file system. cgroup-limits.test.ts has real ones.
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';

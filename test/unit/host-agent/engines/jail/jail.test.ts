@@ -1,12 +1,12 @@
 // A jail as seen from within, by a program that tries what a broken VMM would.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { Jail, takeBack } from '../../../../../host-agent/src/engines/jail/jail.ts';
-import { end, openAttacks, TEST_CGROUPS, TEST_UIDS } from '../../../../support/jailed.ts';
+import { end, JAILED_FILE_BYTES, openAttacks, TEST_CGROUPS, TEST_UIDS } from '../../../../support/jailed.ts';
 
 t.test('nothing of the host can be reached from a jail', async (t) => {
   await using attacks = await openAttacks();
@@ -41,6 +41,30 @@ t.test('nothing of the host can be reached from a jail', async (t) => {
   t.ok(jailed.size > 45);
 });
 
+t.test('a jailed program with a network has the tap of its namespace, and no other way out', async (t) => {
+  await using attacks = await openAttacks();
+  const name = `jail-test-${process.pid}`;
+  const ip = (...args: string[]): Buffer => execFileSync('ip', args);
+  ip('netns', 'add', name);
+  t.teardown(() => ip('netns', 'delete', name));
+  ip('-n', name, 'tuntap', 'add', 'tap0', 'mode', 'tap', 'vnet_hdr');
+  ip('-n', name, 'link', 'set', 'tap0', 'up');
+  const view = { reads: [], writes: [] };
+  const outcomes = await attacks.attack(['tap=tap0', 'port=1'], view, `/run/netns/${name}`);
+  t.same(Object.fromEntries(outcomes), {
+    ...{ 'attach tap0': 'done', 'send by tap0': 'done', 'make a tap': 'EPERM' },
+    ...{ connect: 'EACCES', 'raw socket': 'EACCES', 'datagram socket': 'EACCES' },
+    ...{ 'IPv6 datagram socket': 'EACCES', 'packet socket': 'EACCES' },
+    ...{ 'netlink socket': 'EACCES', 'crypto socket': 'EACCES' },
+  });
+  const without = await attacks.attack(['tap=tap0', 'port=1'], view);
+  t.same(
+    [...without].filter(([, outcome]) => outcome === 'done'),
+    [],
+    'without one, not even these',
+  );
+});
+
 t.test('a jailed program has its files as they were meant, and no others', async (t) => {
   await using attacks = await openAttacks();
   const dir = join(attacks.dir, 'files');
@@ -60,6 +84,43 @@ t.test('a jailed program has its files as they were meant, and no others', async
   await takeBack(own);
   t.match(await stat(own), { uid: 0, gid: 0 });
 });
+
+t.test('a jailed program makes nothing in a directory that it only holds', async (t) => {
+  await using attacks = await openAttacks();
+  const held = join(attacks.dir, 'held');
+  const given = join(held, 'given');
+  await mkdir(given, { recursive: true });
+  await writeFile(join(held, 'secret'), 'text', { mode: 0o600 });
+  const names = [join(held, 'secret'), join(held, 'new'), join(given, 'new')];
+  const outcomes = await attacks.attack(
+    names.flatMap((name) => [`file=${name}`, `make=${name}`]),
+    { reads: [], writes: [given], holds: [held] },
+  );
+  t.same(
+    names.map((name) => outcomes.get(`read ${name}`)),
+    ['EACCES', 'ENOENT', 'ENOENT'],
+  );
+  t.same(
+    names.map((name) => outcomes.get(`make ${name}`)),
+    ['EEXIST', 'EACCES', 'done'],
+  );
+});
+
+t.test(
+  'a jailed program that writes without end goes on when its file is as large as it may be',
+  async (t) => {
+    await using attacks = await openAttacks();
+    const path = join(attacks.dir, 'endless');
+    const { process, logPath } = await attacks.start(
+      '/bin/dd',
+      ['if=/dev/urandom', `of=${path}`, 'bs=60000', 'count=100'],
+      { reads: [], writes: [path] },
+    );
+    t.match(await end(process), { exitCode: 1, signal: null }, 'no signal has ended it');
+    t.match(await readFile(logPath, 'utf8'), /File too large/);
+    t.equal((await stat(path)).size, JAILED_FILE_BYTES);
+  },
+);
 
 t.test('what a program left in place of a file is not taken for it', async (t) => {
   await using attacks = await openAttacks();
@@ -81,11 +142,8 @@ t.test('a program cannot be started where a part of its jail is missing', async 
     await readFile(logPath, 'utf8'),
     /^jail: cannot find the device \/dev\/absent: No such file or directory$/m,
   );
-  await t.rejects(
-    Jail.open({ program: '/bin/false', uids: TEST_UIDS, cgroups: TEST_CGROUPS, maxFileBytes: 1 }),
-    {
-      code: 'unsupported',
-      message: /^guests are not started without a jail for their VMMs, and there can be none here: /,
-    },
-  );
+  await t.rejects(Jail.open({ program: '/bin/false', uids: TEST_UIDS, cgroups: TEST_CGROUPS }), {
+    code: 'unsupported',
+    message: /^guests are not started without a jail for their VMMs, and there can be none here: /,
+  });
 });

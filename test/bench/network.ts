@@ -1,0 +1,64 @@
+// What a network costs a create and a fork: the same of sandboxes with one and without, in turn.
+import type { SandboxJson } from '../support/api.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { median, type Section, spread } from './stats.ts';
+
+const WITHOUT = {};
+const WITH = { network: { enabled: true, allowlist: ['bench.example'] } };
+const KINDS = [WITHOUT, WITH] as const;
+
+async function timed<T>(work: () => Promise<T>): Promise<[ms: number, result: T]> {
+  const startedAt = performance.now();
+  const result = await work();
+  return [performance.now() - startedAt, result];
+}
+
+/** Milliseconds of each copy, of so many in one request. */
+async function forkOf(daemon: Daemon, snapshot: string, count: number): Promise<number> {
+  const { api } = daemon;
+  const [ms, { sandboxes }] = await timed(() =>
+    api.call<{ sandboxes: SandboxJson[] }>('POST', `/snapshots/${snapshot}/fork?count=${count}`),
+  );
+  for (const { id } of sandboxes) await api.delete(id);
+  return ms / count;
+}
+
+export async function benchNetwork(daemon: Daemon, copies: number, rounds: number): Promise<Section> {
+  const { api } = daemon;
+  const create: [number[], number[]] = [[], []];
+  const fork: [number[], number[]] = [[], []];
+  const snapshots: string[] = [];
+  for (const kind of KINDS) {
+    const { id } = await api.create(kind);
+    snapshots.push((await api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`)).id);
+    await api.delete(id);
+  }
+  for (let round = 0; round <= rounds; round++) {
+    for (const [index, kind] of KINDS.entries()) {
+      const [ms, { id }] = await timed(() => api.create(kind));
+      await api.delete(id);
+      if (round > 0) create[index]?.push(ms);
+    }
+    for (const [index, id] of snapshots.entries()) {
+      const ms = await forkOf(daemon, id, copies);
+      if (round > 0) fork[index]?.push(ms);
+    }
+  }
+  for (const id of snapshots) await api.call('DELETE', `/snapshots/${id}`);
+  const ratio = ([without, own]: [number[], number[]]): string =>
+    median(own.map((ms, index) => ms / (without[index] ?? Number.NaN))).toFixed(2);
+  return {
+    title: 'Network',
+    note: `${rounds} rounds after one warm-up, with a network and without in turn. Ratios: medians of the rounds'; to reach: at most 1.25.`,
+    head: ['', 'without', 'with a network', 'ratio'],
+    rows: [
+      ['create', spread(create[0], 0, 'ms'), spread(create[1], 0, 'ms'), `**${ratio(create)}**`],
+      [
+        `fork × ${copies}, for each copy`,
+        spread(fork[0], 0, 'ms'),
+        spread(fork[1], 0, 'ms'),
+        `**${ratio(fork)}**`,
+      ],
+    ],
+  };
+}

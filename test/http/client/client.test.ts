@@ -1,0 +1,188 @@
+// The library against the daemon's real server: sandboxes, snapshots, errors, repeats, limits in time.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import {
+  ApiError,
+  Client,
+  ConflictError,
+  ConnectionError,
+  NotFoundError,
+  TimeoutError,
+  UnavailableError,
+  UnsupportedError,
+} from '@sandboxd/client';
+import t, { type Test } from 'tap';
+import { AppError } from '../../../host-agent/src/lib/errors.ts';
+import { until } from '../../support/until.ts';
+import { serve, UNKNOWN_ID } from '../support.ts';
+
+async function connect(t: Test) {
+  const served = await serve(t);
+  return { ...served, client: new Client({ host: served.url }) };
+}
+
+/** Answers what `answers` says in turn, the last for ever; counts requests. */
+async function stub(
+  t: Test,
+  answers: readonly { status: number; headers?: Record<string, string>; body?: string }[],
+) {
+  const seen: string[] = [];
+  const server = createServer((incoming, outgoing) => {
+    const answer = answers[Math.min(seen.length, answers.length - 1)];
+    seen.push(`${incoming.method} ${incoming.url}`);
+    if (answer?.status === 0) incoming.socket.destroy();
+    else outgoing.writeHead(answer?.status ?? 500, answer?.headers).end(answer?.body ?? '{}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  return { seen, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+t.test('a sandbox is created, shown, listed and deleted', async (t) => {
+  const { client, sandboxes } = await connect(t);
+  await client.health();
+  t.match(await client.profiles(), { profiles: ['base'] });
+  t.same(await client.whoami(), { scoped: false });
+  const sandbox = await client.sandboxes.create({ memory_mib: 1024, timeout_s: 60 });
+  t.match(sandboxes.created[0], { memoryMib: 1024, timeoutS: 60 });
+  t.match(await sandbox.info(), { id: sandbox.id, vcpus: 1 });
+  t.match(await client.sandboxes.list(), [{ id: sandbox.id }]);
+  t.match(await client.sandboxes.get(sandbox.id).info(), { id: sandbox.id });
+  await sandbox.delete();
+  t.same(await client.sandboxes.list(), []);
+});
+
+t.test('await using deletes it, also when the block fails, and when it is gone already', async (t) => {
+  const { client, sandboxes } = await connect(t);
+  const fail = async () => {
+    await using _ = await client.sandboxes.create();
+    t.equal(sandboxes.list().length, 1);
+    throw new Error('mine');
+  };
+  await t.rejects(fail(), { message: 'mine' });
+  t.equal(sandboxes.list().length, 0);
+  await using sandbox = await client.sandboxes.create();
+  await sandbox.delete();
+});
+
+t.test('snapshots are taken, forked and deleted', async (t) => {
+  const { client, sandboxes } = await connect(t);
+  await using sandbox = await client.sandboxes.create();
+  {
+    await using snapshot = await sandbox.snapshot();
+    t.match(await snapshot.info(), { source_id: sandbox.id });
+    t.match(await client.snapshots.list(), [{ id: snapshot.id }]);
+    t.match(await client.snapshots.get(snapshot.id).info(), { id: snapshot.id });
+    const forks = await snapshot.fork({ count: 3 });
+    t.equal(forks.length, 3);
+    t.match(await forks[2]?.info(), { id: forks[2]?.id });
+  }
+  t.equal(sandboxes.snapshots.size, 0);
+});
+
+t.test('what the daemon refuses is an error of a class of its own, with status and request id', async (t) => {
+  const { client, sandboxes } = await connect(t);
+  const error = await client.sandboxes
+    .get(UNKNOWN_ID)
+    .info()
+    .catch((reason: unknown) => reason);
+  t.ok(error instanceof NotFoundError && error instanceof ApiError);
+  t.match(error, { status: 404, requestId: /^req_/, message: `sandbox ${UNKNOWN_ID} does not exist` });
+  await t.rejects(client.images.list(), UnsupportedError);
+  sandboxes.onCreate = async () => {
+    throw new AppError('conflict', 'port 80 is taken');
+  };
+  await t.rejects(client.sandboxes.create(), ConflictError);
+  sandboxes.onCreate = async () => {
+    throw new AppError('exhausted', 'no room', { retryAfterS: 7 });
+  };
+  const full = await client.sandboxes.create().catch((reason: unknown) => reason);
+  t.ok(full instanceof UnavailableError);
+  t.match(full, { status: 503, retryAfterMs: 7000 });
+});
+
+t.test('what changes nothing is repeated, what might have is not', async (t) => {
+  const down = { status: 503, headers: { 'retry-after': '0' }, body: '{"error":"no"}' };
+  const list = await stub(t, [down, { status: 0 }, { status: 200, body: '{"sandboxes":[]}' }]);
+  t.same(await new Client({ host: list.url }).sandboxes.list(), []);
+  t.equal(list.seen.length, 3);
+  const give = await stub(t, [down]);
+  await t.rejects(new Client({ host: give.url, retries: 1 }).sandboxes.list(), UnavailableError);
+  t.equal(give.seen.length, 2);
+  for (const answer of [down, { status: 0 }]) {
+    const create = await stub(t, [answer]);
+    await t.rejects(new Client({ host: create.url }).sandboxes.create());
+    t.same(create.seen, ['POST /sandboxes'], 'a create is sent once');
+  }
+  const refused = await stub(t, [{ status: 404, body: '{"error":"no"}' }]);
+  await t.rejects(new Client({ host: refused.url }).sandboxes.list(), NotFoundError);
+  t.equal(refused.seen.length, 1, 'a refusal stays one');
+});
+
+t.test('a daemon that is not there is named, and a request that it never had is repeated', async (t) => {
+  const { url } = await stub(t, []);
+  const client = new Client({ host: 'http://127.0.0.1:1', retries: 0 });
+  const error = await client.sandboxes.create().catch((reason: unknown) => reason);
+  t.ok(error instanceof ConnectionError && error.isUnsent);
+  t.match(error, { message: /cannot reach the daemon at http:\/\/127.0.0.1:1: .*ECONNREFUSED/ });
+  t.ok(url);
+});
+
+t.test('a call ends when its signal fires, and the daemon rolls back', async (t) => {
+  const { client, sandboxes } = await connect(t);
+  let isCancelled = false;
+  sandboxes.onCreate = (_, signal) =>
+    new Promise((_, reject) => {
+      signal?.addEventListener('abort', () => {
+        isCancelled = true;
+        reject(signal.reason);
+      });
+    });
+  const leave = new AbortController();
+  const creating = client.sandboxes.create({ signal: leave.signal });
+  await until(() => sandboxes.created.length === 1, 'the create');
+  leave.abort(new Error('enough'));
+  await t.rejects(creating, { message: 'enough' });
+  await until(() => isCancelled, 'the daemon to notice');
+  await t.rejects(client.sandboxes.list({ signal: leave.signal }), { message: 'enough' });
+});
+
+t.test('a limit in time says what was waited for', async (t) => {
+  const { client, sandboxes } = await connect(t);
+  sandboxes.onCreate = () => new Promise(() => {});
+  await t.rejects(client.sandboxes.create({ timeoutMs: 50 }), {
+    name: 'TimeoutError',
+    message: 'no answer to POST /sandboxes (create a sandbox and wait until it answers) within 50 ms',
+  });
+  await t.rejects(client.sandboxes.create({ timeoutMs: 50 }), TimeoutError);
+});
+
+t.test('it speaks over a Unix socket, with a key', async (t) => {
+  const path = join(t.testdir({}), 'd.sock');
+  const seen: unknown[] = [];
+  const server = createServer((incoming, outgoing) => {
+    seen.push(incoming.headers.authorization, incoming.headers.host);
+    outgoing.end('{"status":"ok"}');
+  });
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  t.teardown(() => server.close());
+  await new Client({ host: `unix:${path}`, apiKey: 'sbk_1' }).health();
+  t.same(seen, ['Bearer sbk_1', 'localhost']);
+});
+
+t.test('the durable log is read to its end, page by page', async (t) => {
+  const record = (text: string) => ({ source: 'exec', stream: 'stdout', text, timeMs: 1 }) as const;
+  const pages = new Map([
+    [0, { nextOffset: 10, records: [record('a')] }],
+    [10, { nextOffset: 20, records: [record('b')] }],
+    [20, { nextOffset: 20, records: [] }],
+  ]);
+  const { url, sandboxes } = await serve(t, {
+    logs: { read: async (_, { since = 0 }) => pages.get(since) },
+  });
+  const { id } = sandboxes.add();
+  const texts: string[] = [];
+  for await (const { text } of new Client({ host: url }).sandboxes.logs(id, { since: 0 })) texts.push(text);
+  t.same(texts, ['a', 'b']);
+});

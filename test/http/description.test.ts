@@ -1,0 +1,97 @@
+// What the interface says of itself: the document, its examples, the page.
+import { createHash } from 'node:crypto';
+import { ROUTES, type Route } from '@sandboxd/api';
+import t from 'tap';
+import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
+import { lintDocument } from '../../scripts/interface-document.ts';
+import { makeApp } from './support.ts';
+
+const routes: readonly (readonly [string, Route])[] = Object.entries(ROUTES);
+
+t.test('the document that is served is valid, and the one in docs', async (t) => {
+  const { app } = makeApp();
+  const response = await app.request('/openapi.json');
+  const text = await response.text();
+  t.match(response.headers.get('content-type'), /^application\/json/);
+  t.same(await lintDocument(text), []);
+  const operations = Object.values<object>(JSON.parse(text).paths).flatMap((path) => Object.values(path));
+  t.same(operations.map(({ operationId }) => operationId).sort(), routes.map(([name]) => name).sort());
+});
+
+t.test('the linter would notice a document that is none', async (t) => {
+  const { app } = makeApp();
+  const text = await (await app.request('/openapi.json')).text();
+  const broken = [
+    text.replace('#/components/schemas/ExecReq', '#/components/schemas/Nothing'),
+    text.replace('"exit_code":3', '"exit_code":"three"'),
+    text.replace('"in":"path"', '"in":"pat"'),
+  ];
+  for (const each of broken) t.ok((await lintDocument(each)).length > 0);
+});
+
+t.test('every route but a WebSocket has an example, which is taken as it is', async (t) => {
+  const { app, sandboxes } = makeApp({ logs: { read: async () => ({ nextOffset: 0, records: [] }) } });
+  const status = async () => ({ state: 'running' }) as Awaited<ReturnType<SandboxService['status']>>;
+  sandboxes.serviceCalls = {
+    status,
+    configure: status,
+    start: status,
+    stop: status,
+    restart: status,
+    output: (_, events) => {
+      queueMicrotask(() =>
+        events.end({
+          ring: { id: 'r', firstSeq: 0, nextSeq: 0, droppedRecords: 0, droppedBytes: 0 },
+          nextSeq: 0,
+        }),
+      );
+      return { consumed: () => {}, cancel: () => {} };
+    },
+  } satisfies Partial<SandboxService>;
+  for (const [name, { method, path, transport, answers, tag, example, body }] of routes) {
+    if (transport === 'websocket') continue;
+    if (example === undefined) {
+      t.fail(`${name} has no example`);
+      continue;
+    }
+    const { id: sandbox } = sandboxes.add();
+    const { id: snapshot } = await sandboxes.snapshot(sandbox);
+    const id = path.startsWith('/snapshots') ? snapshot : sandbox;
+    const target = path.replace(':id', id).replace(/:ref\{.+\}/, example.params?.ref ?? '');
+    const accept = answers[0]?.content?.['application/json'] ? 'application/json' : '*/*';
+    const response = await app.request(`${target}?${new URLSearchParams(example.query)}`, {
+      method,
+      headers: { accept },
+      ...(body?.kind === 'json' && { body: JSON.stringify(example.body ?? {}) }),
+    });
+    // Images are checked as if there were any.
+    t.equal(
+      response.status,
+      tag === 'images' ? 501 : answers[0]?.status,
+      `${name}: ${await response.text()}`,
+    );
+  }
+});
+
+t.test('the page shows every route and loads nothing', async (t) => {
+  const { app } = makeApp();
+  const response = await app.request('/docs');
+  const page = await response.text();
+  t.match(response.headers.get('content-type'), /^text\/html/);
+  for (const [name, { path }] of routes) {
+    t.ok(page.includes(`id="${name}"`), name);
+    t.ok(page.includes(path.replace(/:(\w+)(\{.+\})?/, '{$1}')), path);
+  }
+  t.notMatch(page, /<script|\ssrc=|\son\w+=|@import|url\(/i);
+  t.same(
+    [...page.matchAll(/\shref="(?!#)([^"]*)"/g)].map(([, target]) => target),
+    ['openapi.json'],
+  );
+  const targets = new Set([...page.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id));
+  for (const [, target] of page.matchAll(/\shref="#([^"]+)"/g)) t.ok(targets.has(target), `#${target}`);
+  const style = /<style>([\s\S]*)<\/style>/.exec(page)?.[1] ?? '';
+  const hash = createHash('sha256').update(style).digest('base64');
+  const policy = response.headers.get('content-security-policy') ?? '';
+  t.match(policy, "default-src 'none'");
+  t.ok(policy.includes(`style-src 'sha256-${hash}'`), 'the policy lets its own style through');
+});

@@ -1,0 +1,325 @@
+// Limits of policies and quotas, on the request as it will be carried out: real sandboxes' manager, registry and files over an
+// engine in memory.
+import { type Policy, policy } from '@sandboxd/api';
+import t, { type Test } from 'tap';
+import { type NewKey, QUOTA_KEYS, type Quota } from '../../host-agent/src/keys/index.ts';
+import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
+import { openKeyring } from './keyed.ts';
+import { makeApp } from './support.ts';
+
+const GIB = 2 ** 30;
+
+async function start(t: Test) {
+  const keyring = await openKeyring(t);
+  const daemon = await startMemoryDaemon(t, { quotaOf: (tenant) => keyring.registry.quotaOf(tenant) });
+  const { app } = makeApp({
+    sandboxes: daemon.manager,
+    logs: daemon.logs,
+    authenticator: keyring.authenticator,
+    limits: { vcpus: 4, memoryMib: 4096, diskBytes: GIB, sandboxes: 100, fork: 64 },
+  });
+  /** One who has a key. */
+  const as = async (wanted: Partial<NewKey> = {}) => {
+    const key = await keyring.make(wanted);
+    return async (method: string, path: string, body?: unknown) => {
+      const response = await app.request(path, {
+        method,
+        headers: { authorization: `Bearer ${key}` },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      const isJson = text.startsWith('{');
+      return { status: response.status, ...(isJson ? JSON.parse(text) : {}), text };
+    };
+  };
+  const root = await as();
+  const snapshotOf = async (options: object): Promise<string> => {
+    const { id } = await root('POST', '/sandboxes', options);
+    const snapshot = await root('POST', `/sandboxes/${id}/snapshot`);
+    return snapshot.id;
+  };
+  return { keyring, daemon, as, root, snapshotOf };
+}
+
+/** For each limit of a policy a create and a fork that just keep it, and ones that just pass it. */
+const CASES: Readonly<
+  Record<
+    Exclude<keyof Policy, 'operations' | 'max_sandboxes' | 'net_allow_max' | 'max_fork'>,
+    { readonly policy: Policy; readonly within: object; readonly beyond: object; readonly reason: RegExp }
+  >
+> = {
+  max_vcpus: {
+    policy: { max_vcpus: 2 },
+    within: { vcpus: 2 },
+    beyond: { vcpus: 3 },
+    reason: /vcpus 3 is over max_vcpus 2/,
+  },
+  max_memory_mib: {
+    policy: { max_memory_mib: 256 },
+    within: { memory_mib: 256 },
+    beyond: { memory_mib: 257 },
+    reason: /memory_mib 257 is over max_memory_mib 256/,
+  },
+  max_timeout_s: {
+    policy: { max_timeout_s: 600 },
+    within: { timeout_s: 600 },
+    beyond: { timeout_s: 601 },
+    reason: /timeout_s 601 is over max_timeout_s 600/,
+  },
+  allow_profiles: {
+    policy: { allow_profiles: ['other'] },
+    within: { profile: 'other' },
+    beyond: { profile: 'third' },
+    reason: /profile "third" is not among allow_profiles \["other"\]/,
+  },
+};
+
+t.test(
+  'each limit of a policy, just kept and just passed, by a create and by a fork that inherits',
+  async (t) => {
+    const others = ['operations', 'max_sandboxes', 'net_allow_max', 'max_fork'];
+    t.same(
+      [...Object.keys(CASES), ...others].sort(),
+      Object.keys(policy.shape).sort(),
+      'there is a case for each',
+    );
+    const { as, snapshotOf } = await start(t);
+    for (const [name, { policy: limits, within, beyond, reason }] of Object.entries(CASES)) {
+      const ask = await as({ policy: limits });
+      t.equal((await ask('POST', '/sandboxes', within)).status, 201, name);
+      t.match(await ask('POST', '/sandboxes', beyond), { status: 403, error: reason }, name);
+      const [good, bad] = [await snapshotOf(within), await snapshotOf(beyond)];
+      t.equal((await ask('POST', `/snapshots/${good}/fork`)).status, 201, `${name}, fork`);
+      t.match(await ask('POST', `/snapshots/${bad}/fork`), { status: 403, error: reason }, `${name}, fork`);
+    }
+  },
+);
+
+t.test('defaults count, and every limit that is passed is named at once', async (t) => {
+  const { as, daemon } = await start(t);
+  const ask = await as({
+    policy: {
+      operations: ['create'],
+      max_timeout_s: 60,
+      allow_profiles: [],
+      max_vcpus: 1,
+      max_memory_mib: 128,
+      max_sandboxes: 0,
+    },
+  });
+  const before = daemon.manager.list().length;
+  t.match(await ask('POST', '/sandboxes', { vcpus: 2, memory_mib: 129, service: { cmd: ['x'] } }), {
+    status: 403,
+    error:
+      /vcpus 2 .*memory_mib 129 .*timeout_s 0, which is no end, .*profile "base" .*a service needs exec: operation exec is not among create; sandboxes of this key 1 is over max_sandboxes 0/,
+  });
+  t.match(await ask('POST', '/sandboxes'), {
+    status: 403,
+    error: /^(?!.*vcpus).*timeout_s 0.*profile "base"/,
+  });
+  t.match(
+    await ask('POST', '/sandboxes', { vcpus: 'x' }),
+    { status: 400 },
+    'what makes no sense passes no limit',
+  );
+  t.match(await ask('POST', '/sandboxes', { profile: 'nowhere' }), { status: 400 });
+  t.equal(daemon.manager.list().length, before);
+});
+
+t.test('a service needs exec, with a create only', async (t) => {
+  const { as } = await start(t);
+  const service = { cmd: ['serve'] };
+  const creator = await as({ policy: { operations: ['create'] } });
+  t.match(await creator('POST', '/sandboxes', { service }), { status: 403, error: /needs exec/ });
+  t.equal((await creator('POST', '/sandboxes', {})).status, 201);
+  const both = await as({ policy: { operations: ['create', 'exec'] } });
+  t.equal((await both('POST', '/sandboxes', { service })).status, 201);
+});
+
+t.test('max_fork counts the copies of one request', async (t) => {
+  const { as, snapshotOf } = await start(t);
+  const id = await snapshotOf({});
+  const ask = await as({ policy: { max_fork: 2 } });
+  t.equal((await ask('POST', `/snapshots/${id}/fork?count=2`)).status, 201);
+  t.match(await ask('POST', `/snapshots/${id}/fork?count=3`), {
+    status: 403,
+    error: /count 3 is over max_fork 2/,
+  });
+  t.match(
+    await ask('POST', `/snapshots/${id}/fork?count=1`, { count: 3 }),
+    { status: 403 },
+    'that of the body counts',
+  );
+  t.equal((await ask('POST', '/snapshots/snap_0123456789abc/fork?count=3')).status, 404);
+});
+
+t.test('max_sandboxes counts what the key has, at once as well as in turn', async (t) => {
+  const { as, root } = await start(t);
+  const ask = await as({ policy: { max_sandboxes: 3 } });
+  const created = await Promise.all(Array.from({ length: 12 }, () => ask('POST', '/sandboxes')));
+  t.equal(created.filter(({ status }) => status === 201).length, 3);
+  t.equal(created.filter(({ status }) => status === 403).length, 9);
+  const [first] = created.filter(({ status }) => status === 201);
+  await ask('DELETE', `/sandboxes/${first?.id}`);
+  t.equal((await ask('POST', '/sandboxes')).status, 201, 'one that is gone makes room');
+  t.equal((await root('POST', '/sandboxes')).status, 201, 'another key has nothing to do with that');
+  const snapshot = await root(
+    'POST',
+    `/sandboxes/${created.find(({ id }) => id && id !== first?.id)?.id}/snapshot`,
+  );
+  t.match(await ask('POST', `/snapshots/${snapshot.id}/fork`), {
+    status: 403,
+    error: /sandboxes of this key 4/,
+  });
+});
+
+t.test('a time limit of commands is bounded, not refused', async (t) => {
+  const { as, daemon } = await start(t);
+  const ask = await as({ policy: { max_timeout_s: 5 } });
+  const { id } = await ask('POST', '/sandboxes', { timeout_s: 5 });
+  const limit = async (timeout_s?: number) => {
+    await ask('POST', `/sandboxes/${id}/exec`, {
+      cmd: ['true'],
+      ...(timeout_s !== undefined && { timeout_s }),
+    });
+    return Number(daemon.host.of(id).agent.execs.at(-1)?.exec.timeoutMs);
+  };
+  t.same(
+    [await limit(), await limit(0), await limit(-1), await limit(4), await limit(5), await limit(6)],
+    [5000, 5000, 5000, 4000, 5000, 5000],
+  );
+});
+
+t.test('tenants have nothing of each other', async (t) => {
+  const { as, root } = await start(t);
+  const [a, b, a2] = [await as({ tenant: 'a' }), await as({ tenant: 'b' }), await as({ tenant: 'a' })];
+  const sandbox = await a('POST', '/sandboxes');
+  const snapshot = await a('POST', `/sandboxes/${sandbox.id}/snapshot`);
+  const free = await root('POST', '/sandboxes');
+  t.same((await b('GET', '/sandboxes')).sandboxes, []);
+  t.same((await b('GET', '/snapshots')).snapshots, []);
+  const foreign = [
+    ['GET', `/sandboxes/${sandbox.id}`],
+    ['DELETE', `/sandboxes/${sandbox.id}`],
+    ['POST', `/sandboxes/${sandbox.id}/exec`, { cmd: ['true'] }],
+    ['GET', `/sandboxes/${sandbox.id}/files?path=/x`],
+    ['POST', `/sandboxes/${sandbox.id}/files?path=/x`],
+    ['GET', `/sandboxes/${sandbox.id}/logs`],
+    ['GET', `/sandboxes/${sandbox.id}/service`],
+    ['PUT', `/sandboxes/${sandbox.id}/service`, { cmd: ['x'] }],
+    ['GET', `/sandboxes/${sandbox.id}/service/logs?follow=0`],
+    ['POST', `/sandboxes/${sandbox.id}/service/start`],
+    ['POST', `/sandboxes/${sandbox.id}/service/stop`],
+    ['POST', `/sandboxes/${sandbox.id}/service/restart`],
+    ['POST', `/sandboxes/${sandbox.id}/snapshot`],
+    ['GET', `/snapshots/${snapshot.id}`],
+    ['DELETE', `/snapshots/${snapshot.id}`],
+    ['POST', `/snapshots/${snapshot.id}/fork`],
+    ['GET', `/sandboxes/${free.id}`],
+  ] as const;
+  const unknown = { sbx: 'sbx_0123456789abc', snap: 'snap_0123456789abc' };
+  for (const [method, path, body] of foreign) {
+    const seen = await b(method, path, body);
+    t.equal(seen.status, 404, `${method} ${path}`);
+    const id = /(sbx|snap)_[^/?]+/.exec(path)?.[0] ?? '';
+    const none = unknown[id.startsWith('sbx') ? 'sbx' : 'snap'];
+    const absent = await b(method, path.replace(id, none), body);
+    t.equal(seen.error, absent.error.replaceAll(none, id), `as if there were none: ${method} ${path}`);
+  }
+  t.equal((await a2('GET', '/sandboxes')).sandboxes.length, 1, 'keys of one tenant share');
+  const fork = await a2('POST', `/snapshots/${snapshot.id}/fork`);
+  t.equal(fork.status, 201);
+  t.equal((await b('GET', `/sandboxes/${fork.sandboxes[0].id}`)).status, 404);
+  t.equal((await root('GET', '/sandboxes')).sandboxes.length, 3, 'a key without a tenant sees all');
+  await a('POST', `/sandboxes/${sandbox.id}/exec`, { cmd: ['true'] });
+  await a('DELETE', `/sandboxes/${sandbox.id}`);
+  t.equal((await a('GET', `/sandboxes/${sandbox.id}/logs`)).status, 200, 'its log outlives it');
+  t.equal((await b('GET', `/sandboxes/${sandbox.id}/logs`)).status, 404, 'and stays theirs');
+  t.equal((await root('GET', `/sandboxes/${sandbox.id}/logs`)).status, 200);
+});
+
+t.test('a tenant brings no image that others would boot, and takes none away', async (t) => {
+  const { as, root } = await start(t);
+  const ask = await as({ tenant: 'acme' });
+  for (const [method, path] of [
+    ['POST', '/images/import?tag=nginx'],
+    ['DELETE', '/images/nginx'],
+  ] as const) {
+    t.match(await ask(method, path), { status: 403, error: /all tenants share the images/ });
+    t.equal((await root(method, path)).status, 501, 'this daemon has none');
+  }
+  t.equal((await ask('GET', '/images')).status, 501);
+});
+
+/** For each quota what to make twice, of which the second is one too many. */
+const QUOTAS: Readonly<
+  Record<keyof Quota, { readonly quota: Quota; readonly path: string; readonly options: object }>
+> = {
+  max_sandboxes: { quota: { max_sandboxes: 1 }, path: '/sandboxes', options: {} },
+  max_vcpus: { quota: { max_vcpus: 5 }, path: '/sandboxes', options: { vcpus: 3 } },
+  max_memory_mib: { quota: { max_memory_mib: 511 }, path: '/sandboxes', options: { memory_mib: 256 } },
+  max_disk_bytes: {
+    quota: { max_disk_bytes: 2 ** 28 - 1 },
+    path: '/sandboxes',
+    options: { disk_bytes: 2 ** 27 },
+  },
+  max_snapshots: { quota: { max_snapshots: 1 }, path: '/snapshot', options: {} },
+  max_creates_per_minute: { quota: { max_creates_per_minute: 1 }, path: '/sandboxes', options: {} },
+};
+
+t.test('each quota of a tenant holds for all its keys together, at once as well as in turn', async (t) => {
+  t.same(Object.keys(QUOTAS).sort(), [...QUOTA_KEYS].sort(), 'there is a case for each');
+  for (const [name, { quota, path, options }] of Object.entries(QUOTAS)) {
+    const { as, keyring } = await start(t);
+    const [one, two] = [await as({ tenant: 'acme' }), await as({ tenant: 'acme' })];
+    const other = await as({ tenant: 'other' });
+    const { id } = path === '/snapshot' ? await one('POST', '/sandboxes') : { id: '' };
+    const target = path === '/snapshot' ? `/sandboxes/${id}/snapshot` : path;
+    await keyring.registry.setQuota('acme', quota);
+    const made = await Promise.all([one, two, one, two].map((ask) => ask('POST', target, options)));
+    t.same(made.map(({ status }) => status).sort(), [201, 403, 403, 403], name);
+    t.match(
+      made.find(({ status }) => status === 403)?.error,
+      new RegExp(`of tenant acme \\d+ is over ${name} `),
+    );
+    const [{ id: first }] = made.filter(({ status }) => status === 201);
+    if (path === '/sandboxes')
+      t.equal((await other('POST', target, options)).status, 201, 'another tenant is free');
+    if (name === 'max_creates_per_minute') continue;
+    await one('DELETE', path === '/snapshot' ? `/snapshots/${first}` : `/sandboxes/${first}`);
+    t.equal((await two('POST', target, options)).status, 201, `${name}: what is gone makes room`);
+    await keyring.registry.removeQuota('acme');
+    t.equal((await two('POST', target, options)).status, 201, `${name}: a quota that is gone binds nobody`);
+  }
+});
+
+t.test('what fails to be made counts no more', async (t) => {
+  const { as, keyring, daemon } = await start(t);
+  const ask = await as({ tenant: 'acme' });
+  await keyring.registry.setQuota('acme', { max_sandboxes: 1 });
+  daemon.host.agentFaults = { refuses: 'identity' };
+  t.equal((await ask('POST', '/sandboxes')).status, 500);
+  daemon.host.agentFaults = {};
+  t.equal((await ask('POST', '/sandboxes')).status, 201);
+});
+
+t.test('owners are known after a restart', async (t) => {
+  const { as, daemon, keyring } = await start(t);
+  const ask = await as({ tenant: 'acme' });
+  const { id } = await ask('POST', '/sandboxes');
+  const snapshot = await ask('POST', `/sandboxes/${id}/snapshot`);
+  await daemon.crash();
+  const next = await startMemoryDaemon(t, { home: daemon.home });
+  const caller = (tenant: string) => ({ key: 'x', id: 'x', tenant });
+  t.same(
+    next.manager.list(caller('acme')).map((each) => each.id),
+    [id],
+  );
+  t.same(next.manager.list(caller('other')), []);
+  t.same(
+    next.manager.listSnapshots(caller('acme')).map((each) => each.id),
+    [snapshot.id],
+  );
+  t.throws(() => next.manager.getSnapshot(snapshot.id, caller('other')), /does not exist/);
+  t.ok(keyring);
+});

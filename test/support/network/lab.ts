@@ -1,0 +1,186 @@
+// A host with an internet, as the test's own network: guests are namespaces behind the taps of sandboxes, which speak with
+// their kernel's own sockets or with raw frames.
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { pino } from 'pino';
+import type { Test } from 'tap';
+import {
+  HostUpstream,
+  Network,
+  type NetworkOptions,
+  type NetworkSlot,
+} from '../../../host-agent/src/network/index.ts';
+import { Store } from '../../../host-agent/src/store/store.ts';
+import { compileGuestProgram } from '../guest-program.ts';
+import { HELPERS } from '../helper-programs.ts';
+import { NameServer } from './name-server.ts';
+
+const run = promisify(execFile);
+
+/** The host's own address on its network, and those of others there. */
+export const HOST_IP = '93.184.215.1';
+export const WEB_IP = '93.184.215.14';
+export const OTHER_IP = '93.184.215.15';
+export const PRIVATE_IP = '10.9.9.9';
+
+export type Output = { readonly code: number; readonly stdout: string; readonly stderr: string };
+
+export class Lab {
+  readonly dir: string;
+  readonly names: NameServer;
+  readonly #t: Test;
+  readonly #wire: string;
+  readonly #store: Store;
+
+  private constructor(t: Test, dir: string, names: NameServer, wire: string, store: Store) {
+    this.#t = t;
+    this.dir = dir;
+    this.names = names;
+    this.#wire = wire;
+    this.#store = store;
+  }
+
+  static async open(t: Test): Promise<Lab> {
+    const dir = await mkdtemp('/tmp/netlab-');
+    t.teardown(() => rm(dir, { recursive: true, force: true }));
+    await compileGuestProgram('wire', dir);
+    const names = await NameServer.open();
+    t.teardown(() => names[Symbol.asyncDispose]());
+    const store = await Store.open(join(dir, 'state.lmdb'));
+    t.teardown(() => store.close());
+    const lab = new Lab(t, dir, names, join(dir, 'wire'), store);
+    await lab.#makeInternet();
+    return lab;
+  }
+
+  get internet(): string {
+    return join(this.dir, 'internet');
+  }
+
+  /** Opens the room as the daemon does. The caller closes it. */
+  openNetwork(options: Partial<NetworkOptions> = {}): Promise<Network> {
+    return Network.open({
+      allowedRanges: [],
+      upstream: new HostUpstream([this.names.address]),
+      runDir: this.dir,
+      records: this.#store.table('network'),
+      program: HELPERS.netd,
+      portProgram: HELPERS.portd,
+      log: pino({ level: process.env.LAB_LOG ?? 'silent' }),
+      ...options,
+    });
+  }
+
+  /** A guest on the slot's tap, with its addresses. Gives the path of its namespace. */
+  async boot(slot: NetworkSlot): Promise<Guest> {
+    const name = `guest-${slot.guestIp}`;
+    const path = await this.#makeNamespace(name);
+    const cable = await this.start(['cable', slot.namespace, slot.tap, path, 'eth0']);
+    const guest = new Guest(path, cable, this);
+    await guest.sh(`
+      ip link set eth0 address ${slot.mac}; ip addr add ${slot.guestIp}/${slot.prefixLength} dev eth0
+      ip link set eth0 up; ip link set lo up; ip route add default via ${slot.gateway}
+    `);
+    return guest;
+  }
+
+  /** Runs the program of the wire until it says that it is ready; ended with the test. */
+  async start(args: readonly string[], namespace?: string): Promise<ChildProcess & { lines: string[] }> {
+    const command = namespace === undefined ? [] : ['nsenter', `--net=${namespace}`];
+    const [program = '', ...rest] = [...command, this.#wire, ...args];
+    const child = Object.assign(spawn(program, rest, { stdio: ['ignore', 'pipe', 'inherit'] }), {
+      lines: [] as string[],
+    });
+    this.#t.teardown(() => child.kill('SIGKILL'));
+    const reader = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+    reader.on('line', (line) => child.lines.push(line));
+    await once(reader, 'line');
+    return child;
+  }
+
+  /** Sends raw frames. */
+  async send(namespace: string, link: string, frames: readonly Buffer[]): Promise<void> {
+    await run('nsenter', [
+      `--net=${namespace}`,
+      this.#wire,
+      'send',
+      link,
+      ...frames.map((frame) => frame.toString('hex')),
+    ]);
+  }
+
+  /** A program of Node in a namespace that goes on until the test's end; resolves when it has written a line. */
+  async serve(namespace: string, script: string): Promise<ChildProcess> {
+    const child = spawn('nsenter', [`--net=${namespace}`, process.execPath, '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    this.#t.teardown(() => child.kill('SIGKILL'));
+    await once(child.stdout as NodeJS.ReadableStream, 'data');
+    return child;
+  }
+
+  async #makeNamespace(name: string): Promise<string> {
+    const path = join(this.dir, name);
+    await run('sh', ['-c', `: > ${path} && unshare --net=${path} true`]);
+    this.#t.teardown(() => run('umount', [path]).catch(() => undefined));
+    return path;
+  }
+
+  async #makeInternet(): Promise<void> {
+    const path = await this.#makeNamespace('internet');
+    await sh(`
+      ip link set lo up
+      ip link add eth0 type veth peer name eth0 netns ${path}
+      ip addr add ${HOST_IP}/24 dev eth0; ip link set eth0 up
+    `);
+    await sh(
+      `ip link set lo up; ip link set eth0 up
+       for a in 93.184.215.254 ${WEB_IP} ${OTHER_IP}; do ip addr add $a/24 dev eth0; done
+       ip addr add ${PRIVATE_IP}/32 dev eth0`,
+      path,
+    );
+    await sh('ip route add default via 93.184.215.254');
+  }
+}
+
+export class Guest {
+  readonly namespace: string;
+  readonly #cable: ChildProcess;
+  readonly #lab: Lab;
+
+  constructor(namespace: string, cable: ChildProcess, lab: Lab) {
+    this.namespace = namespace;
+    this.#cable = cable;
+    this.#lab = lab;
+  }
+
+  sh(script: string): Promise<string> {
+    return sh(script, this.namespace);
+  }
+
+  /** What a script of Node wrote; it may use await. */
+  async js(script: string): Promise<string> {
+    const program = `(async () => {${script}})().catch((error) => { console.log(error.code ?? error.message); })`;
+    const { stdout } = await run('nsenter', [`--net=${this.namespace}`, process.execPath, '-e', program]);
+    return stdout.trim();
+  }
+
+  send(frames: readonly Buffer[]): Promise<void> {
+    return this.#lab.send(this.namespace, 'eth0', frames);
+  }
+
+  unplug(): void {
+    this.#cable.kill('SIGKILL');
+  }
+}
+
+export async function sh(script: string, namespace?: string): Promise<string> {
+  const command = ['sh', '-ec', script];
+  const [program = '', ...args] =
+    namespace === undefined ? command : ['nsenter', `--net=${namespace}`, ...command];
+  return (await run(program, args)).stdout;
+}

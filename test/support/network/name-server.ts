@@ -1,0 +1,66 @@
+// A name server that says what a test wants.
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { type Answer, decode, encode, TRUNCATED_RESPONSE } from 'dns-packet';
+
+export type Zone = Record<string, readonly Answer[] | 'servfail' | 'silent'>;
+
+export class NameServer implements AsyncDisposable {
+  /** By name in lower case; what is not there is NXDOMAIN. */
+  readonly zone: Zone = {};
+  /** Names that were asked for, with their types. */
+  readonly asked: string[] = [];
+  readonly #socket = createSocket('udp4');
+
+  static async open(host = '127.0.0.1', port = 0): Promise<NameServer> {
+    const server = new NameServer();
+    server.#socket.bind(port, host);
+    await once(server.#socket, 'listening');
+    server.#socket.on('message', (bytes, { address, port: from }) => {
+      const answer = server.#answer(bytes);
+      if (answer !== undefined) server.#socket.send(answer, from, address);
+    });
+    return server;
+  }
+
+  get address(): string {
+    const { address, port } = this.#socket.address();
+    return `${address}:${port}`;
+  }
+
+  /** Answers of A records for a name. */
+  set(name: string, addresses: readonly string[], ttl = 60): void {
+    this.zone[name] = addresses.map((data) => ({ type: 'A', name, ttl, data }));
+  }
+
+  #answer(bytes: Buffer): Buffer | undefined {
+    const { id, questions } = decode(bytes);
+    const [question] = questions ?? [];
+    if (question === undefined) return undefined;
+    const name = question.name.toLowerCase();
+    this.asked.push(`${name} ${question.type}`);
+    const found = this.zone[name];
+    if (found === 'silent') return undefined;
+    const rcode = found === undefined ? 3 : found === 'servfail' ? 2 : 0;
+    const answers = Array.isArray(found) ? (found as Answer[]) : [];
+    const answer = encode({
+      type: 'response',
+      id: id ?? 0,
+      flags: 0x0180 | rcode,
+      questions: [question],
+      answers,
+    });
+    if (answer.length <= 1200) return answer;
+    return encode({
+      type: 'response',
+      id: id ?? 0,
+      flags: 0x0180 | TRUNCATED_RESPONSE,
+      questions: [question],
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#socket.close();
+    await once(this.#socket, 'close');
+  }
+}

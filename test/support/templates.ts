@@ -1,0 +1,12 @@
+// The template that a root filesystem has of its own: some engines make it behind the second create.
+import type { Daemon } from './daemon.ts';
+import { until } from './until.ts';
+
+/** Name of the one of the base profile, once it is there; `create` makes a sandbox of its size and deletes it again. */
+export async function ownTemplate(daemon: Daemon, create: () => Promise<void>): Promise<string> {
+  const find = () =>
+    daemon.log.find(({ msg, rootfs }) => msg === 'template made' && rootfs === 'base')?.template;
+  for (let uses = 0; uses < 2 && find() === undefined; uses++) await create();
+  await until(() => find() !== undefined, 'a template of the base profile');
+  return String(find());
+}

@@ -1,0 +1,128 @@
+// The table of verbs, and what is made of it: help, completions, the reading of words, suggestions.
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { toBash, toFish, toZsh } from '../../../client/src/command/completions.ts';
+import { renderOverview, renderVerb } from '../../../client/src/command/help.ts';
+import { suggest } from '../../../client/src/command/suggest.ts';
+import { toBytes, toEnvironment, toMib, toPort, toSeconds } from '../../../client/src/command/units.ts';
+import { UsageError, type Verb } from '../../../client/src/command/verb.ts';
+import { VERBS } from '../../../client/src/command/verbs.ts';
+import { readWords } from '../../../client/src/command/words.ts';
+
+const verbOf = (name: string): Verb => VERBS.find((each) => each.name === name)!;
+
+t.test('every verb has a summary, flags with help, and an example that can be read', (t) => {
+  t.ok(VERBS.length > 15);
+  t.equal(new Set(VERBS.map(({ name }) => name)).size, VERBS.length);
+  for (const verb of VERBS) {
+    const help = renderVerb(verb);
+    t.ok(help.includes(verb.example) && help.includes(verb.summary), verb.name);
+    for (const [name, { help: said }] of Object.entries(verb.flags))
+      t.ok(help.includes(`--${name}`) && said !== '', `${verb.name} --${name}`);
+    t.ok(renderOverview(VERBS).includes(verb.summary));
+    const words = /sandbox ([^)]+)/.exec(verb.example)?.[1]?.split(' ') ?? [];
+    t.equal(words[0], verb.name, verb.example);
+    t.ok(readWords(verb, words.slice(1)).operands.length >= verb.count[0], verb.example);
+    const letters = Object.values(verb.flags).flatMap(({ short = [] }) => short);
+    t.equal(new Set(letters).size, letters.length, `${verb.name} has no letter twice`);
+  }
+  t.end();
+});
+
+t.test('words behind the command are the command’s own', (t) => {
+  const run = verbOf('run');
+  const { operands, isSet, text, texts } = readWords(run, [
+    '-ite',
+    'A=b',
+    '--rm',
+    '-m512m',
+    '--env=C=d',
+    'base',
+    'ls',
+    '--rm',
+    '-l',
+  ]);
+  t.same(operands, ['base', 'ls', '--rm', '-l']);
+  t.ok(isSet('interactive') && isSet('tty') && isSet('rm'));
+  t.equal(text('memory'), '512m');
+  t.same(texts('env'), ['A=b', 'C=d']);
+  t.same(readWords(run, ['base', '--', '-x']).operands, ['base', '-x']);
+  t.same(readWords(verbOf('exec'), ['-u', 'me', 'sbx_1', 'env', '-i']).operands, ['sbx_1', 'env', '-i']);
+  t.same(readWords(verbOf('cp'), ['-', 'sbx_1:/x', '-q']).operands, ['-', 'sbx_1:/x']);
+  t.same(readWords(verbOf('service'), ['set', 'sbx_1', 'sleep', '-f']).operands, [
+    'set',
+    'sbx_1',
+    'sleep',
+    '-f',
+  ]);
+  t.throws(() => readWords(run, []), UsageError);
+  t.throws(() => readWords(verbOf('ps'), ['x']), { message: /"x" is too much: sandbox ps/ });
+  t.throws(() => readWords(run, ['--memroy', '1g', 'base']), {
+    message: /did you mean --memory\? `sandbox run --help`/,
+  });
+  t.end();
+});
+
+t.test('what somebody may have meant', (t) => {
+  const known = VERBS.map(({ name }) => name);
+  t.equal(suggest('exce', known), '; did you mean exec?');
+  t.equal(suggest('snap', known), '; did you mean snapshot?');
+  t.equal(suggest('lgos', known), '; did you mean logs?');
+  t.equal(suggest('xyzzy', known), '');
+  t.end();
+});
+
+t.test('amounts, ports, variables', (t) => {
+  t.same(
+    ['512', '512m', '2g', '1GiB'].map((text) => toMib('memory', text)),
+    [512, 512, 2048, 1024],
+  );
+  t.same(
+    ['90', '30s', '10m', '2h', '1d'].map((text) => toSeconds('timeout', text)),
+    [90, 30, 600, 7200, 86_400],
+  );
+  t.same(
+    ['100', '64m'].map((text) => toBytes('disk', text)),
+    [100, 2 ** 26],
+  );
+  for (const bad of ['', '-1', '1.5g', '2x', 'g']) t.throws(() => toMib('memory', bad), UsageError, bad);
+  t.same(toPort('8080:80'), { host_port: 8080, guest_port: 80 });
+  t.same(toPort('127.0.0.1:8080:80/tcp'), { host_ip: '127.0.0.1', host_port: 8080, guest_port: 80 });
+  t.same(toPort('[::1]:8080:80'), { host_ip: '::1', host_port: 8080, guest_port: 80 });
+  for (const bad of ['80', 'a:b', '1:2:3:4/udp']) t.throws(() => toPort(bad), UsageError, bad);
+  process.env.TEST_PASSED_ON = 'yes';
+  t.same(toEnvironment(['A=b=c', 'TEST_PASSED_ON', 'TEST_NOT_SET']), { A: 'b=c', TEST_PASSED_ON: 'yes' });
+  t.throws(() => toEnvironment(['=x']), UsageError);
+  t.end();
+});
+
+t.test('completions know every verb and flag, and bash completes with them', (t) => {
+  for (const render of [toBash, toZsh, toFish]) {
+    const text = render(VERBS);
+    for (const { name, flags } of VERBS) {
+      t.ok(text.includes(name), name);
+      for (const flag of Object.keys(flags)) t.ok(text.includes(flag), `${render.name}: ${name} --${flag}`);
+    }
+  }
+  const dir = t.testdir({});
+  const path = join(dir, 'completion.bash');
+  writeFileSync(path, toBash(VERBS));
+  writeFileSync(join(dir, 'sandbox'), '#!/bin/sh\n[ "$1 $2" = "ps -q" ] && echo sbx_there\n', {
+    mode: 0o755,
+  });
+  const complete = (...words: string[]): string[] => {
+    const script = `source ${path}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sandbox; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const env = { ...process.env, PATH: `${dir}:${process.env.PATH}` };
+    return execFileSync('bash', ['-c', script, 'bash', ...words], { encoding: 'utf8', env })
+      .trim()
+      .split('\n');
+  };
+  t.same(complete('sandbox', 'sna'), ['snapshot', 'snapshots']);
+  t.same(complete('sandbox', 'run', '--mem'), ['--memory']);
+  t.same(complete('sandbox', 'exec', '-it', 'sb'), ['sbx_there']);
+  t.same(complete('sandbox', 'service', 'st'), ['status', 'start', 'stop']);
+  t.same(complete('sandbox', 'service', 'stop', ''), ['sbx_there']);
+  t.end();
+});

@@ -1,0 +1,33 @@
+// The guest's interface and its connections, in a network namespace instead of a guest.
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+
+const CHILD = join(import.meta.dirname, '../support/network-child.ts');
+
+t.test('an interface that was another guest’s becomes this one’s, and connections are aborted', async (t) => {
+  const { stdout } = await promisify(execFile)('unshare', ['--net', process.execPath, CHILD]);
+  const seen = JSON.parse(stdout);
+  // Both ends of the one that is not within the guest.
+  t.equal(seen.aborted, 2);
+  // Whichever end is aborted first tells the other.
+  t.match(seen.outerFate, /^ECONN(ABORTED|RESET)$/);
+  t.equal(seen.innerFate, 'lives', 'what a guest says to itself goes on');
+  t.ok(seen.isDown);
+  t.match(seen.failures, [/ENODEV.*nothing0/, /SIOC(SARP|ADDRT)/]);
+  const [{ address, addr_info: addresses, flags }] = seen.links;
+  t.equal(address, '02:00:00:00:00:02');
+  t.ok(flags.includes('UP'));
+  t.strictSame(
+    addresses.map(({ local, prefixlen }: { local: string; prefixlen: number }) => [local, prefixlen]),
+    [['10.9.0.2', 30]],
+    'no address of the other guest, and none of IPv6',
+  );
+  t.strictSame(seen.routes, [
+    'default via 10.9.0.1 dev guest0',
+    '10.9.0.0/30 dev guest0 proto kernel scope link src 10.9.0.2',
+  ]);
+  t.equal(seen.neighbours, '10.9.0.1 lladdr 02:00:00:00:00:01 PERMANENT');
+  t.equal(seen.ipv6, '1');
+});

@@ -1,0 +1,79 @@
+// A program in a network namespace of its own: what the agent's addon makes of an interface and of connections, as JSON.
+import './addon-dir.ts';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { parseMac } from '../../../../guest-agent/src/machine/network.ts';
+import { addon } from '../../../../guest-agent/src/native/addon.ts';
+
+const NAME = 'guest0';
+const run = (...args: string[]): string => execFileSync('ip', args, { encoding: 'utf8' });
+
+type Pair = { readonly client: Socket; readonly fate: Promise<string> };
+
+async function open(port: number, host: string): Promise<Pair> {
+  const client = connect(port, host);
+  await once(client, 'connect');
+  const fate = once(client, 'error').then(
+    ([error]: unknown[]) => (error as NodeJS.ErrnoException).code ?? '',
+  );
+  return { client, fate };
+}
+
+run('link', 'set', 'lo', 'up');
+run('link', 'add', NAME, 'type', 'veth', 'peer', 'name', 'other0');
+run('link', 'set', 'other0', 'up');
+run('link', 'set', NAME, 'up');
+run('address', 'add', '10.1.0.2/24', 'dev', NAME);
+run('route', 'add', '192.0.2.0/24', 'via', '10.1.0.9');
+run('neighbour', 'add', '10.1.0.9', 'lladdr', '02:00:00:00:00:09', 'dev', NAME, 'nud', 'permanent');
+
+const server = createServer((socket) => socket.on('error', () => undefined).write('x')).listen(0, '0.0.0.0');
+await once(server, 'listening');
+const { port } = server.address() as { port: number };
+const [outer, inner] = await Promise.all([open(port, '10.1.0.2'), open(port, '127.0.0.1')]);
+const aborted = addon.abortConnections();
+const outerFate = await outer.fate;
+const innerFate = await Promise.race([inner.fate, once(inner.client, 'data').then(() => 'lives')]);
+
+const mac = '02:00:00:00:00:02';
+addon.downInterface(NAME);
+const isDown = !run('link', 'show', NAME).includes(',UP');
+const gatewayMac = parseMac('02:00:00:00:00:01');
+addon.setInterface(NAME, parseMac(mac), '10.9.0.2', 30, '10.9.0.1', gatewayMac);
+const failures = ['nothing0', NAME].map((name, index) => {
+  try {
+    // A gateway that no address of the interface reaches.
+    addon.setInterface(
+      name,
+      parseMac(mac),
+      '10.9.0.2',
+      30,
+      index === 0 ? '10.9.0.1' : '10.8.0.1',
+      gatewayMac,
+    );
+    return 'none';
+  } catch (error) {
+    return String(error);
+  }
+});
+addon.setInterface(NAME, parseMac(mac), '10.9.0.2', 30, '10.9.0.1', gatewayMac);
+const again = await open(port, '10.9.0.2');
+
+process.stdout.write(
+  JSON.stringify({
+    aborted,
+    outerFate,
+    innerFate,
+    isDown,
+    failures,
+    links: JSON.parse(run('-j', 'address', 'show', 'dev', NAME)),
+    routes: run('route').trim().split(/\s*\n/),
+    neighbours: run('neighbour', 'show', 'dev', NAME).trim(),
+    ipv6: readFileSync(`/proc/sys/net/ipv6/conf/${NAME}/disable_ipv6`, 'utf8').trim(),
+  }),
+);
+again.client.destroy();
+inner.client.destroy();
+server.close();

@@ -1,0 +1,147 @@
+// Imports of archives as others save them.
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import t from 'tap';
+import { archive, type Member } from '../../guest-agent/support/tar-blocks.ts';
+import { type MadeImage, makeLayout, type OpenedImages, skopeo, stored, World } from './world.ts';
+
+const world = new World(t);
+const SMALL: MadeImage = {
+  layers: [[{ name: 'hello', content: 'hello' }]],
+  config: { Entrypoint: ['/hello'] },
+};
+
+async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += 700) yield bytes.subarray(at, at + 700);
+}
+
+/** What `docker save` writes of these images. */
+function dockerArchive(...names: readonly string[]): Buffer {
+  const path = world.path('docker.tar');
+  const layout = makeLayout(world.path('layout'), SMALL);
+  skopeo(
+    'copy',
+    `oci:${layout}:latest`,
+    `docker-archive:${path}${names[0] === undefined ? '' : `:${names[0]}`}`,
+    ...names.slice(1).flatMap((name) => ['--additional-tag', name]),
+  );
+  return readFileSync(path);
+}
+
+const importOf = (images: OpenedImages, bytes: Buffer, tag?: string) => images.import(inPieces(bytes), tag);
+
+t.test('archives of docker save: plain, gzip and zstd are one image', async (t) => {
+  const dataDir = world.path('data');
+  const images = await world.openImages(dataDir);
+  const plain = dockerArchive('foo/bar:v2', 'foo/bar:v3');
+  const made = await importOf(images, plain);
+  t.match(made, { sourceRef: 'foo/bar:v2', refs: ['foo/bar:v2', 'foo/bar:v3'], entries: 1 });
+  for (const packed of [gzipSync(plain), zstdCompressSync(plain)])
+    t.equal((await importOf(images, packed)).digest, made.digest);
+  t.equal((await importOf(images, plain, 'docker.io/foo/bar:v3')).digest, made.digest);
+  t.same(
+    await images.import(inPieces(dockerArchive()), undefined).then(({ digest }) => digest),
+    made.digest,
+    'without a name',
+  );
+  t.same(stored(dataDir), { blobs: 3, rootfs: 1, work: 0 });
+  await images.close();
+});
+
+t.test('archives of an OCI layout', async (t) => {
+  const images = await world.openImages(world.path('data'));
+  const path = world.path('oci.tar');
+  const layout = makeLayout(world.path('layout'), SMALL, 'v1');
+  skopeo('copy', `oci:${layout}:v1`, `oci-archive:${path}:v1`);
+  t.equal((await importOf(images, readFileSync(path))).entries, 1);
+  const byTar = execFileSync('tar', ['-C', layout, '-c', '.']);
+  t.equal((await importOf(images, byTar)).entries, 1, 'packed by tar');
+  await images.close();
+});
+
+t.test('several images in one archive', async (t) => {
+  const images = await world.openImages(world.path('data'));
+  const list = JSON.stringify([
+    { Config: 'a.json', RepoTags: ['one:v1'], Layers: [] },
+    { Config: 'b.json', RepoTags: ['two:v1', 'two:v2'], Layers: [] },
+  ]);
+  const both = archive([{ name: 'manifest.json', content: list }]);
+  const message = /holds 2 images \(it has one:v1, two:v1, two:v2\); say which by tag/;
+  await t.rejects(importOf(images, both), { code: 'invalid_argument', message });
+  await t.rejects(importOf(images, both, 'three'), {
+    code: 'invalid_argument',
+    message: /has no image "three"; it has one:v1/,
+  });
+  await images.close();
+});
+
+t.test('what is no archive of images', async (t) => {
+  const dataDir = world.path('data');
+  const images = await world.openImages(dataDir);
+  const fails = (name: string, bytes: Buffer, message: RegExp) =>
+    t.rejects(importOf(images, bytes), { code: 'invalid_argument', message }, name);
+  const listing = (value: unknown, ...more: Member[]) =>
+    archive([{ name: 'manifest.json', content: JSON.stringify(value) }, ...more]);
+  await fails('nothing', Buffer.alloc(0), /empty/);
+  await fails('text', Buffer.from('hello\n'.repeat(1000)), /no tar archive|damaged/);
+  await fails('another archive', archive([{ name: 'a', content: 'x' }]), /holds no images/);
+  await fails('a cut archive', dockerArchive('a:b').subarray(0, 2000), /cut off|holds no images/);
+  await fails('a cut gzip', gzipSync(dockerArchive('a:b')).subarray(0, 300), /damaged/);
+  await fails('a list that is none', listing({ a: 1 }), /manifest.json of the archive does not list images/);
+  await fails('a list of nothing', listing([]), /holds no image/);
+  await fails('no JSON', archive([{ name: 'manifest.json', content: '{' }]), /does not list images/);
+  await fails(
+    'a config that is not there',
+    listing([{ Config: 'a.json', RepoTags: [], Layers: [] }]),
+    /damaged/,
+  );
+  await fails(
+    'a config that is no JSON',
+    listing(
+      [{ Config: 'a.json', RepoTags: [], Layers: ['l.tar'] }],
+      { name: 'a.json', content: 'x' },
+      { name: 'l.tar', content: archive([]) },
+    ),
+    /damaged|OCI/,
+  );
+  await fails(
+    'a layer that leads out',
+    listing(
+      [{ Config: 'a.json', RepoTags: [], Layers: ['l.tar'] }],
+      {
+        name: 'a.json',
+        content: JSON.stringify({
+          os: 'linux',
+          architecture: 'amd64',
+          rootfs: { type: 'layers', diff_ids: [] },
+        }),
+      },
+      { name: 'l.tar', content: archive([{ name: '../../etc/cron.d/x', content: 'x' }]) },
+    ),
+    /damaged|leads out|layers/,
+  );
+  t.same(stored(dataDir), { blobs: 0, rootfs: 0, work: 0 });
+  t.same(images.list(), []);
+  await images.close();
+});
+
+t.test('beyond its limit the store drops what nothing uses, the longest unused first', async (t) => {
+  const dataDir = world.path('data');
+  const images = await world.openImages(dataDir, { maxBytes: 3_000_000 });
+  const digests: string[] = [];
+  for (const name of ['a', 'b', 'c']) {
+    const layout = makeLayout(world.path('layout'), {
+      layers: [[{ name, content: Buffer.alloc(1_000_000, name) }]],
+    });
+    const path = world.path('oci.tar');
+    skopeo('copy', `oci:${layout}:latest`, `oci-archive:${path}`);
+    digests.push((await importOf(images, readFileSync(path))).digest);
+  }
+  t.same(
+    images.list().map(({ digest }) => digest),
+    digests.slice(1),
+  );
+  t.equal(stored(dataDir).rootfs, 2);
+  await images.close();
+});

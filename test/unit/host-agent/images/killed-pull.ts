@@ -1,0 +1,23 @@
+// A program: pulls an image into a data directory and is killed at a point on the way.
+import { pino } from 'pino';
+import { openImages } from '../../../../host-agent/src/images/index.ts';
+import { Store } from '../../../../host-agent/src/store/store.ts';
+import { HELPERS } from '../../../support/helper-programs.ts';
+
+const [dataDir = '', name = '', point = ''] = process.argv.slice(2);
+const kill = (): void => {
+  process.kill(process.pid, 'SIGKILL');
+  // The signal is on its way; nothing more may happen.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+};
+const store = await Store.open(`${dataDir}/state.lmdb`);
+const images = await openImages({
+  dataDir,
+  records: store.table('images'),
+  converter: { runtime: HELPERS.runtime, script: HELPERS.converter },
+  maxBytes: 0,
+  allowedDirs: [],
+  faults: { reach: (reached) => reached === point && kill() },
+  log: pino({ level: 'silent' }),
+});
+await images.pull(name, 'missing', { onProgress: (line) => line.startsWith(point) && kill() });

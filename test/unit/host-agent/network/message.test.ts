@@ -1,0 +1,196 @@
+// What a guest asks, byte for byte, and which names and addresses count.
+import { type Question as DnsQuestion, decode, encode, type Packet } from 'dns-packet';
+import t from 'tap';
+import { parseIpv4, parseIpv4Range } from '../../../../host-agent/src/lib/ipv4.ts';
+import {
+  encodeAnswer,
+  encodeUdpAnswer,
+  parseQuery,
+} from '../../../../host-agent/src/network/resolver/message.ts';
+import { Allowlist } from '../../../../host-agent/src/network/resolver/names.ts';
+import { specialKind, whyNot } from '../../../../host-agent/src/network/special-ranges.ts';
+import { assertNoClash, Subnet } from '../../../../host-agent/src/network/subnet.ts';
+
+const SUBNET = { base: 0x0a570000, prefixLength: 16 };
+const ask = (name: string, type: DnsQuestion['type'] = 'A', rest: Partial<Packet> = {}) =>
+  encode({ type: 'query', id: 7, flags: 0x0100, questions: [{ name, type, class: 'IN' }], ...rest });
+
+function question(bytes: Buffer) {
+  const parsed = parseQuery(bytes);
+  if (parsed?.kind !== 'question') throw new Error('no question');
+  return parsed.question;
+}
+
+t.test('an allowlist means names and exactly one more label', async (t) => {
+  const list = new Allowlist(['a.example', '*.b.example', 'xn--bcher-kva.example']);
+  for (const name of ['a.example', 'x.b.example', '_srv.b.example', 'xn--bcher-kva.example'])
+    t.ok(list.allows(name), name);
+  for (const name of [
+    '',
+    '.',
+    'example',
+    'b.example',
+    'x.y.b.example',
+    'xa.example',
+    'a.example.',
+    'a.example.evil',
+    '*.b.example',
+    '.b.example',
+    'A.example',
+    'x y.b.example',
+    '-x.b.example',
+    `${'x'.repeat(64)}.b.example`,
+  ])
+    t.notOk(list.allows(name), name);
+});
+
+t.test('special addresses are known by every spelling that is one', async (t) => {
+  for (const address of [
+    '0.0.0.0',
+    '10.1.2.3',
+    '100.64.0.1',
+    '127.0.0.1',
+    '169.254.169.254',
+    '172.31.255.255',
+    '192.168.0.1',
+    '192.0.2.9',
+    '198.19.0.1',
+    '224.0.0.1',
+    '255.255.255.255',
+    '240.0.0.1',
+    '168.63.129.16',
+    '100.100.100.200',
+  ])
+    t.ok(specialKind(parseIpv4(address) ?? -1), address);
+  for (const address of [
+    '1.1.1.1',
+    '9.255.255.255',
+    '11.0.0.0',
+    '100.63.255.255',
+    '100.128.0.0',
+    '172.32.0.0',
+    '223.255.255.255',
+    '192.0.1.0',
+  ])
+    t.equal(specialKind(parseIpv4(address) ?? -1), undefined, address);
+  for (const text of ['::1', '1.2.3', '01.2.3.4', '0x7f.1', '1.2.3.4.5', '256.1.1.1', ''])
+    t.equal(parseIpv4(text), undefined, text);
+  const allowed = [{ base: 0x0a000000, prefixLength: 8 }];
+  t.equal(whyNot(0x0a010203, { allowed, subnet: SUBNET }), undefined);
+  t.equal(whyNot(0x0a570105, { allowed, subnet: SUBNET }), 'of other sandboxes', 'whatever is allowed');
+  for (const text of ['10.0.0.1/8', '10.0.0.0/33', '10.0.0/8', '::/0', 'x'])
+    t.equal(parseIpv4Range(text), undefined, text);
+});
+
+t.test('a subnet that the host has a route to is refused by name', async (t) => {
+  const subnet = new Subnet(SUBNET);
+  const route = (text: string, link: string) => [{ range: parseIpv4Range(text) ?? SUBNET, link }];
+  for (const text of ['10.87.4.0/24', '10.0.0.0/8', '10.87.255.255'])
+    t.throws(() => assertNoClash(subnet, route(text, 'tun0')), {
+      message: /overlaps the route to .* by tun0; choose another/,
+    });
+  assertNoClash(subnet, route('10.88.0.0/16', 'tun0'));
+  assertNoClash(subnet, route('10.87.4.2/32', subnet.link(7)));
+  t.same(subnet.addresses(3), { gateway: '10.87.0.13', guestIp: '10.87.0.14', prefixLength: 30 });
+  t.ok(new Subnet({ base: 0, prefixLength: 8 }).link(2 ** 22 - 1).length < 16);
+});
+
+t.test('questions are read as they were asked', async (t) => {
+  t.match(question(ask('WwW.Example.COM', 'AAAA')), {
+    id: 7,
+    asked: 'WwW.Example.COM',
+    name: 'www.example.com',
+    type: 'AAAA',
+    wantsRecursion: true,
+    hasEdns: false,
+    maxUdpBytes: 512,
+  });
+  const label = 'l'.repeat(63);
+  const longest = [label, label, label, 'l'.repeat(61)].join('.');
+  t.equal(question(ask(longest)).name, longest, 'a name of 253');
+  const edns = (udpPayloadSize: number) =>
+    question(
+      ask('a.example', 'A', {
+        additionals: [
+          {
+            type: 'OPT',
+            name: '.',
+            udpPayloadSize,
+            extendedRcode: 0,
+            ednsVersion: 0,
+            flags: 0,
+            flag_do: false,
+            options: [],
+          },
+        ],
+      }),
+    );
+  t.match(edns(4096), { hasEdns: true, maxUdpBytes: 1232 });
+  t.match(edns(100), { hasEdns: true, maxUdpBytes: 512 });
+  for (const type of ['TXT', 'HTTPS', 'MX', 'ANY'] as const) t.ok(question(ask('a.example', type as 'TXT')));
+});
+
+t.test('what is no question is refused or not heard', async (t) => {
+  const good = ask('a.example');
+  const changed = (change: (bytes: Buffer) => void) => {
+    const bytes = Buffer.from(good);
+    change(bytes);
+    return bytes;
+  };
+  const rcode = (bytes: Buffer) => {
+    const parsed = parseQuery(bytes);
+    return parsed?.kind === 'refusal' ? parsed.bytes.readUInt16BE(2) & 15 : parsed?.kind;
+  };
+  const raw = (hex: string) =>
+    Buffer.concat([Buffer.from('000701000001000000000000', 'hex'), Buffer.from(hex, 'hex')]);
+  t.equal(rcode(Buffer.alloc(0)), undefined);
+  t.equal(rcode(good.subarray(0, 11)), undefined);
+  t.equal(rcode(changed((b) => b.writeUInt16BE(0x8100, 2))), undefined, 'an answer');
+  t.equal(rcode(changed((b) => b.writeUInt16BE(0x2900, 2))), 4, 'an update');
+  t.equal(rcode(changed((b) => b.writeUInt16BE(0, 4))), 1, 'no question');
+  t.equal(rcode(changed((b) => b.writeUInt16BE(2, 4))), 1, 'two questions');
+  t.equal(rcode(changed((b) => b.writeUInt16BE(1, 6))), 1, 'with an answer');
+  t.equal(rcode(changed((b) => b.writeUInt16BE(1000, 10))), 1, 'thousands of additional records');
+  t.equal(rcode(good.subarray(0, -1)), 1, 'cut');
+  t.equal(rcode(Buffer.concat([good, Buffer.alloc(1300)])), 1, 'oversized');
+  t.equal(rcode(raw('c00c00010001')), 1, 'a name that is itself');
+  t.equal(rcode(raw('0161c00c00010001')), 1, 'a loop');
+  t.equal(rcode(raw('c0ff00010001')), 1, 'a pointer to nowhere');
+  t.equal(rcode(raw('09612e6578616d706c6500010001')), 1, 'a label with a dot in it');
+  t.equal(rcode(raw('03610062076578616d706c650000010001')), 'question', 'a zero in a label is some name');
+  t.equal(rcode(raw(`${'3f'.padEnd(128, '61').repeat(5)}0000010001`)), 1, 'a name of more than 255');
+  t.equal(rcode(raw('0161076578616d706c650000010003')), 4, 'class CHAOS');
+});
+
+t.test('no bytes at all throw', async (t) => {
+  let seed = 1;
+  const random = (below: number) => {
+    seed = (Math.imul(seed, 1103515245) + 12345) >>> 0;
+    return (seed >>> 8) % below;
+  };
+  const outcomes = new Map<string, number>();
+  for (let round = 0; round < 30_000; round++) {
+    const bytes = Buffer.from(ask(['a.example', 'some.longer.name.example'][random(2)] ?? ''));
+    const changes = random(6);
+    for (let n = 0; n < changes; n++) bytes[random(bytes.length)] = random(256);
+    const cut = random(4) === 0 ? bytes.subarray(0, random(bytes.length)) : bytes;
+    const parsed = parseQuery(cut);
+    const kind = parsed?.kind ?? 'nothing';
+    outcomes.set(kind, (outcomes.get(kind) ?? 0) + 1);
+    if (parsed?.kind !== 'question') continue;
+    // Whatever is a question can be answered, with itself.
+    const answer = decode(
+      encodeUdpAnswer(parsed.question, { rcode: 'ok', records: [{ address: '1.2.3.4', ttlS: 1 }] }),
+    );
+    if (answer.questions?.[0]?.name !== parsed.question.asked) t.fail(cut.toString('hex'));
+  }
+  for (const kind of ['question', 'refusal', 'nothing']) t.ok(Number(outcomes.get(kind)) > 100, kind);
+});
+
+t.test('an answer that has no room is cut, by UDP', async (t) => {
+  const asked = question(ask('a.example'));
+  const records = Array.from({ length: 64 }, (_, at) => ({ address: `1.2.3.${at}`, ttlS: 9 }));
+  const cut = decode(encodeUdpAnswer(asked, { rcode: 'ok', records }));
+  t.match(cut, { id: 7, flag_tc: true, answers: [] });
+  t.equal(decode(encodeAnswer(asked, { rcode: 'ok', records })).answers?.length, 64);
+});

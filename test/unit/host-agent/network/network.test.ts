@@ -1,0 +1,201 @@
+// Networks of sandboxes as their guests see them, without virtual machines.
+import '../../../support/network/own-network.ts';
+import { pino } from 'pino';
+import t from 'tap';
+import { arp, frame, packet } from '../../../support/network/frames.ts';
+import { Lab, OTHER_IP, PRIVATE_IP, sh, WEB_IP } from '../../../support/network/lab.ts';
+import { until } from '../../../support/until.ts';
+
+const lab = await Lab.open(t);
+await lab.serve(
+  lab.internet,
+  `require('net').createServer((s) => s.end('hello ' + s.remoteAddress)).listen(80, '0.0.0.0', () => console.log('up'))`,
+);
+const before = await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward');
+
+const CONNECT = `const connect = (host, port = 80) => new Promise((resolve) => {
+  const s = require('net').connect(port, host); let text = '';
+  const timer = setTimeout(() => { s.destroy(); resolve('timeout'); }, 3000);
+  s.on('data', (d) => text += d); s.on('error', (e) => { clearTimeout(timer); resolve(e.code); });
+  s.on('close', () => { clearTimeout(timer); resolve(text); });
+});
+const dns = new (require('dns').promises.Resolver)({ timeout: 2000, tries: 2 });
+`;
+
+t.test('a guest reaches what its allowlist names once it has asked, and nothing else', async (t) => {
+  const network = await lab.openNetwork();
+  lab.names.set('web.example', [WEB_IP]);
+  lab.names.set('other.example', [OTHER_IP]);
+  const slot = await network.lease();
+  await network.make(slot);
+  const denied: string[] = [];
+  await network.serve(slot, { allowlist: ['web.example'], onDenied: (text) => denied.push(text) });
+  const guest = await lab.boot(slot);
+  const said = await guest.js(`${CONNECT}
+    dns.setServers(['${slot.gateway}']);
+    const out = {};
+    out.before = await connect('${WEB_IP}');
+    out.resolved = await dns.resolve4('WEB.example.', { ttl: true });
+    out.after = await connect('${WEB_IP}');
+    out.other = await connect('${OTHER_IP}');
+    out.otherName = await dns.resolve4('other.example').catch((e) => e.code);
+    out.six = await dns.resolve6('web.example').catch((e) => e.code);
+    out.host = await connect('93.184.215.1', 22);
+    out.gateway = await connect('${slot.gateway}', 22);
+    console.log(JSON.stringify(out));
+  `);
+  t.same(JSON.parse(said), {
+    before: 'ECONNREFUSED',
+    resolved: [{ address: WEB_IP, ttl: 60 }],
+    after: 'hello 93.184.215.1',
+    other: 'ECONNREFUSED',
+    otherName: 'ENOTFOUND',
+    six: 'ENODATA',
+    host: 'ECONNREFUSED',
+    gateway: 'ECONNREFUSED',
+  });
+  t.notOk(
+    lab.names.asked.some((name) => name.startsWith('other')),
+    'what is not allowed is never asked for',
+  );
+  t.ok(denied.includes('network: denied name other.example: not in the allowlist'));
+  await until(() => denied.some((text) => text.startsWith(`network: denied tcp ${OTHER_IP}:80`)));
+  await network.remove(slot);
+  await network.close();
+  t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
+});
+
+t.test(
+  'rules of others that drop what is forwarded are named, with what lets sandboxes through',
+  async (t) => {
+    await sh(
+      'nft add table ip filter; nft "add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }"',
+    );
+    const lines: string[] = [];
+    const network = await lab.openNetwork({
+      log: pino({ level: 'warn' }, { write: (line: string) => lines.push(line) }),
+    });
+    lab.names.set('web.example', [WEB_IP]);
+    const slot = await network.lease();
+    await network.make(slot);
+    await network.serve(slot, { allowlist: ['web.example'], onDenied: () => undefined });
+    const guest = await lab.boot(slot);
+    const reach = () =>
+      guest.js(
+        `${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example'); console.log(await connect('${WEB_IP}'))`,
+      );
+    t.equal(await reach(), 'timeout');
+    const commands = /allow it: (.*)"/.exec(lines[0] ?? '')?.[1]?.split('; ') ?? [];
+    t.equal(commands.length, 2, lines.join());
+    // As iptables would write it.
+    for (const command of commands)
+      await sh(
+        `nft ${command.replace(/iptables -I FORWARD -([io]) (\S+)\+ -j ACCEPT/, 'insert rule ip filter FORWARD $1ifname \\"$2*\\" accept')}`,
+      );
+    t.equal(await reach(), 'hello 93.184.215.1');
+    await sh('nft delete table ip filter');
+    guest.unplug();
+    await network.remove(slot);
+    await network.close();
+  },
+);
+
+t.test('no frame leaves that is not what it should be', async (t) => {
+  const network = await lab.openNetwork();
+  lab.names.set('web.example', [WEB_IP]);
+  const slot = await network.lease();
+  await network.make(slot);
+  await network.serve(slot, { allowlist: ['web.example'], onDenied: () => undefined });
+  const guest = await lab.boot(slot);
+  await guest.js(`${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`);
+  const outside = await lab.start(['sniff', 'up0'], slot.namespace);
+  const back = await lab.start(['sniff', 'eth0'], guest.namespace);
+  /** Answers come back this way, too. */
+  const answer = Buffer.from(WEB_IP.split('.').map(Number)).toString('hex');
+  const sent = () => outside.lines.filter((line) => line.slice(52, 60) !== answer);
+  const { guestIp: from, gateway } = slot;
+  const good = { from, to: WEB_IP };
+  const attacks: Record<string, Buffer> = {
+    'source address of another': frame(packet({ ...good, from: '10.87.1.2' })),
+    'source address of the host': frame(packet({ ...good, from: '93.184.215.1' })),
+    'source address of the gateway': frame(packet({ ...good, from: gateway })),
+    'source address 0.0.0.0': frame(packet({ ...good, from: '0.0.0.0' })),
+    'source address 127.0.0.1': frame(packet({ ...good, from: '127.0.0.1' })),
+    'source MAC of the gateway': frame(packet(good), { fromMac: '02:00:00:00:00:01' }),
+    'source MAC of nobody': frame(packet(good), { fromMac: '02:00:00:00:00:09' }),
+    'source MAC of many': frame(packet(good), { fromMac: '03:00:00:00:00:02' }),
+    'to everybody': frame(packet(good), { toMac: 'ff:ff:ff:ff:ff:ff' }),
+    'to a group': frame(packet(good), { toMac: '01:00:5e:00:00:01' }),
+    'to another MAC': frame(packet(good), { toMac: '02:00:00:00:00:07' }),
+    'a VLAN tag': frame(packet(good), { tags: '81000001' }),
+    'a VLAN tag of priority only': frame(packet(good), { tags: '81000000' }),
+    'two VLAN tags': frame(packet(good), { tags: '8100000181000002' }),
+    'a service VLAN tag': frame(packet(good), { tags: '88a80001' }),
+    IPv6: frame(Buffer.concat([Buffer.from('600000000008113f', 'hex'), Buffer.alloc(40)]), { type: 0x86dd }),
+    'IPv6 in an IPv4 frame': frame(packet({ ...good, version: 6 })),
+    'IPv6 in IPv4': frame(packet({ ...good, protocol: 41 })),
+    'IPv4 in IPv4': frame(packet({ ...good, protocol: 4, payload: packet({ from, to: PRIVATE_IP }) })),
+    GRE: frame(packet({ ...good, protocol: 47 })),
+    ESP: frame(packet({ ...good, protocol: 50 })),
+    SCTP: frame(packet({ ...good, protocol: 132 })),
+    IGMP: frame(packet({ from, to: '224.0.0.22', protocol: 2 })),
+    'a first fragment': frame(packet({ ...good, fragment: 0x2000 })),
+    'a later fragment': frame(packet({ ...good, fragment: 100 })),
+    'loose source routing': frame(packet({ ...good, options: Buffer.from('8307040a09090900', 'hex') })),
+    'strict source routing': frame(packet({ ...good, options: Buffer.from('8907040a09090900', 'hex') })),
+    'record route': frame(packet({ ...good, options: Buffer.from('0707040000000000', 'hex') })),
+    'a router alert': frame(packet({ ...good, options: Buffer.from('94040000', 'hex') })),
+    'ARP for another': frame(arp({ op: 1, fromMac: slot.mac, fromIp: from, toIp: '10.87.1.1' }), {
+      type: 0x0806,
+    }),
+    'ARP as the gateway': frame(arp({ op: 1, fromMac: slot.mac, fromIp: gateway, toIp: gateway }), {
+      type: 0x0806,
+    }),
+    'ARP of its own accord': frame(arp({ op: 2, fromMac: slot.mac, fromIp: gateway, toIp: from }), {
+      type: 0x0806,
+    }),
+    'ARP with another MAC within': frame(
+      arp({ op: 1, fromMac: '02:00:00:00:00:05', fromIp: from, toIp: gateway }),
+      { type: 0x0806 },
+    ),
+    DHCP: frame(packet({ from: '0.0.0.0', to: '255.255.255.255' }), { toMac: 'ff:ff:ff:ff:ff:ff' }),
+    LLDP: frame(Buffer.alloc(46), { type: 0x88cc }),
+    'an unknown type': frame(Buffer.alloc(46), { type: 0x1234 }),
+    'a redirect': frame(packet({ ...good, protocol: 1, payload: Buffer.from('0501000000000000', 'hex') })),
+    'a timestamp request': frame(
+      packet({ ...good, protocol: 1, payload: Buffer.from('0d00f2ff00000000', 'hex') }),
+    ),
+    multicast: frame(packet({ from, to: '224.0.0.251' })),
+    broadcast: frame(packet({ from, to: '255.255.255.255' })),
+    'broadcast of its network': frame(
+      packet({ from, to: gateway.replace(/\d+$/, (n) => String(Number(n) + 2)) }),
+    ),
+    'an address that was not answered': frame(packet({ from, to: OTHER_IP })),
+    'a private address': frame(packet({ from, to: PRIVATE_IP })),
+    metadata: frame(packet({ from, to: '169.254.169.254' })),
+    loopback: frame(packet({ from, to: '127.0.0.1' })),
+    'the host': frame(packet({ from, to: '93.184.215.1' })),
+    'the resolver, past the gateway': frame(packet({ from, to: '10.87.0.1' })),
+    'an empty frame': frame(Buffer.alloc(0)),
+    'half an IPv4 header': frame(packet(good).subarray(0, 10)),
+    'a TCP packet of no connection': frame(
+      packet({
+        ...good,
+        protocol: 6,
+        payload: Buffer.from('0fa00050000000010000000150100200000000000000', 'hex'),
+      }),
+    ),
+  };
+  for (const [name, bytes] of Object.entries(attacks)) {
+    const count = sent().length;
+    await guest.send([bytes]);
+    // What passes: it comes behind what does not.
+    await guest.send([frame(packet({ ...good, payload: packet(good).subarray(20) }))]);
+    await until(() => sent().length > count);
+    t.equal(sent().length, count + 1, name);
+  }
+  t.ok(back.lines.length > 0);
+  guest.unplug();
+  await network.remove(slot);
+  await network.close();
+});

@@ -1,0 +1,276 @@
+// The resolver of sandboxes: what it answers, and what its answers let a guest reach.
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { type Question as DnsQuestion, decode, encode, type Packet, streamEncode } from 'dns-packet';
+import { pino } from 'pino';
+import t from 'tap';
+import { Denials, describePacket } from '../../../../host-agent/src/network/denials.ts';
+import { OpenAddresses, readOpenings } from '../../../../host-agent/src/network/open-addresses.ts';
+import { ResolverClient } from '../../../../host-agent/src/network/resolver/client.ts';
+import { parseQuery } from '../../../../host-agent/src/network/resolver/message.ts';
+import { Resolver } from '../../../../host-agent/src/network/resolver/resolver.ts';
+import { type Found, HostUpstream } from '../../../../host-agent/src/network/resolver/upstream.ts';
+import { NameServer } from '../../../support/network/name-server.ts';
+
+const SUBNET = { base: 0x0a570000, prefixLength: 16 };
+const ask = (name: string, type: DnsQuestion['type'] = 'A') =>
+  encode({ type: 'query', id: 7, flags: 0x0100, questions: [{ name, type, class: 'IN' }] });
+
+function question(bytes: Buffer) {
+  const parsed = parseQuery(bytes);
+  if (parsed?.kind !== 'question') throw new Error('no question');
+  return parsed.question;
+}
+
+type ClientParts = Partial<ConstructorParameters<typeof ResolverClient>[0]>;
+const client = (parts: ClientParts = {}) =>
+  new ResolverClient({
+    allowlist: ['a.example', '*.b.example'],
+    addresses: { allowed: [], subnet: SUBNET },
+    upstream: { resolve: async () => [{ address: '1.2.3.4', ttlS: 30 }] },
+    open: async () => undefined,
+    onDenied: () => undefined,
+    onFailed: () => undefined,
+    ...parts,
+  });
+
+t.test('an address is open before the answer leaves, and lives between a second and an hour', async (t) => {
+  const opened: Found[] = [];
+  let isOpen = false;
+  const found = [
+    ['1.1.1.1', 0],
+    ['1.1.1.2', 604_800],
+    ['1.1.1.3', 77],
+    ['1.1.1.3', 78],
+    ['1.1.1.4', -5],
+  ] as const;
+  const asked = client({
+    upstream: { resolve: async () => found.map(([address, ttlS]) => ({ address, ttlS })) },
+    open: async (addresses) => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      opened.push(...addresses);
+      isOpen = true;
+    },
+  });
+  const answer = await asked.answer(question(ask('a.example')));
+  t.ok(isOpen);
+  t.same(answer, { rcode: 'ok', records: opened });
+  t.same(
+    opened.map(({ address, ttlS }) => [address, ttlS]),
+    [
+      ['1.1.1.1', 1],
+      ['1.1.1.2', 3600],
+      ['1.1.1.3', 78],
+      ['1.1.1.4', 1],
+    ],
+  );
+});
+
+t.test('what is not the internet is left out of answers, unless the operator has it', async (t) => {
+  const denied: string[] = [];
+  const addresses = ['10.0.0.1', '169.254.169.254', '127.0.0.1', '0.0.0.0', '10.87.3.2', '8.8.8.8'];
+  const parts: ClientParts = {
+    upstream: { resolve: async () => addresses.map((address) => ({ address, ttlS: 5 })) },
+    onDenied: (name, why) => denied.push(`${name} ${why}`),
+  };
+  const records = async (more: ClientParts) => {
+    const answer = await client({ ...parts, ...more }).answer(question(ask('a.example')));
+    return answer?.records?.map(({ address }) => address);
+  };
+  t.same(await records({}), ['8.8.8.8']);
+  t.match(denied, [
+    /^a\.example its address 10\.0\.0\.1 is private$/,
+    /169\.254\.169\.254 is link-local/,
+    /loopback/,
+    /reserved/,
+    /of other sandboxes/,
+  ]);
+  t.same(await records({ addresses: { allowed: [{ base: 0x0a000000, prefixLength: 8 }], subnet: SUBNET } }), [
+    '10.0.0.1',
+    '8.8.8.8',
+  ]);
+});
+
+t.test('only an A question of an allowed name is asked upstream', async (t) => {
+  const asked: string[] = [];
+  const denied: string[] = [];
+  const one = client({
+    upstream: {
+      resolve: async (name) => {
+        asked.push(name);
+        return name === 'gone.b.example' ? undefined : [];
+      },
+    },
+    onDenied: (name) => denied.push(name),
+  });
+  for (const type of ['AAAA', 'TXT', 'HTTPS', 'MX', 'NS', 'ANY', 'CNAME', 'SRV'] as const)
+    t.same(await one.answer(question(ask('a.example', type as 'TXT'))), { rcode: 'ok' }, type);
+  for (const name of ['x.example', 'data.x.a.example', 'a.example.x', 'c.x.b.example'])
+    for (const type of ['A', 'TXT'] as const)
+      t.same(await one.answer(question(ask(name, type))), { rcode: 'noSuchName' });
+  t.same(asked, []);
+  t.equal(denied.length, 8);
+  t.match(await one.answer(question(ask('A.eXample.'))), { rcode: 'ok', records: [] });
+  t.same(await one.answer(question(ask('gone.b.example'))), { rcode: 'noSuchName' });
+  t.same(asked, ['a.example', 'gone.b.example']);
+});
+
+t.test('who could not say, and who could not open, fail the question only', async (t) => {
+  const failed: string[] = [];
+  const onFailed = (name: string) => failed.push(name);
+  const boom = async () => Promise.reject(new Error('boom'));
+  t.same(await client({ upstream: { resolve: boom }, onFailed }).answer(question(ask('a.example'))), {
+    rcode: 'failed',
+  });
+  t.same(await client({ open: boom, onFailed }).answer(question(ask('a.example'))), { rcode: 'failed' });
+  t.same(failed, ['a.example', 'a.example']);
+});
+
+t.test('equal questions wait for one answer, and too many are not heard', async (t) => {
+  const waiting: (() => void)[] = [];
+  let asked = 0;
+  const one = client({
+    upstream: {
+      resolve: () => {
+        asked++;
+        return new Promise((resolve) => waiting.push(() => resolve([])));
+      },
+    },
+  });
+  const same = Array.from({ length: 1000 }, () => one.answer(question(ask('a.example'))));
+  t.equal(asked, 1);
+  const answers = Array.from({ length: 5000 }, (_, at) => one.answer(question(ask(`n${at}.b.example`))));
+  t.equal(asked, 32);
+  t.equal(await answers.at(-1), undefined);
+  const timer = setInterval(() => {
+    for (const done of waiting.splice(0)) done();
+  }, 1);
+  t.equal((await Promise.all(same)).length, 1000);
+  t.equal((await Promise.all(answers)).filter((answer) => answer !== undefined).length, 2048 + 31);
+  clearInterval(timer);
+});
+
+t.test('the upstream follows CNAMEs, and says what does not exist', async (t) => {
+  await using server = await NameServer.open();
+  server.zone['a.example'] = [
+    { type: 'CNAME', name: 'a.example', ttl: 20, data: 'b.other' },
+    { type: 'CNAME', name: 'b.other', ttl: 500, data: 'c.other' },
+    { type: 'A', name: 'c.other', ttl: 90, data: '9.9.9.9' },
+  ];
+  server.zone['none.example'] = [];
+  server.zone['bad.example'] = 'servfail';
+  const upstream = new HostUpstream([server.address]);
+  t.same(await upstream.resolve('a.example'), [{ address: '9.9.9.9', ttlS: 20 }]);
+  t.same(await upstream.resolve('none.example'), []);
+  t.equal(await upstream.resolve('gone.example'), undefined);
+  await t.rejects(upstream.resolve('bad.example'));
+});
+
+t.test('guests are answered by UDP and TCP, strangers are not', async (t) => {
+  const resolver = await Resolver.open({ host: '127.0.0.1', port: 0 }, pino({ level: 'silent' }));
+  t.teardown(() => resolver.close());
+  const { port } = resolver;
+  resolver.add('127.0.0.2', client());
+  const udp = async (from: string, bytes: Buffer) => {
+    const socket = createSocket('udp4');
+    socket.bind(0, from);
+    await once(socket, 'listening');
+    socket.send(bytes, port, '127.0.0.1');
+    const timer = setTimeout(() => socket.emit('message', undefined), 300);
+    const [answer] = (await once(socket, 'message')) as [Buffer | undefined];
+    clearTimeout(timer);
+    socket.close();
+    return answer && decode(answer);
+  };
+  t.match(await udp('127.0.0.2', ask('a.example')), {
+    id: 7,
+    rcode: 'NOERROR',
+    answers: [{ name: 'a.example', data: '1.2.3.4', ttl: 30 }],
+  });
+  t.match(await udp('127.0.0.2', ask('no.example')), { rcode: 'NXDOMAIN', answers: [] });
+  t.equal(await udp('127.0.0.3', ask('a.example')), undefined);
+
+  const tcp = (from: string, sent: Buffer, end = true) =>
+    new Promise<Packet[]>((resolve, reject) => {
+      const socket = connect({ host: '127.0.0.1', port, localAddress: from });
+      const chunks: Buffer[] = [];
+      socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+      socket.on('error', reject);
+      socket.on('close', () => {
+        const packets: Packet[] = [];
+        let bytes = Buffer.concat(chunks);
+        for (; bytes.length >= 2; bytes = bytes.subarray(2 + bytes.readUInt16BE(0)))
+          packets.push(decode(bytes.subarray(2, 2 + bytes.readUInt16BE(0))));
+        resolve(packets);
+      });
+      if (end) socket.end(sent);
+      else socket.write(sent);
+    });
+  const query = (name: string) =>
+    streamEncode({ type: 'query', id: 9, flags: 0x0100, questions: [{ name, type: 'A' }] });
+  t.equal(
+    (await tcp('127.0.0.2', Buffer.concat(Array.from({ length: 100 }, () => query('a.example'))))).length,
+    100,
+  );
+  t.same(await tcp('127.0.0.2', Buffer.from('ffff00', 'hex'), false), [], 'more than there is');
+  t.match(await tcp('127.0.0.2', Buffer.concat([Buffer.from('000c', 'hex'), Buffer.alloc(12)])), [
+    { rcode: 'FORMERR' },
+  ]);
+  t.same(await tcp('127.0.0.3', query('a.example')).catch((error) => error.code === 'ECONNRESET' && []), []);
+  resolver.remove('127.0.0.2');
+  t.equal(await udp('127.0.0.2', ask('a.example')), undefined);
+});
+
+t.test(
+  'addresses stay open for the longest that was said, and one command is under way at a time',
+  async (t) => {
+    const commands: string[] = [];
+    let goOn = () => {};
+    const open = new OpenAddresses((text) => {
+      commands.push(text);
+      return new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+    });
+    const first = open.open([{ address: '1.1.1.1', ttlS: 60 }]);
+    await Promise.resolve().then(() => undefined);
+    const second = open.open([{ address: '1.1.1.2', ttlS: 5 }]);
+    const third = open.open([{ address: '1.1.1.2', ttlS: 50 }]);
+    await new Promise(setImmediate);
+    goOn();
+    await first;
+    await new Promise(setImmediate);
+    goOn();
+    await Promise.all([second, third]);
+    t.same(
+      commands.map((text) => text.replaceAll('element ip sandbox allowed ', '').split('\n')),
+      [['add { 1.1.1.1 timeout 60s }'], ['add { 1.1.1.2 timeout 50s }']],
+    );
+    await open.open([{ address: '1.1.1.1', ttlS: 30 }]);
+    t.equal(commands.length, 2, 'open for longer already');
+    const longer = open.open([{ address: '1.1.1.1', ttlS: 90 }]);
+    await new Promise(setImmediate);
+    goOn();
+    await longer;
+    t.match(commands[2], /^add .*\ndelete element ip sandbox allowed \{ 1\.1\.1\.1 \}\nadd .*timeout 90s/);
+    const json =
+      '{"nftables": [{"metainfo": {}}, {"set": {"elem": [{"elem": {"val": "1.2.3.4", "timeout": 99, "expires": 98}}]}}]}';
+    t.same(readOpenings(json), [{ address: '1.2.3.4', ttlS: 98 }]);
+    t.same(readOpenings('{"nftables": [{"set": {"name": "allowed"}}]}'), []);
+  },
+);
+
+t.test('denials are said once, and not by the thousand', async (t) => {
+  const said: string[] = [];
+  const denials = new Denials((text) => said.push(text));
+  for (let n = 0; n < 100; n++) denials.name('evil.example\n', 'not in the allowlist');
+  t.same(said, ['network: denied name evil.example\\n: not in the allowlist']);
+  for (let n = 0; n < 1000; n++) denials.name(`n${n}.example`, 'not in the allowlist');
+  t.equal(said.length, 20);
+  const tcp = Buffer.from('45000028000040004006000001020304050607080fa001bb', 'hex');
+  t.equal(describePacket(tcp), 'tcp 5.6.7.8:443');
+  t.equal(describePacket(tcp.subarray(0, 20)), 'tcp 5.6.7.8');
+  t.equal(describePacket(tcp.subarray(0, 19)), undefined);
+  t.equal(describePacket(Buffer.alloc(40)), undefined);
+});

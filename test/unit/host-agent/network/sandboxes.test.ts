@@ -1,0 +1,123 @@
+// The network as a thing that sandboxes own, with machines in memory: how it comes, what finds it again, and that nothing of it
+// is left.
+import '../../../support/network/own-network.ts';
+import { readFileSync } from 'node:fs';
+import t, { type Test } from 'tap';
+import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
+import type { Network } from '../../../../host-agent/src/network/index.ts';
+import { type MemoryDaemonOptions, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { Lab, sh } from '../../../support/network/lab.ts';
+import { until } from '../../../support/until.ts';
+
+const lab = await Lab.open(t);
+const state = () => sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward; ip route');
+const before = await state();
+const network = { allowlist: ['web.example'] };
+const links = () => readFileSync('/proc/net/dev', 'utf8').match(/\bsbx\w+(?=:)/g) ?? [];
+
+/** A daemon with networks; closed, and all of it gone, with the test. */
+async function start(t: Test, options: MemoryDaemonOptions = {}) {
+  const own: Network = await lab.openNetwork();
+  const daemon = await startMemoryDaemon(t, { ...options, network: own });
+  return { ...daemon, own };
+}
+
+t.test('a sandbox has addresses of its own, and gives them back', async (t) => {
+  const { manager, own } = await start(t);
+  const made = await Promise.all([1, 2, 3].map(() => manager.create({ network })));
+  const addresses = made.map((info) => info.network?.guestIp);
+  t.equal(new Set(addresses).size, 3);
+  t.match(made[0]?.network, { allowlist: ['web.example'], gateway: /^10\.87\./, guestIp: /^10\.87\./ });
+  t.equal(links().length, 4, 'one each, and the one with the address of the resolver');
+  const plain = await manager.create({});
+  t.equal(plain.network, undefined);
+  t.equal(links().length, 4);
+  const { id } = await manager.get(made[0]?.id ?? '').snapshot();
+  const forks = await manager.fork(id, 4);
+  t.equal(new Set([...addresses, ...forks.map((info) => info.network?.guestIp)]).size, 7);
+  t.same(forks[0]?.network?.allowlist, network.allowlist, 'inherited');
+  for (const { id } of manager.list()) await manager.delete(id);
+  await until(() => links().length === 1);
+  await manager.stop('keep');
+  await own.close();
+  t.equal(await state(), before);
+});
+
+t.test('a daemon without networks says so', async (t) => {
+  const { manager } = await startMemoryDaemon(t);
+  await t.rejects(manager.create({ network }), { code: 'unsupported', message: /networks are not enabled/ });
+  t.same(manager.list(), []);
+});
+
+t.test('a host that lacks something is named, and makes all else', async (t) => {
+  const own = await lab.openNetwork({ program: '/nonexistent/netd' });
+  const { manager } = await startMemoryDaemon(t, { network: own });
+  await t.rejects(manager.create({ network }), {
+    code: 'unsupported',
+    message: /networks of sandboxes cannot be had on this host: .*nonexistent/,
+  });
+  t.ok(await manager.create({}));
+  await manager.stop('destroy');
+  await own.close();
+  t.equal(await state(), before);
+});
+
+t.test('the next daemon finds networks again, and removes what is nobody’s', async (t) => {
+  const first = await start(t);
+  const kept = await first.manager.create({ network });
+  const slot = first.store.table<{ network: { namespace: string } }>('sandboxes').get(kept.id)?.network;
+  const stray = await first.own.lease();
+  await first.own.make(stray);
+  t.equal(links().length, 3);
+  await first.crash();
+  await first.own.close();
+  const second = await start(t, { home: first.home });
+  t.equal(links().length, 2);
+  t.same(
+    second.manager.list().map(({ network }) => network),
+    [kept.network],
+  );
+  const guest = await lab.boot({ ...stray, ...(slot as typeof stray) });
+  lab.names.set('web.example', ['93.184.215.14']);
+  t.equal(
+    await guest.js(
+      `const r = new (require('dns').promises.Resolver)(); r.setServers(['${kept.network?.gateway}']); console.log(await r.resolve4('web.example'))`,
+    ),
+    "[ '93.184.215.14' ]",
+  );
+  guest.unplug();
+  await second.manager.stop('destroy');
+  await second.own.close();
+  t.equal(await state(), before);
+});
+
+t.test('a crash anywhere leaves nothing that the next start does not remove', async (t) => {
+  const points: FaultPoint[] = [
+    'start.network-recorded',
+    'start.network',
+    'start.vm',
+    'start.made',
+    'delete.killed',
+    'delete.network',
+  ];
+  for (const point of points) {
+    let isArmed = false;
+    const faults = {
+      reach: (at: FaultPoint) => {
+        if (isArmed && at === point) throw new Error(`a fault at ${point}`);
+      },
+    };
+    const first = await start(t, { faults });
+    await first.manager.create({});
+    isArmed = true;
+    const made = await first.manager.create({ network }).catch(() => undefined);
+    if (made !== undefined) await first.manager.delete(made.id).catch(() => undefined);
+    await first.crash();
+    await first.own.close();
+    const second = await start(t, { home: first.home });
+    t.same(links(), [], point);
+    await second.manager.stop('destroy');
+    await second.own.close();
+    t.equal(await state(), before, point);
+  }
+});

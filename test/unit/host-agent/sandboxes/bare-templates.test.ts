@@ -1,0 +1,136 @@
+// Templates of guests that have no root yet: one for all root filesystems, and a root's own once it is used again.
+import { readdirSync } from 'node:fs';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { agentRootfs } from '../../../../host-agent/src/images/rootfs-source.ts';
+import { type Home, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
+
+const profile = (name: string) => ({ rootfs: { kind: 'profile', name } as const });
+
+const isEntering = ({ entersRoot }: { readonly entersRoot?: boolean }) => entersRoot === true;
+
+async function startBare(t: Test, agent = 'agent', home?: Home) {
+  const place = home ?? (await makeHome(t));
+  place.host.takesOtherDisks = true;
+  const path = join(place.dataDir, `${agent}.ext4`);
+  await writeFile(path, agent);
+  const daemon = await startMemoryDaemon(t, {
+    home: place,
+    agentRootfs: async () => agentRootfs({ path, digest: agent }),
+  });
+  const made = () =>
+    daemon.happened.flatMap((event) => (event.kind === 'template-made' ? [event.rootfs] : []));
+  return { ...daemon, path, made };
+}
+
+t.test('three root filesystems and two sizes of disk take one boot', async (t) => {
+  const { host, manager, path, home, made } = await startBare(t);
+  const created = [];
+  for (const name of ['base', 'other']) created.push(await manager.create(profile(name)));
+  created.push(await manager.create({ ...profile('third'), diskBytes: 128 * 2 ** 20 }));
+  t.equal(host.counts.boots, 1);
+  t.same(made(), ['agent']);
+  t.match(host.machines[0]?.spec, { bootArgs: 'sandbox.bare', disks: [{ path }, {}, { path }] });
+  for (const [at, name] of ['base', 'other', 'third'].entries()) {
+    const { spec, agent, resizes } = host.of(created[at]!.id);
+    t.same(
+      spec?.disks.map(({ isReadOnly }) => isReadOnly),
+      [true, false, true],
+    );
+    t.equal(spec?.disks[0]?.path, join(home.dataDir, `${name}.ext4`));
+    t.equal(spec?.disks[2]?.path, path);
+    t.same(agent.identities.map(isEntering), [true]);
+    t.same([agent.grownDisks, resizes], [0, []], 'its layer has its size from the beginning');
+    const layer = await stat(join(home.dataDir, 'sandboxes', created[at]!.id, 'layer.ext4'));
+    t.equal(layer.size, (name === 'third' ? 128 : 64) * 2 ** 20);
+  }
+});
+
+t.test('a root filesystem that is used again gets a template of its own, without a boot', async (t) => {
+  const { host, manager, made } = await startBare(t);
+  await manager.create({});
+  t.same(made(), ['agent'], 'one use is none again');
+  await manager.create({});
+  await until(() => made().length === 2);
+  t.same(made(), ['agent', 'base']);
+  const { id } = await manager.create({});
+  t.equal(host.counts.boots, 1);
+  t.same(host.of(id).agent.identities.map(isEntering), [false], 'its copies are in their root');
+  t.equal(host.of(id).spec?.disks.length, 3);
+  await manager.create(profile('other'));
+  t.equal(host.counts.boots, 1);
+});
+
+t.test('what cannot be made behind an answer harms nobody, and is not tried again at once', async (t) => {
+  const { host, manager, made, lines } = await startBare(t);
+  await manager.create({});
+  host.onSave = () => {
+    throw new Error('no room');
+  };
+  await manager.create({});
+  await until(() => lines.some(({ msg }) => msg === 'a root filesystem gets no template'));
+  host.onSave = () => undefined;
+  const { id } = await manager.create({});
+  t.same(host.of(id).agent.identities.map(isEntering), [true]);
+  t.same(made(), ['agent']);
+  t.equal(host.running.length, 3, 'its guest was ended');
+});
+
+t.test('a snapshot of a copy needs the agent’s image, and its forks have it', async (t) => {
+  const { host, manager, path, home } = await startBare(t);
+  const { id } = await manager.create({});
+  const snapshot = await manager.get(id).snapshot();
+  const manifest = JSON.parse(await readFile(join(snapshot.dir, 'manifest.json'), 'utf8'));
+  t.match(manifest, { options: { rootfs: { name: 'base', agentPath: path } } });
+  t.same(
+    (await stat(path)).ino,
+    (await stat(join(snapshot.dir, 'agent.ext4'))).ino,
+    'pinned by the snapshot',
+  );
+  t.ok(readdirSync(join(home.dataDir, 'sandboxes', id)).includes('agent.ext4'), 'and by the sandbox');
+  const [fork] = await manager.fork(snapshot.id, 1);
+  const { spec, agent } = host.of(fork!.id);
+  t.equal(spec?.disks[2]?.path, path);
+  t.same(agent.identities.map(isEntering), [false], 'it is in its root');
+});
+
+t.test('a root that cannot be entered fails its create alone', async (t) => {
+  const { host, manager, made } = await startBare(t);
+  await manager.create({});
+  host.agentFaults = { hasNoRoot: true };
+  await t.rejects(manager.create(profile('other')), {
+    message: 'cannot create the sandbox (stage root): cannot enter the root: EINVAL',
+  });
+  host.agentFaults = {};
+  await manager.create(profile('other'));
+  t.equal(host.counts.boots, 1);
+  t.same(made(), ['agent']);
+});
+
+t.test('the next daemon goes on with both, and one of another agent with none', async (t) => {
+  const first = await startBare(t);
+  await first.manager.create({});
+  await first.manager.create({});
+  await until(() => first.made().length === 2);
+  await first.crash();
+  const second = await startBare(t, 'agent', first.home);
+  await second.manager.create({});
+  await second.manager.create(profile('other'));
+  t.equal(first.host.counts.boots, 1);
+  await second.crash();
+  await startBare(t, 'newer', first.home);
+  const left = readdirSync(join(first.home.dataDir, 'templates')).filter((name) => !name.startsWith('.'));
+  t.same(left, []);
+});
+
+t.test('without an image of the agent each root filesystem is booted', async (t) => {
+  const home = await makeHome(t);
+  home.host.takesOtherDisks = true;
+  const agentRootfs = () => Promise.reject(new Error('no mke2fs'));
+  const { host, manager } = await startMemoryDaemon(t, { home, agentRootfs });
+  for (const name of ['base', 'other', 'base']) await manager.create(profile(name));
+  t.equal(host.counts.boots, 2);
+  t.equal(host.machines.at(-1)?.spec?.disks.length, 2);
+});

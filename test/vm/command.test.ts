@@ -1,0 +1,154 @@
+// The command as it is built, with a real guest: an editor, sizes, Ctrl-C, exit codes, pipes, a large copy.
+import { execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { open, readFile, stat, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { startDaemon } from '../support/daemon.ts';
+import { openPty } from '../support/pty.ts';
+import { scaled } from '../support/time-scale.ts';
+
+t.setTimeout(scaled(600_000));
+const SANDBOX = resolve(import.meta.dirname, '../../dist/sandbox');
+const MIB = 2 ** 20;
+/** The long form copies as much as the disk of a laptop notices. */
+const COPY_BYTES = process.env.SOAK === '1' ? 1024 * MIB : 48 * MIB;
+const ESCAPE = '\x1b';
+
+t.test('the command in a real guest', async (t) => {
+  const { url, api } = await startDaemon(t);
+  const env = { ...process.env, SANDBOXD_HOST: url };
+  const run = async (...words: string[]) =>
+    promisify(execFile)(SANDBOX, words, { env, maxBuffer: 2 ** 26 }).then(
+      ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+      ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+    );
+  const id = (await run('run', 'base')).stdout.trim();
+  t.match(id, /^sbx_/);
+  const dir = t.testdir({});
+
+  await t.test('exit codes and streams come through', async (t) => {
+    t.same(await run('exec', id, 'sh', '-c', 'echo out; echo err >&2; exit 3'), {
+      code: 3,
+      stdout: 'out\n',
+      stderr: 'err\n',
+    });
+    t.equal((await run('exec', id, 'sh', '-c', 'kill -9 $$')).code, 137);
+    t.equal((await run('exec', '--timeout', '1s', id, 'sleep', '60')).code, 124);
+    t.match(await run('exec', id, 'nosuch'), { code: 127, stderr: /not found/ });
+    t.same(await run('run', '--rm', '-e', 'A=b', '-w', '/tmp', 'base', 'sh', '-c', 'echo $A $PWD'), {
+      code: 0,
+      stdout: 'b /tmp\n',
+      stderr: '',
+    });
+    t.same(await api.list().then((all) => all.map((each) => each.id)), [id], '--rm removed its sandbox');
+  });
+
+  await t.test('an editor works, and its terminal has the size of this one', async (t) => {
+    const pty = await openPty(t, [SANDBOX, 'exec', '-it', id, 'vi', '/srv/note'], { SANDBOXD_HOST: url });
+    await pty.shows('/srv/note');
+    pty.type('ihello from vi');
+    await pty.shows('hello from vi');
+    pty.resize(100, 30);
+    pty.type(`${ESCAPE}:!stty size\r`);
+    await pty.shows('30 100');
+    pty.type('\r:wq\r');
+    t.equal(await pty.exited, 0);
+    t.equal(await api.sh(id, 'cat /srv/note'), 'hello from vi');
+  });
+
+  await t.test('a shell is interactive: Ctrl-C ends its command and not itself, Ctrl-D leaves', async (t) => {
+    const pty = await openPty(t, [SANDBOX, 'exec', '-it', '-e', 'PS1=ready> ', id, 'sh'], {
+      SANDBOXD_HOST: url,
+    });
+    await pty.shows('ready> ');
+    pty.type('stty size; sleep 600\r');
+    await pty.shows('24 80');
+    pty.resize(90, 33);
+    // One that comes between two commands of the shell ends neither.
+    const interrupts = setInterval(() => pty.type('\x03'), 1000);
+    await pty.shows(/ready> [\s\S]*ready> /);
+    clearInterval(interrupts);
+    pty.type('stty size\r');
+    await pty.shows('33 90');
+    pty.type('exit 5\r');
+    t.equal(await pty.exited, 5);
+  });
+
+  await t.test('Ctrl-C twice ends the command in the guest, and removes what --rm made', async (t) => {
+    const words = [
+      'run',
+      '--rm',
+      'base',
+      'sh',
+      '-c',
+      'trap "echo caught" INT; echo begun; while :; do sleep 1; done',
+    ];
+    const pty = await openPty(t, [SANDBOX, ...words], { SANDBOXD_HOST: url });
+    await pty.shows('begun');
+    pty.type('\x03');
+    await pty.shows('caught');
+    pty.type('\x03');
+    t.equal(await pty.exited, 130);
+    t.same(await api.list().then((all) => all.map((each) => each.id)), [id]);
+  });
+
+  await t.test('a pipe goes through a command', async (t) => {
+    const child = spawn(SANDBOX, ['exec', '-i', id, 'sort'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+    let sorted = '';
+    child.stdout.on('data', (bytes: Buffer) => {
+      sorted += bytes.toString();
+    });
+    child.stdin.end('b\nc\na\n');
+    await new Promise((done) => child.once('close', done));
+    t.equal(sorted, 'a\nb\nc\n');
+  });
+
+  await t.test('a large file goes in and out with a bar, and is the same', async (t) => {
+    const path = join(dir, 'big');
+    const file = await open(path, 'w');
+    const block = Buffer.alloc(MIB);
+    for (let at = 0; at < COPY_BYTES; at += MIB) {
+      block.writeUInt32BE(at);
+      await file.write(block);
+    }
+    await file.close();
+    const pty = await openPty(t, [SANDBOX, 'cp', path, `${id}:/srv/`], { SANDBOXD_HOST: url });
+    await pty.shows(/\[#+ *\] \d+ %/);
+    t.equal(await pty.exited, 0);
+    t.match(await run('cp', `${id}:/srv/big`, join(dir, 'back')), { code: 0, stdout: '' });
+    t.equal(await digest(join(dir, 'back')), await digest(path));
+    t.equal((await stat(join(dir, 'back'))).size, COPY_BYTES);
+  });
+
+  await t.test('directories, the service, logs, snapshots and forks', async (t) => {
+    await writeFile(join(dir, 'one'), '1');
+    await run('exec', id, 'sh', '-c', 'mkdir -p /srv/tree/deep && echo 2 > /srv/tree/deep/two');
+    t.equal((await run('cp', `${id}:/srv/tree`, dir)).code, 0);
+    t.equal(await readFile(join(dir, 'tree/deep/two'), 'utf8'), '2\n');
+    t.equal((await run('cp', join(dir, 'tree'), `${id}:/srv/again`)).code, 0);
+    t.equal(await api.sh(id, 'cat /srv/again/deep/two'), '2');
+    t.match(await run('service', 'set', id, 'sh', '-c', 'echo ready; sleep 1000'), {
+      code: 0,
+      stdout: /^(starting|running)/,
+    });
+    for (let said = ''; said !== 'ready\n'; ) said = (await run('service', 'logs', id)).stdout;
+    t.match(await run('service', 'stop', id), { code: 0, stdout: /^(stopped|stopping)/ });
+    t.match((await run('logs', '--source', 'exec', id)).stdout, 'out\n');
+    const forks = (await run('fork', '-n', '2', id)).stdout.trim().split('\n');
+    t.equal(forks.length, 2);
+    t.equal((await run('exec', forks[1] ?? '', 'cat', '/srv/again/deep/two')).stdout, '2\n');
+    t.match(await run('rm', id, ...forks), { code: 0 });
+    t.same((await run('ps', '-q')).stdout, '');
+    t.same((await run('snapshots', '-q')).stdout, '', 'the snapshot that the fork took is gone');
+  });
+});
+
+async function digest(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
+}

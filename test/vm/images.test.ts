@@ -1,0 +1,192 @@
+// Sandboxes from container images: a real registry, real guests.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { startDaemon } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
+import { type Member, pax } from '../unit/guest-agent/support/tar-blocks.ts';
+import { type MadeImage, makeLayout, skopeo, World } from '../unit/host-agent/images/world.ts';
+
+t.setTimeout(scaled(600_000));
+const world = new World(t);
+const registry = await world.startRegistry();
+const daemon = await startDaemon(t, { flags: ['--template-disk-bytes', '0'] });
+const { api } = daemon;
+
+/** A program without any library: it does what its first argument says, and runs on as `serve`. */
+const SOURCE = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  char cwd[256];
+  const char *what = count > 1 ? words[1] : "serve";
+  if (!strcmp(what, "mode")) {
+    struct stat found;
+    for (int n = 2; n < count; n++) {
+      if (lstat(words[n], &found) < 0) printf("%s missing\\n", words[n]);
+      else printf("%s %o %u:%u %lld %llu\\n", words[n], found.st_mode, found.st_uid, found.st_gid, (long long)found.st_mtime,
+                  (unsigned long long)found.st_nlink);
+    }
+    return 0;
+  }
+  printf("%s uid=%u A=%s cwd=%s\\n", what, getuid(), getenv("A") ? getenv("A") : "-", getcwd(cwd, sizeof cwd));
+  fflush(stdout);
+  while (!strcmp(what, "serve")) pause();
+  return 0;
+}`;
+
+function compile(): Buffer {
+  const [source, program] = [world.path('it.c'), world.path('it')];
+  writeFileSync(source, SOURCE);
+  execFileSync('gcc', ['-static', '-O1', '-o', program, source]);
+  return readFileSync(program);
+}
+
+const program = compile();
+const scratch: MadeImage = {
+  layers: [
+    [
+      { name: './', flag: '5', mode: 0o751 },
+      { name: 'it', mode: 0o755, content: program },
+      { name: 'gone', content: 'x' },
+      pax({ uid: '3000000', gid: '1234', mtime: '1500000000' }),
+      { name: 'owned', mode: 0o4755, content: 'x' },
+      { name: 'hard', flag: '1', target: 'owned' },
+    ],
+    [{ name: '.wh.gone', content: '' }],
+  ],
+  config: {
+    Entrypoint: ['/it'],
+    Cmd: ['serve'],
+    Env: ['A=b', 'PATH=/'],
+    User: '1234:5',
+    WorkingDir: '/made/for/it',
+  },
+};
+
+t.test('an image from scratch runs: no shell, no /etc, no /tmp, nothing but its program', async (t) => {
+  const name = `${registry}/scratch:v1`;
+  world.push(name, scratch);
+  const { id } = await api.ask('createSandbox', { body: { image: { oci: name } } });
+  const status = await api.ask('getService', { params: { id } });
+  t.match(status, {
+    state: 'running',
+    spec: { cmd: ['/it', 'serve'], user: '1234:5', cwd: '/made/for/it', env_exact: true },
+  });
+  const ran = await api.exec(id, ['it', 'here']);
+  t.equal(ran.stdout, 'here uid=0 A=b cwd=/\n', 'the program is found in the PATH of the image');
+  const { stdout } = await api.exec(id, ['/it', 'mode', '/', '/owned', '/hard', '/gone']);
+  t.same(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split(' ')[0]),
+    ['/', '/owned', '/hard', '/gone'],
+  );
+  t.match(stdout, /^\/ 40751 0:0 /);
+  t.match(stdout, /^\/owned 104755 3000000:1234 1500000000 2$/m);
+  t.match(stdout, /^\/hard 104755 3000000:1234 1500000000 2$/m);
+  t.match(stdout, /^\/gone missing$/m);
+  const { records } = await api.ask('readLogs', { params: { id }, query: { source: 'service' } });
+  t.match(records.map((record) => record.text).join(''), /^serve uid=1234 A=b cwd=\/made\/for\/it\n/);
+
+  await t.test('its copies are of the same image, also when that was deleted', async (t) => {
+    await api.ask('deleteImage', { params: { ref: name } });
+    t.same((await api.ask('listImages')).images, []);
+    const snapshot = await api.ask('takeSnapshot', { params: { id } });
+    const { sandboxes } = await api.ask('forkSnapshot', { params: { id: snapshot.id }, body: { count: 2 } });
+    for (const copy of sandboxes ?? []) {
+      t.equal((await api.exec(copy.id ?? '', ['it', 'copy'])).stdout, 'copy uid=0 A=b cwd=/\n');
+      await api.ask('deleteSandbox', { params: { id: copy.id ?? '' } });
+    }
+    await api.ask('deleteSnapshot', { params: { id: snapshot.id } });
+  });
+  await api.ask('deleteSandbox', { params: { id } });
+});
+
+t.test('what was imported runs with another command, and is not pulled', async (t) => {
+  const path = world.path('saved.tar');
+  skopeo(
+    'copy',
+    `oci:${makeLayout(world.path('layout'), scratch)}:latest`,
+    `docker-archive:${path}:saved/it:v1`,
+  );
+  const response = await api.fetch('/images/import', { method: 'POST', body: readFileSync(path) });
+  t.equal(response.status, 201);
+  const body = {
+    image: { oci: 'saved/it:v1' },
+    pull: 'never' as const,
+    service: { cmd: ['/it', 'once'], user: '0' },
+  };
+  const { id } = await api.ask('createSandbox', { body });
+  const read = async () => (await api.ask('getService', { params: { id } })).last_exit?.exit_code;
+  t.equal(await read().then((code) => code ?? read()), 0);
+  await api.ask('deleteSandbox', { params: { id } });
+});
+
+t.test('a tree of layers is what umoci unpacks of them', async (t) => {
+  const shell = [{ name: 'bin/', flag: '5', mode: 0o755 }] satisfies Member[];
+  const layers: Member[][] = [
+    [
+      ...shell,
+      { name: 'it', mode: 0o755, content: program },
+      { name: 'a/b/c', content: '1' },
+      { name: 'a/b/d', content: '2' },
+      { name: 'k/x', content: '3' },
+    ],
+    [
+      { name: 'a/b/.wh.c', content: '' },
+      { name: 'a/b/e', mode: 0o600, content: '4' },
+      { name: 'l', flag: '2', target: 'a/b' },
+    ],
+    [
+      { name: 'k/.wh..wh..opq', content: '' },
+      { name: 'k/y', content: '55' },
+      { name: 'm', flag: '1', target: 'a/b/e' },
+      { name: 'l/f', content: '6' },
+    ],
+  ];
+  const name = `${registry}/tree:v1`;
+  world.push(name, { layers });
+  const bundle = join(world.path('bundle'), 'it');
+  mkdirSync(bundle, { recursive: true });
+  const layout = makeLayout(world.path('layout'), { layers }, 'v1');
+  execFileSync('umoci', ['unpack', '--image', `${layout}:v1`, bundle], { stdio: 'pipe' });
+  const paths = execFileSync('find', ['.', '-mindepth', '1', '-printf', '/%P\\n'], {
+    cwd: join(bundle, 'rootfs'),
+    encoding: 'utf8',
+  })
+    .trim()
+    .split('\n')
+    .sort();
+  const wanted = execFileSync(join(bundle, 'rootfs/it'), ['mode', ...paths.map((path) => `.${path}`)], {
+    cwd: join(bundle, 'rootfs'),
+    encoding: 'utf8',
+  });
+  const { id } = await api.ask('createSandbox', { body: { image: { oci: name } } });
+  const { stdout } = await api.exec(id, ['/it', 'mode', ...paths]);
+  // A directory's time and count of names are of the file system that it is in.
+  const plain = (text: string) =>
+    text
+      .trim()
+      .split('\n')
+      .map((line) => line.replace(/^\./, '').replace(/( 4\d+ \S+) .*/, '$1'));
+  t.same(plain(stdout), plain(wanted));
+  t.equal((await api.exec(id, ['/it', 'mode', '/a/b/c', '/k/x'])).stdout, '/a/b/c missing\n/k/x missing\n');
+  await api.ask('deleteSandbox', { params: { id } });
+});
+
+t.test('what is not there, or must not be pulled, is 404; what a registry refuses, 502', async (t) => {
+  const create = (image: string, pull?: 'never') =>
+    api.ask('createSandbox', { body: { image: { oci: image }, ...(pull && { pull }) } }).then(
+      () => 0,
+      ({ status }) => status,
+    );
+  t.equal(await create(`${registry}/tree:v2`), 502);
+  t.equal(await create(`${registry}/other`, 'never'), 404);
+  t.equal(await create('sha256:00000000'), 404);
+});
