@@ -1,6 +1,8 @@
 // The library against the daemon's real server: sandboxes, snapshots, errors, repeats, limits in time.
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   ApiError,
@@ -159,7 +161,10 @@ t.test('a limit in time says what was waited for', async (t) => {
 });
 
 t.test('it speaks over a Unix socket, with a key', async (t) => {
-  const path = join(t.testdir({}), 'd.sock');
+  // Not t.testdir: the path of a socket has at most 107 bytes.
+  const directory = mkdtempSync(join(tmpdir(), 'client-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const path = join(directory, 'd.sock');
   const seen: unknown[] = [];
   const server = createServer((incoming, outgoing) => {
     seen.push(incoming.headers.authorization, incoming.headers.host);

@@ -96,13 +96,9 @@ t.test('one that runs has a process with memory; a stop ends it as asked', async
   t.equal(running.lastExit, null);
   t.match(running.ring, { id: /^[0-9a-f]{16}$/, firstSeq: 0 });
   t.equal(agent.cgroups.inUse, 1);
-  let output = readOutput(channel);
-  await output.result;
-  while (output.records.length === 0) {
-    output = readOutput(channel);
-    await output.result;
-  }
-  t.equal(textOf(output.records, 'stdout'), 'own too\n');
+  const output = readOutput(channel, { follow: true });
+  await until(() => textOf(output.records, 'stdout') === 'own too\n', 'its output');
+  output.stream.cancel();
   const later = await status(channel);
   t.equal(later.pid, running.pid);
   t.ok(later.liveRssBytes > 100_000 && later.livePeakRssBytes >= later.liveRssBytes);
