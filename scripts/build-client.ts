@@ -28,7 +28,7 @@ const COMMON: BuildOptions = {
 /** For `npm pack`: what the workspace has for itself stays out. */
 const PACKAGE = {
   name: '@sandboxd/client',
-  version: JSON.parse(readFileSync(join(ROOT, 'client/package.json'), 'utf8')).version as string,
+  version: JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version as string,
   description: 'Client library and command of sandboxd, a daemon of microVM sandboxes',
   license: 'Apache-2.0',
   type: 'module',

@@ -1,7 +1,7 @@
 // Joins the rooms of the daemon and gives them one life: started in order, stopped in the opposite one.
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import { ensureAgentImage, resolveKernel } from '@sandboxd/rootfs-builder';
+import { ensureAgentImage, resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from './audit/index.ts';
 import { type Config, formatListen, isLoopback, type ListenAddress } from './config/index.ts';
@@ -10,6 +10,7 @@ import { makeAdopters, makeEngines } from './engines/index.ts';
 import { type Isolation, openIsolation } from './engines/isolation.ts';
 import { confine } from './engines/jail/confine.ts';
 import { Authenticator, Certificate, createHttpApp, HttpServer } from './http/index.ts';
+import { Bakery } from './images/bakery.ts';
 import { type ConverterOptions, type ImageRecord, openImages, RootfsFinder } from './images/index.ts';
 import { Profiles } from './images/profiles.ts';
 import { agentRootfs } from './images/rootfs-source.ts';
@@ -58,6 +59,10 @@ export type Helpers = {
   readonly netd: string;
   /** Holds published ports. */
   readonly portd: string;
+  /** Has the `node_modules` with runtimes that built-in recipes take from npm. */
+  readonly npm: string;
+  /** Directory of a prepared kernel, for a host without one; absent: it has to be made there. */
+  readonly kernel?: string | undefined;
 };
 
 /** `faults` are for tests. */
@@ -99,6 +104,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       cgroups: { ...config.jail.cgroups, dir: config.dataDir },
     };
     const isolation = await openIsolation({ jail, isRequired: config.requiresIsolation, log });
+    if (helpers.kernel !== undefined) await seedKernel(config.dataDir, helpers.kernel);
     const kernel = await resolveKernel(config.dataDir, {
       KERNEL: config.kernelPath,
       INITRD: config.initramfsPath,
@@ -128,7 +134,11 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       starting.signal,
     );
     resources.use(engines);
-    const profiles = new Profiles(config.dataDir);
+    const bakery = config.bakesOnDemand
+      ? new Bakery({ dataDir: config.dataDir, agentDir: helpers.agent, npmDir: helpers.npm, log })
+      : undefined;
+    resources.defer(() => bakery?.stop());
+    const profiles = new Profiles(config.dataDir, bakery);
     const images =
       config.images &&
       (await openImages({

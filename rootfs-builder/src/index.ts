@@ -5,6 +5,7 @@ export {
   ensureKernel,
   type ResolvedKernel,
   resolveKernel,
+  seedKernel,
 } from './kernel/kernels.ts';
 export { copyReserved, copySparse, createWritableLayer, ensurePristineLayer } from './layer.ts';
 export type { Progress, ProgressEvent } from './lib/progress.ts';

@@ -13,4 +13,5 @@ export const HELPERS: Helpers = {
   converter: resolve(dist, 'convert-image.mjs'),
   netd: resolve(dist, 'netd'),
   portd: resolve(dist, 'portd'),
+  npm: dist,
 };

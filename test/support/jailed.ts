@@ -13,7 +13,7 @@ export const TEST_UIDS = { base: 1_879_200_000, count: 1000 };
 
 /** No file of a jailed program is larger. */
 export const JAILED_FILE_BYTES = 2 ** 20;
-export const TEST_CGROUPS = { cpuShare: 0, ioBytesPerS: 0, dir: '/' };
+export const TEST_CGROUPS = { path: '/sandboxd', cpuShare: 0, ioBytesPerS: 0, dir: '/' };
 
 export type Jailed = { readonly uid: number; readonly process: VmmProcess; readonly logPath: string };
 

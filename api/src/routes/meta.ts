@@ -10,7 +10,7 @@ export const metaRoutes = {
     summary: 'Say that the daemon answers',
     access: 'public',
     answers: [{ status: 200, description: 'always', content: json(healthResponse) }],
-    example: { answer: { status: 'ok' } },
+    example: { answer: { status: 'ok', version: '0.1.0' } },
   },
   listProfiles: {
     method: 'GET',

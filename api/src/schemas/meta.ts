@@ -5,7 +5,7 @@ import { count, word } from './answers.ts';
 import { policy } from './policy.ts';
 
 export const healthResponse = z
-  .object({ status: z.literal('ok').describe('ok') })
+  .object({ status: z.literal('ok').describe('ok'), version: word('version of the daemon').optional() })
   .describe('the daemon answers');
 
 export const profile = z

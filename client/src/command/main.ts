@@ -1,10 +1,11 @@
 // The command `sandbox`: which verb the words ask for, what its failures look like, what its exit code is.
+
 import { readFileSync } from 'node:fs';
+import { suggest } from '@sandboxd/api/suggest';
 import { Client } from '../client.ts';
 import { ApiError, SandboxdError } from '../errors.ts';
 import { resolveContext } from './context.ts';
 import { renderOverview, renderVerb } from './help.ts';
-import { suggest } from './suggest.ts';
 import { Terminal } from './terminal.ts';
 import { type Input, type Session, UsageError, type Verb } from './verb.ts';
 import { VERBS } from './verbs.ts';

@@ -1,6 +1,7 @@
 // From words to flags and operands, as a verb's table has them.
+
 import { parseArgs } from 'node:util';
-import { suggest } from './suggest.ts';
+import { suggest } from '@sandboxd/api/suggest';
 import { type Flags, type Input, UsageError, type Verb } from './verb.ts';
 
 /** For every verb. */

@@ -15,6 +15,8 @@ export interface components {
              * @constant
              */
             readonly status: "ok";
+            /** @description version of the daemon */
+            readonly version?: string;
         };
         /** @description a root filesystem to boot from */
         readonly Profile: {

@@ -1,6 +1,5 @@
 // `sandboxd serve`: reads the configuration, runs the daemon, obeys signals.
 import type { Logger } from 'pino';
-import about from '../../package.json' with { type: 'json' };
 import { type App, createApp, type Helpers } from '../app.ts';
 import { formatListen, type LoadedConfig, loadConfig, renderConfig, renderHelp } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
@@ -9,7 +8,9 @@ import { type Faults, NO_FAULTS } from '../lib/faults.ts';
 import { createLogger } from '../lib/logger.ts';
 import { MemoryTrim } from '../lib/memory-trim.ts';
 import { scheduleForThroughput } from '../lib/scheduling.ts';
-import { HELPERS } from './installation.ts';
+import { ServiceManager } from '../lib/service-manager.ts';
+import { VERSION } from '../lib/version.ts';
+import { CONFIG_FILE, HELPERS } from './installation.ts';
 
 const EXIT_FAILED = 1;
 /** Nothing that the daemon makes is for others. */
@@ -26,9 +27,14 @@ export type ServeOptions = {
 
 /** Throws ConfigError. */
 export async function serve(words: readonly string[], options: ServeOptions = {}): Promise<void> {
-  const loaded = loadConfig({ argv: words, env: process.env, engineNames: ENGINE_NAMES });
+  const loaded = loadConfig({
+    argv: words,
+    env: process.env,
+    engineNames: ENGINE_NAMES,
+    defaultFile: CONFIG_FILE,
+  });
   if (loaded.command === 'help') process.stdout.write(renderHelp(ENGINE_NAMES, options.commandsHelp));
-  else if (loaded.command === 'version') process.stdout.write(`sandboxd ${about.version}\n`);
+  else if (loaded.command === 'version') process.stdout.write(`sandboxd ${VERSION}\n`);
   else if (loaded.command === 'print-config') process.stdout.write(renderConfig(loaded.values));
   else await runDaemon(loaded, options);
 }
@@ -48,13 +54,16 @@ async function runDaemon(
   process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
   const unscheduled = await scheduleForThroughput();
   if (unscheduled !== undefined) log.debug({ reason: unscheduled }, 'scheduled as any other process');
+  const manager = new ServiceManager(log);
   const app = createApp(config, log, helpers, faults);
-  obeySignals(app, log);
+  obeySignals(app, manager, log);
   try {
     const address = await app.start();
     new MemoryTrim();
     const scheme = 'path' in address ? '' : config.tls === undefined ? 'http://' : 'https://';
-    log.info({ version: about.version, pid: process.pid }, `listening on ${scheme}${formatListen(address)}`);
+    const listening = `listening on ${scheme}${formatListen(address)}`;
+    log.info({ version: VERSION, pid: process.pid }, listening);
+    await manager.ready(listening);
   } catch (error) {
     process.stderr.write(`sandboxd: ${toError(error).message}\n`);
     log.debug({ err: error }, 'start failed');
@@ -63,7 +72,7 @@ async function runDaemon(
 }
 
 /** The first signal stops in order, the second without waiting for requests, the third at once. With TLS, SIGHUP is none. */
-function obeySignals(app: App, log: Logger): void {
+function obeySignals(app: App, manager: ServiceManager, log: Logger): void {
   const hurry = new AbortController();
   let count = 0;
   const onSignal = (signal: NodeJS.Signals) => {
@@ -75,6 +84,7 @@ function obeySignals(app: App, log: Logger): void {
     if (count > 2) process.exit(EXIT_FAILED);
     if (count > 1) return;
     log.info({ signal }, 'stopping');
+    void manager.stopping();
     app.stop(hurry.signal).then(
       () => {
         log.info('stopped');

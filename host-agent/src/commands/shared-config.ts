@@ -2,6 +2,7 @@
 import { type Config, loadConfig } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
 import type { Flags, Input } from './command.ts';
+import { CONFIG_FILE } from './installation.ts';
 
 const SHARED = ['data-dir', 'config'] as const;
 
@@ -20,7 +21,7 @@ export function loadSharedConfig(input: Input): Config {
     const value = input.text(flag);
     return value === undefined ? [] : [`--${flag}=${value}`];
   });
-  const loaded = loadConfig({ argv, env: process.env, engineNames: ENGINE_NAMES });
+  const loaded = loadConfig({ argv, env: process.env, engineNames: ENGINE_NAMES, defaultFile: CONFIG_FILE });
   if (!('config' in loaded)) throw new Error(`settings asked for ${loaded.command}`);
   return loaded.config;
 }

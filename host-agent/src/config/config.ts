@@ -27,10 +27,12 @@ export type Config = {
   /** Absent: VMMs run as the daemon does. */
   readonly jail?: {
     readonly uids: { readonly base: number; readonly count: number };
-    readonly cgroups: { readonly cpuShare: number; readonly ioBytesPerS: number };
+    readonly cgroups: { readonly path: string; readonly cpuShare: number; readonly ioBytesPerS: number };
   };
   /** Neither emulation will do nor a jail that lacks a part. */
   readonly requiresIsolation: boolean;
+  /** Built-in profiles are made when they are wanted. */
+  readonly bakesOnDemand: boolean;
   /** Absent: the ones prepared by the rootfs builder. */
   readonly kernelPath?: string;
   readonly initramfsPath?: string;
@@ -93,10 +95,15 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
     ...(!values.insecure_no_jail && {
       jail: {
         uids: { base: values.jail_uid_base, count: values.jail_uid_count },
-        cgroups: { cpuShare: values.sandbox_cpu_percent / 100, ioBytesPerS: values.sandbox_io_bytes_per_s },
+        cgroups: {
+          path: values.cgroup,
+          cpuShare: values.sandbox_cpu_percent / 100,
+          ioBytesPerS: values.sandbox_io_bytes_per_s,
+        },
       },
     }),
     requiresIsolation: values.require_isolation,
+    bakesOnDemand: values.bake_on_demand === 'on',
     ...(values.kernel === undefined ? {} : { kernelPath: values.kernel }),
     ...(values.initrd === undefined ? {} : { initramfsPath: values.initrd }),
     defaults: {

@@ -24,7 +24,7 @@ export function renderHelp(engineNames: readonly string[], commands?: string): s
     ...(commands === undefined ? [] : [commands, 'Settings of the daemon:']),
     'A flag goes before its variable (--data-dir: SANDBOXD_DATA_DIR), that before the file (key data_dir), that before the default.',
     '',
-    renderFlag('--config <path>', 'JSON file of settings'),
+    renderFlag('--config <path>', 'JSON file of settings; of an installed package /etc/sandboxd/config.json'),
     ...lines,
     '',
     renderFlag('--print-config', 'print the settings in force as such a file, and exit'),

@@ -1,4 +1,5 @@
 // Joins the sources by precedence (flags, environment, file, defaults), checks every value and gives the configuration.
+import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
 import type { z } from 'zod';
 import { type Config, toConfig } from './config.ts';
@@ -13,6 +14,8 @@ export type LoadOptions = {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly engineNames: readonly string[];
+  /** File of settings where none is named, if it is there. */
+  readonly defaultFile?: string | undefined;
 };
 
 /** What the command line asks for. */
@@ -29,7 +32,7 @@ export type LoadedConfig = {
 };
 
 /** Throws ConfigError with every problem found, each naming the source, the key, the value and what is allowed. */
-export function loadConfig({ argv, env, engineNames }: LoadOptions): Loaded {
+export function loadConfig({ argv, env, engineNames, defaultFile }: LoadOptions): Loaded {
   const settings: Record<string, Setting<unknown>> = createSettings(engineNames);
   const keys = Object.keys(settings);
   const fromText = (key: string, text: string) => settings[key]?.fromText(text) ?? text;
@@ -40,8 +43,10 @@ export function loadConfig({ argv, env, engineNames }: LoadOptions): Loaded {
   if (flags.isHelp) return { command: 'help' };
   if (flags.isVersion) return { command: 'version' };
   const variables = readEnvironment(env, [...keys, 'config'], warnings, fromText);
-  const file = flags.values.get('config') ?? variables.get('config');
-  const entries = file === undefined ? new Map() : readFile(String(file.value), keys, problems);
+  const named = flags.values.get('config') ?? variables.get('config');
+  const standing = defaultFile !== undefined && existsSync(defaultFile) ? defaultFile : undefined;
+  const file = named === undefined ? standing : String(named.value);
+  const entries = file === undefined ? new Map() : readFile(file, keys, problems);
 
   const values: Record<string, unknown> = {};
   for (const [key, setting] of Object.entries(settings)) {

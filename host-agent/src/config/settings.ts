@@ -89,6 +89,13 @@ export function createSettings(engineNames: readonly string[]) {
       help: 'first user id of VMMs, each of which has one of its own; nobody else may use them',
     }),
     jail_uid_count: integer(1, 1_000_000, { fallback: 65_536, help: 'user ids for VMMs' }),
+    cgroup: text({
+      fallback: '/sandboxd',
+      pattern: /^(?:\/(?!\.{1,2}(?:\/|$))[^/\0\n]+)+$/,
+      expected: 'an absolute path below the mount of cgroup version 2, such as /sandboxd',
+      placeholder: 'path',
+      help: 'control group that has one for each VMM, made where it is not there (needs cgroup version 2)',
+    }),
     sandbox_cpu_percent: integer(0, 10_000, {
       fallback: 200,
       help: 'most CPU time of a VMM, per cent of what its vCPUs could use; 0 no limit (needs cgroup version 2)',
@@ -113,6 +120,10 @@ export function createSettings(engineNames: readonly string[]) {
       expected: 'a profile name of lower-case letters, digits, dots, dashes and underscores',
       placeholder: 'name',
       help: 'profile of a sandbox that asks for none',
+    }),
+    bake_on_demand: choice(['on', 'off'], {
+      fallback: 'off',
+      help: 'whether a built-in profile that is not baked is baked by the first create that asks for it, from the host’s Debian mirrors',
     }),
     kernel: path({ help: 'boot this uncompressed kernel instead of the prepared one' }),
     initrd: path({ help: 'boot with this initramfs instead of the prepared one' }),

@@ -1,6 +1,7 @@
 // Where settings come from: command line, environment and file. Collects raw values with the place each was seen.
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { suggest } from '@sandboxd/api/suggest';
 import { errnoOf, toError } from '../lib/errors.ts';
 import { toFlag, toVariable } from './settings.ts';
 
@@ -75,7 +76,10 @@ export function readFlags(
       const all = Array.isArray(before) && Array.isArray(given) ? [...before, ...given] : given;
       values.set(key, { value: all, place: `flag ${flag}` });
     } else if (SWITCHES.has(flag) && value === undefined) words.add(name);
-    else problems.push(`flag ${flag}: no such flag; \`sandboxd --help\` lists every flag`);
+    else {
+      const near = suggest(flag, [...byFlag.keys()]);
+      problems.push(`flag ${flag}: no such flag${near || '; `sandboxd --help` lists every flag'}`);
+    }
   }
   return {
     values,
@@ -121,7 +125,7 @@ export function readFile(path: string, keys: readonly string[], problems: string
   for (const [key, value] of Object.entries(content)) {
     const place = `config file ${path}, key "${key}"`;
     if (keys.includes(key)) values.set(key, { value, place });
-    else problems.push(`${place}: no such setting; known are ${keys.join(', ')}`);
+    else problems.push(`${place}: no such setting${suggest(key, keys) || `; known are ${keys.join(', ')}`}`);
   }
   return values;
 }

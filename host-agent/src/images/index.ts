@@ -7,7 +7,7 @@ import { Images, type ImagesOptions } from './images.ts';
 export type { ConverterOptions } from './converter.ts';
 export { Images, type PullMode } from './images.ts';
 export type { ImageInfo, ImageRecord } from './record.ts';
-export { RootfsFinder } from './rootfs-source.ts';
+export { RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
 
 export type OpenImagesOptions = Omit<ImagesOptions, 'files' | 'converter' | 'maxArchiveBytes'> & {
   readonly dataDir: string;

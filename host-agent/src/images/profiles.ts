@@ -1,6 +1,7 @@
 // The rootfs profiles a sandbox can be created from: what the bakery has put into the data directory.
 import { BuilderError, listProfiles, resolveProfile } from '@sandboxd/rootfs-builder';
 import { AppError, toError } from '../lib/errors.ts';
+import type { Bakery } from './bakery.ts';
 
 export type Profile = {
   readonly name: string;
@@ -17,14 +18,32 @@ export type Profile = {
 
 export class Profiles {
   readonly #dataDir: string;
+  readonly #bakery: Bakery | undefined;
 
-  constructor(dataDir: string) {
+  /** With a bakery those that it has are there for who waits. */
+  constructor(dataDir: string, bakery?: Bakery) {
     this.#dataDir = dataDir;
+    this.#bakery = bakery;
   }
 
   /** Sorted by name; damaged ones are left out. */
   async list(): Promise<Profile[]> {
     return (await listProfiles(this.#dataDir)).map(toProfile);
+  }
+
+  /** Baked if need be, which takes a minute. AppError as `Bakery.make` and `get` give. */
+  async obtain(name: string, signal?: AbortSignal): Promise<Profile> {
+    if (await this.isToBeBaked(name)) await this.#bakery?.make(name, signal);
+    return this.get(name);
+  }
+
+  /** Whether it is not here, but will be for who obtains it. */
+  async isToBeBaked(name: string): Promise<boolean> {
+    if (this.#bakery?.has(name) !== true) return false;
+    return resolveProfile(this.#dataDir, name).then(
+      () => false,
+      (error: unknown) => error instanceof BuilderError && error.code === 'profile_not_baked',
+    );
   }
 
   /** AppError invalid_argument naming the known profiles, or `internal` when this one's image is damaged. */

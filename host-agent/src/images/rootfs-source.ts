@@ -27,6 +27,11 @@ export type RootfsSource = Omit<RootfsRequest, 'kind'> & {
   readonly agentPath?: string | undefined;
 };
 
+/** What is known of it before it is found. */
+export function toUnknownRootfs(request: RootfsRequest): RootfsSource {
+  return { ...request, digest: '', rootfsPath: '', env: {}, workdir: '/' };
+}
+
 /** What a guest has that gets its root as a copy: the image that the agent runs from. */
 export function agentRootfs(image: { readonly path: string; readonly digest: string }): RootfsSource {
   const { path, digest } = image;
@@ -40,7 +45,7 @@ export type FoundRootfs = {
 };
 
 export type RootfsFinderOptions = {
-  readonly profiles: Pick<Profiles, 'get'>;
+  readonly profiles: Pick<Profiles, 'obtain' | 'get' | 'isToBeBaked'>;
   /** Absent: this daemon has no images. */
   readonly images?: Images | undefined;
   /** The image of the agent, for guests whose root filesystem has none. */
@@ -57,11 +62,16 @@ export class RootfsFinder {
 
   /**
    * AppError invalid_argument naming the known profiles, `internal` when one is damaged; of an image what a pull gives, and
-   * unsupported on a daemon without images.
+   * unsupported on a daemon without images. A profile that is yet to be baked has no digest where nothing shall be pulled.
    */
   async find({ kind, name, isPath }: RootfsRequest, pull: PullMode, asking: Asking): Promise<FoundRootfs> {
     if (kind === 'profile') {
-      const { digest, rootfsPath, env, workdir } = await this.#options.profiles.get(name);
+      const { profiles } = this.#options;
+      if (pull === 'never' && (await profiles.isToBeBaked(name)))
+        return { rootfs: toUnknownRootfs({ kind, name }) };
+      const { digest, rootfsPath, env, workdir } = await (pull === 'never'
+        ? profiles.get(name)
+        : profiles.obtain(name, asking.signal));
       return { rootfs: { kind, name, digest, rootfsPath, env, workdir } };
     }
     const { images, agentPath } = this.#options;

@@ -1,6 +1,6 @@
 // What a create comes to, in two steps: nothing is pulled before it is known that the caller may have the sandbox.
 import type { SandboxLimits } from '@sandboxd/api';
-import type { RootfsFinder } from '../images/index.ts';
+import { type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
 import { assertOperation, type Caller } from '../keys/index.ts';
 import { resolveService } from './image-service.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
@@ -12,7 +12,7 @@ export type Surroundings = {
   readonly limits: SandboxLimits;
 };
 
-/** All of it for a profile; for an image what the request alone says. AppError invalid_argument. */
+/** All of it for a profile that is baked; for others what the request alone says. AppError invalid_argument. */
 export async function resolveEarly(
   options: CreateSandboxOptions,
   { roots, defaults, limits }: Surroundings,
@@ -20,11 +20,11 @@ export async function resolveEarly(
 ): Promise<ResolvedSandboxOptions> {
   const request = options.rootfs ?? { kind: 'profile', name: defaults.profile };
   const found = request.kind === 'profile' ? await roots.find(request, 'never', { signal }) : undefined;
-  const rootfs = found?.rootfs ?? { ...request, digest: '', rootfsPath: '', env: {}, workdir: '/' };
+  const rootfs = found?.rootfs ?? toUnknownRootfs(request);
   return resolveSandboxOptions(options, rootfs, defaults, limits, resolveService(options.service, undefined));
 }
 
-/** The rest, which may take a pull. AppError as that, and forbidden for an image that runs something where the caller may not. */
+/** The rest, which may take a pull or a bake. AppError as that, and forbidden for an image that runs something where the caller may not. */
 export async function resolveWhole(
   early: ResolvedSandboxOptions,
   { service: wanted, pull = 'missing' }: CreateSandboxOptions,
@@ -32,9 +32,10 @@ export async function resolveWhole(
   signal: AbortSignal,
   caller?: Caller,
 ): Promise<ResolvedSandboxOptions> {
-  const { kind, name, isPath } = early.rootfs;
-  if (kind !== 'image') return early;
-  const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, pull, { signal });
+  const { kind, name, isPath, digest } = early.rootfs;
+  if (kind === 'agent' || digest !== '') return early;
+  const mode = kind === 'image' ? pull : 'missing';
+  const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, { signal });
   const service = resolveService(wanted, found.service);
   if (service !== undefined) assertOperation(caller, 'exec');
   const { service: _, ...options } = early;

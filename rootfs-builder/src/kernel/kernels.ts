@@ -1,5 +1,5 @@
 // The guest kernels of a data directory: preparing one from Debian's package, and finding the one to boot.
-import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { BuilderError } from '../errors.ts';
@@ -73,6 +73,30 @@ export async function ensureKernel(
   if (isFresh) await buildKernel(packaged, digest, initDigest, options);
   await writeFileAtomically(join(kernelsDirectory(dataDir), CURRENT_FILE), `${digest}\n`);
   return { ...(await resolvePrepared(dataDir)), isFresh };
+}
+
+/** Takes a kernel that was prepared elsewhere, as `kernels/<digest>` of a data directory has it, where there is none yet. */
+export async function seedKernel(dataDir: string, from: string): Promise<void> {
+  if ((await readCurrent(dataDir)) !== undefined) return;
+  const { digest } = kernelManifestSchema.parse(
+    JSON.parse(await readFile(join(from, 'manifest.json'), 'utf8')),
+  );
+  const parent = kernelsDirectory(dataDir);
+  const target = kernelDirectory(dataDir, digest);
+  if ((await readManifest(dataDir, digest)) === undefined) {
+    const workDirectory = await createWorkDirectory(parent);
+    try {
+      for (const name of ['vmlinux', 'initramfs', 'manifest.json']) {
+        await copyFile(join(from, name), join(workDirectory, name));
+        await syncPath(join(workDirectory, name));
+      }
+      await retireDirectory(target); // only a damaged one can be there
+      await publishDirectory(workDirectory, target);
+    } finally {
+      await rm(workDirectory, { recursive: true, force: true });
+    }
+  }
+  await writeFileAtomically(join(parent, CURRENT_FILE), `${digest}\n`);
 }
 
 /**

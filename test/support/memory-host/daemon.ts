@@ -144,8 +144,10 @@ function profilesOf({ dataDir }: Home): Profiles {
       createdAt: new Date(0),
     };
   };
-  const profiles: Pick<Profiles, 'get' | 'list'> = {
+  const profiles: Pick<Profiles, 'get' | 'obtain' | 'isToBeBaked' | 'list'> = {
     get,
+    obtain: get,
+    isToBeBaked: async () => false,
     list: () => Promise.all(PROFILE_NAMES.map(get)),
   };
   return profiles as Profiles;

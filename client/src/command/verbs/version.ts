@@ -1,5 +1,5 @@
 // `sandbox version`: of the command and of the daemon.
-import about from '../../../package.json' with { type: 'json' };
+import about from '../../../../package.json' with { type: 'json' };
 import type { Verb } from '../verb.ts';
 
 export const version: Verb = {

@@ -13,6 +13,8 @@ const BUSY_RETRIES = 20;
 const BUSY_RETRY_MS = 5;
 
 export type CgroupOptions = {
+  /** Of the group that those of VMMs are in, below the mount; an absolute path. */
+  readonly path: string;
   /** Most CPU time of a VMM, as a share of what its vCPUs could use; 0 no limit. */
   readonly cpuShare: number;
   /** Most that a VMM reads, and writes, of the disk that `dir` is on; 0 no limit. */
@@ -51,7 +53,7 @@ export class Cgroups {
   static async open(options: CgroupOptions): Promise<Cgroups> {
     const mount = options.mount ?? (await findMount());
     if (mount === undefined) return new Cgroups(options, '', [], undefined, ['cgroup version 2']);
-    const parent = join(mount, 'sandboxd');
+    const parent = join(mount, options.path);
     const missing: string[] = [];
     const controllers: string[] = [];
     try {
@@ -59,10 +61,11 @@ export class Cgroups {
     } catch (error) {
       return new Cgroups(options, '', [], undefined, [`cgroup version 2 (${toError(error).message})`]);
     }
+    const names = options.path.split('/').slice(1);
+    const groups = [mount, ...names.map((_, at) => join(mount, ...names.slice(0, at + 1)))];
     for (const name of CONTROLLERS) {
       try {
-        for (const group of [mount, parent])
-          await writeFile(join(group, 'cgroup.subtree_control'), `+${name}`);
+        for (const group of groups) await enable(group, name);
         controllers.push(name);
       } catch (error) {
         missing.push(`cgroup controller ${name} (${errnoOf(error) ?? toError(error).message})`);
@@ -122,6 +125,14 @@ export async function removeCgroup(path: string): Promise<void> {
     }
     await new Promise((resolve) => setTimeout(resolve, BUSY_RETRY_MS));
   }
+}
+
+/** A group that has it is left alone: it may be somebody else's, who delegates ours. */
+async function enable(group: string, controller: string): Promise<void> {
+  const path = join(group, 'cgroup.subtree_control');
+  const enabled = await readFile(path, 'latin1').catch(() => '');
+  if (enabled.trim().split(' ').includes(controller)) return;
+  await writeFile(path, `+${controller}`);
 }
 
 async function findMount(): Promise<string | undefined> {

@@ -1,12 +1,13 @@
 // Liveness, the profiles to boot from, and what the caller may do.
 import { toOpenApi } from '@sandboxd/api';
+import { VERSION } from '../../lib/version.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices, ProfileInfo } from '../services.ts';
 
 export function metaHandlers(services: HttpServices) {
   return {
-    health: () => ({ status: 'ok' }),
+    health: () => ({ status: 'ok', version: VERSION }),
 
     listProfiles: async () => {
       const profiles = await services.listProfiles();

@@ -81,6 +81,14 @@ t.test('flags go before the environment, that before the file, that before defau
     4,
     'the file may come from the environment',
   );
+  const defaultFile = file({ max_vcpus: 5 });
+  const standing = (argv: string[], defaultFile: string) => {
+    const loaded = loadConfig({ argv, env: {}, engineNames: ENGINES, defaultFile });
+    return 'config' in loaded && loaded.config.limits.vcpus;
+  };
+  t.equal(standing([], defaultFile), 5, 'of an installed package, where none is named');
+  t.equal(standing(['--config', path], defaultFile), 4, 'one that is named goes before it');
+  t.equal(standing([], join(dir, 'absent')), 32, 'it need not be there');
   t.equal(load(['--max-vcpus', '2', '--max-vcpus', '3']).config.limits.vcpus, 3, 'the last flag wins');
 });
 
@@ -100,6 +108,8 @@ t.test('every problem names its place, the value and what is allowed', async (t)
     [['--max-vcpus='], /got ""/],
     [['--max-vcpus'], /^flag --max-vcpus: a value is missing/],
     [['--nope', '1'], /^flag --nope: no such flag; `sandboxd --help`/],
+    [['--max-vcpu', '1'], /^flag --max-vcpu: no such flag; did you mean --max-vcpus\?$/],
+    [['--config', file({ max_vpcus: 1 })], /key "max_vpcus": no such setting; did you mean max_vcpus\?$/],
     [['serve'], /^argument "serve": nothing is expected here/],
     [['--data-dir='], /^flag --data-dir: got "", expected an absolute path$/],
     [['--default-profile', '../x'], /^flag --default-profile: got "..\/x", expected a profile name/],

@@ -20,7 +20,7 @@ const MEMORY_MIB = LIMITS.memoryMib + 256;
 await mkdir(BAKED_DATA_DIR, { recursive: true });
 const dir = await mkdtemp(join(BAKED_DATA_DIR, 'cgroup-limits-'));
 t.teardown(() => rm(dir, { recursive: true, force: true }));
-const cgroups = await Cgroups.open({ cpuShare: 0.25, ioBytesPerS: IO_BYTES_PER_S, dir });
+const cgroups = await Cgroups.open({ path: '/sandboxd', cpuShare: 0.25, ioBytesPerS: IO_BYTES_PER_S, dir });
 const mount = (await readFile('/proc/self/mounts', 'latin1'))
   .split('\n')
   .map((line) => line.split(' '))

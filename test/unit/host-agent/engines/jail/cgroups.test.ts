@@ -14,7 +14,7 @@ async function makeMount(t: Test): Promise<string> {
 
 t.test('a group has a limit for memory, processes and processor time', async (t) => {
   const mount = await makeMount(t);
-  const cgroups = await Cgroups.open({ cpuShare: 1.5, ioBytesPerS: 0, dir: '/', mount });
+  const cgroups = await Cgroups.open({ path: '/sandboxd', cpuShare: 1.5, ioBytesPerS: 0, dir: '/', mount });
   t.same(cgroups.missing, []);
   const path = await cgroups.make('vmm-1', LIMITS);
   t.equal(path, join(mount, 'sandboxd/vmm-1'));
@@ -29,9 +29,23 @@ t.test('a group has a limit for memory, processes and processor time', async (t)
   });
 });
 
+t.test('the group may lie deeper, and what those above it have already is not written again', async (t) => {
+  const mount = await makeMount(t);
+  const slice = join(mount, 'a.slice');
+  await mkdir(slice);
+  for (const dir of [mount, slice])
+    await writeFile(join(dir, 'cgroup.subtree_control'), 'cpu io memory pids\n');
+  const options = { path: '/a.slice/b.service', cpuShare: 0, ioBytesPerS: 0, dir: '/', mount };
+  const cgroups = await Cgroups.open(options);
+  t.same(cgroups.missing, []);
+  t.equal(await cgroups.make('vmm-1', LIMITS), join(slice, 'b.service/vmm-1'));
+  t.equal(await readFile(join(slice, 'cgroup.subtree_control'), 'utf8'), 'cpu io memory pids\n');
+  t.equal(await readFile(join(slice, 'b.service/cgroup.subtree_control'), 'utf8'), '+io');
+});
+
 t.test('a limit of 0 is none', async (t) => {
   const mount = await makeMount(t);
-  const cgroups = await Cgroups.open({ cpuShare: 0, ioBytesPerS: 0, dir: '/', mount });
+  const cgroups = await Cgroups.open({ path: '/sandboxd', cpuShare: 0, ioBytesPerS: 0, dir: '/', mount });
   const path = await cgroups.make('vmm-1', LIMITS);
   t.equal(await readFile(join(path ?? '', 'cpu.max'), 'utf8'), 'max 100000');
 });
@@ -39,7 +53,7 @@ t.test('a limit of 0 is none', async (t) => {
 t.test('controllers that a host does not have are named, and the others hold', async (t) => {
   const mount = await makeMount(t);
   await mkdir(join(mount, 'sandboxd/cgroup.subtree_control'), { recursive: true });
-  const none = await Cgroups.open({ cpuShare: 1, ioBytesPerS: 0, dir: '/', mount });
+  const none = await Cgroups.open({ path: '/sandboxd', cpuShare: 1, ioBytesPerS: 0, dir: '/', mount });
   t.same(
     none.missing,
     ['memory', 'pids', 'cpu', 'io'].map((name) => `cgroup controller ${name} (EISDIR)`),
@@ -48,12 +62,18 @@ t.test('controllers that a host does not have are named, and the others hold', a
   await none.remove('vmm-1');
   const file = join(mount, 'file');
   await writeFile(file, '');
-  const without = await Cgroups.open({ cpuShare: 1, ioBytesPerS: 0, dir: '/', mount: file });
+  const without = await Cgroups.open({
+    path: '/sandboxd',
+    cpuShare: 1,
+    ioBytesPerS: 0,
+    dir: '/',
+    mount: file,
+  });
   t.match(without.missing, [/^cgroup version 2 \(ENOTDIR/]);
 });
 
 t.test('a disk that cannot be limited is named when it should be', async (t) => {
   const mount = await makeMount(t);
-  const cgroups = await Cgroups.open({ cpuShare: 0, ioBytesPerS: 1, dir: '/proc', mount });
+  const cgroups = await Cgroups.open({ path: '/sandboxd', cpuShare: 0, ioBytesPerS: 1, dir: '/proc', mount });
   t.same(cgroups.missing, ['a disk below /proc to limit']);
 });
