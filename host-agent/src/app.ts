@@ -3,34 +3,49 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { ensureAgentImage, resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
+import about from '../package.json' with { type: 'json' };
+import { followKeys } from './app/follow-keys.ts';
+import { assertClosed, shareOut } from './app/reach.ts';
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from './audit/index.ts';
-import { type Config, formatListen, isLoopback, type ListenAddress } from './config/index.ts';
+import { type Config, formatListen, type ListenAddress } from './config/index.ts';
 import { EngineChoice } from './engines/choice.ts';
 import { makeAdopters, makeEngines } from './engines/index.ts';
 import { type Isolation, openIsolation } from './engines/isolation.ts';
 import { confine } from './engines/jail/confine.ts';
-import { Authenticator, Certificate, createHttpApp, HttpServer } from './http/index.ts';
+import { LEASES_DIR } from './engines/jail/uid-leases.ts';
+import {
+  Authenticator,
+  Certificate,
+  createHttpApp,
+  createMetricsApp,
+  HttpServer,
+  type HttpServices,
+} from './http/index.ts';
 import { Bakery } from './images/bakery.ts';
 import { type ConverterOptions, type ImageRecord, openImages, RootfsFinder } from './images/index.ts';
 import { Profiles } from './images/profiles.ts';
 import { agentRootfs } from './images/rootfs-source.ts';
 import { KeyRegistry } from './keys/index.ts';
-import { readDescriptorLimit, shareDescriptors } from './lib/descriptors.ts';
 import { AppError } from './lib/errors.ts';
 import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
+import { keepAlive, once } from './lib/once.ts';
 import { ensurePrivateDirectory } from './lib/private-directory.ts';
 import { LogStore } from './logs/index.ts';
+import { Metrics, measureHost, measureProcess } from './metrics/index.ts';
 import { type HostSideRecord, HostUpstream, Network } from './network/index.ts';
+import { readHostRoom } from './sandboxes/host-room.ts';
 import { LifeEvents, logLifeEvents } from './sandboxes/life-events.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
+import { countLifeEvents, measureSandboxes } from './sandboxes/measures.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
 import type { SnapshotRecord } from './sandboxes/snapshots.ts';
 import { Store } from './store/store.ts';
 
 /** More at once would only make each slower. */
 const MAX_CONCURRENT_STARTS = 4;
-const KEY_CHANGES_MS = 2000;
+/** Of the address that has the metrics alone. */
+const METRICS_CONNECTIONS = 64;
 
 export interface App {
   /** Resolves with the address it serves on. Rejects with everything undone that was done. */
@@ -82,7 +97,8 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       if (change !== undefined) log.warn(change);
       resources.use(await lockDirectory(dir));
     }
-    const store = await Store.open(join(config.dataDir, 'state.lmdb'));
+    const registryPath = join(config.dataDir, 'state.lmdb');
+    const store = await Store.open(registryPath);
     resources.defer(() => store.close());
     const keys = new KeyRegistry(store);
     assertClosed(config, keys);
@@ -160,6 +176,9 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     resources.defer(() => logs?.stop());
     const events = new LifeEvents();
     events.subscribe(logLifeEvents(log));
+    const metrics = new Metrics();
+    resources.use(measureProcess(metrics, about.version));
+    events.subscribe(countLifeEvents(metrics));
     const network = await Network.open({
       ...config.network,
       upstream: new HostUpstream(config.network.dnsServers),
@@ -201,10 +220,21 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     });
     starting.signal.throwIfAborted();
     await sandboxes.start();
+    measureSandboxes(metrics, {
+      house: sandboxes.house,
+      top: config.metrics.topSandboxes,
+      readRoom: () => readHostRoom(config.dataDir),
+    });
+    measureHost(metrics, {
+      registryPath,
+      users: config.jail && { leasesDir: LEASES_DIR, count: config.jail.uids.count },
+      usedNetworks: () => network.usedSlots,
+    });
 
     const authenticator = new Authenticator(keys, log);
-    const app = createHttpApp({
+    const services: HttpServices = {
       log,
+      metrics,
       authenticator,
       audit,
       sandboxes,
@@ -225,17 +255,17 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
         tried: engines.tried,
         jail: isolation.report,
       }),
-    });
-    const server = new HttpServer({
-      app,
-      log,
-      authenticator,
-      audit,
-      allowedHosts: config.allowedHosts,
-      corsOrigins: config.corsOrigins,
-      certificate,
-      maxConnections,
-    });
+    };
+    const serving = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
+    const { corsOrigins } = config;
+    const server = new HttpServer({ ...serving, app: createHttpApp(services), corsOrigins, maxConnections });
+    if (config.metrics.listen !== undefined) {
+      const app = createMetricsApp(services);
+      const aside = new HttpServer({ ...serving, app, maxConnections: METRICS_CONNECTIONS });
+      resources.defer(() => aside.close());
+      const at = await aside.listen(config.metrics.listen);
+      log.info(`metrics are on ${formatListen(at)}`);
+    }
     // Undone from the last to the first: requests finish, then sandboxes end or are let go of, then the connections.
     resources.defer(() => server.close());
     let isServing = false;
@@ -281,67 +311,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
   };
 }
 
-/** Commands change keys beside the daemon, which alone writes the audit trail. */
-function followKeys(keys: KeyRegistry, audit: AuditTrail | undefined, log: Logger): AsyncDisposable {
-  const take = (): Promise<void> =>
-    keys
-      .takeChanges(({ atMs, keyId, ...change }) =>
-        audit?.write({ event: 'keys', ...change, key_id: keyId, changed_at: new Date(atMs).toISOString() }),
-      )
-      .catch((err: unknown) => log.warn({ err }, 'cannot read what was done to keys'));
-  const timer = setInterval(() => void take(), KEY_CHANGES_MS).unref();
-  return {
-    [Symbol.asyncDispose]: () => {
-      clearInterval(timer);
-      return take();
-    },
-  };
-}
-
-/** AppError conflict for an address that others reach when nobody needs a key to use it. */
-function assertClosed({ listen }: Config, keys: KeyRegistry): void {
-  if ('path' in listen || isLoopback(listen.host) || keys.hasValidKey) return;
-  throw new AppError(
-    'conflict',
-    `${formatListen(listen)} can be reached from other machines, and there is no valid key; make one (\`sandboxd keys create <name>\`), or listen on 127.0.0.1, [::1] or unix:/path`,
-  );
-}
-
-/** The limits that are left where this process may not have descriptors for all that was asked for. */
-function shareOut(
-  { limits, maxConnections }: Config,
-  log: Logger,
-): Pick<Config, 'limits' | 'maxConnections'> {
-  const descriptors = readDescriptorLimit();
-  const wanted = { connections: maxConnections, sandboxes: limits.sandboxes };
-  const { connections, sandboxes } = shareDescriptors(descriptors, wanted);
-  if (connections < maxConnections || sandboxes < limits.sandboxes) {
-    log.warn(
-      `this process may have ${descriptors} descriptors: at most ${connections} clients may be connected, and ${sandboxes} sandboxes exist; raise its limit (LimitNOFILE of systemd, ulimit -n) for more`,
-    );
-  }
-  return { limits: { ...limits, sandboxes }, maxConnections: connections };
-}
-
-/** Made when it is first asked for; one that failed is tried again. */
-function once<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
-  return () => {
-    made ??= make().catch((error: unknown) => {
-      made = undefined;
-      throw error;
-    });
-    return made;
-  };
-}
-
 /** Where programs run that read what strangers made. */
 function jailOf({ jail }: Isolation): ConverterOptions['confine'] {
   return jail && ((command) => confine(jail, command));
-}
-
-/** What is waited for in starts and stops (VMMs, idle sockets) may not keep the process alive by itself. */
-function keepAlive(): Disposable {
-  const timer = setInterval(() => {}, 60_000);
-  return { [Symbol.dispose]: () => clearInterval(timer) };
 }

@@ -6,6 +6,7 @@ import type { Test } from 'tap';
 import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
 import type { HttpServerOptions } from '../../host-agent/src/http/server/server.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
+import { Metrics } from '../../host-agent/src/metrics/index.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
 import { until } from '../support/until.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
@@ -26,6 +27,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     log,
     sandboxes,
     limits: LIMITS,
+    metrics: new Metrics(),
     listProfiles: async () => [
       {
         name: 'base',

@@ -34,6 +34,23 @@ export const metaRoutes = {
     ],
     example: { answer: { scoped: false } },
   },
+  readMetrics: {
+    method: 'GET',
+    path: '/metrics',
+    tag: 'meta',
+    summary: 'Read the numbers that the daemon keeps of itself, for Prometheus',
+    description: 'Of the whole host: a key of a tenant is refused.',
+    access: 'read',
+    answers: [
+      {
+        status: 200,
+        description: 'an OpenMetrics exposition',
+        content: { 'application/openmetrics-text': { kind: 'bytes' } },
+      },
+    ],
+    errors: { 501: 'this daemon keeps no metrics' },
+    example: {},
+  },
   describe: {
     method: 'GET',
     path: '/openapi.json',

@@ -5,6 +5,7 @@ export const ROUTES = {
   health: {"method":"GET","path":"/healthz","summary":"Say that the daemon answers"},
   listProfiles: {"method":"GET","path":"/profiles","summary":"List the root filesystems that sandboxes can boot from"},
   whoami: {"method":"GET","path":"/whoami","summary":"Say what the caller may do"},
+  readMetrics: {"method":"GET","path":"/metrics","summary":"Read the numbers that the daemon keeps of itself, for Prometheus"},
   describe: {"method":"GET","path":"/openapi.json","summary":"Describe this interface"},
   showReference: {"method":"GET","path":"/docs","summary":"Show this interface as a page to read"},
   listImages: {"method":"GET","path":"/images","summary":"List the converted images"},
@@ -41,6 +42,7 @@ export type Calls = {
   health: { readonly body: undefined; readonly answer: Schemas['HealthResponse'] };
   listProfiles: { readonly body: undefined; readonly answer: Schemas['ProfilesResponse'] };
   whoami: { readonly body: undefined; readonly answer: Schemas['WhoamiResponse'] };
+  readMetrics: { readonly body: undefined; readonly answer: undefined };
   describe: { readonly body: undefined; readonly answer: unknown };
   showReference: { readonly body: undefined; readonly answer: undefined };
   listImages: { readonly body: undefined; readonly answer: Schemas['ImageListResponse'] };

@@ -8,8 +8,16 @@ import type { TcpAddress } from './values.ts';
 /** How a copy of a saved guest gets its memory. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
 
+type Listen = TcpAddress | { readonly path: string; readonly mode: number; readonly owner?: string };
+
 export type Config = {
-  readonly listen: TcpAddress | { readonly path: string; readonly mode: number; readonly owner?: string };
+  readonly listen: Listen;
+  readonly metrics: {
+    /** Absent: none of its own. */
+    readonly listen?: Listen;
+    /** Sandboxes with series of their own. */
+    readonly topSandboxes: number;
+  };
   /** Absent: connections are plain. */
   readonly tls?: { readonly certPath: string; readonly keyPath: string; readonly clientCaPath?: string };
   /** Pages of which origins may use the API. */
@@ -150,19 +158,25 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
   };
 }
 
-function toReach(values: SettingValues): Pick<Config, 'listen' | 'tls' | 'allowedHosts'> {
-  const { listen, socket_mode, socket_owner, tls_cert, tls_key, tls_client_ca, allowed_host } = values;
+function toReach(values: SettingValues): Pick<Config, 'listen' | 'tls' | 'allowedHosts' | 'metrics'> {
+  const { listen, tls_cert, tls_key, tls_client_ca, allowed_host, metrics_listen } = values;
   const tls = tls_cert !== undefined && tls_key !== undefined && { certPath: tls_cert, keyPath: tls_key };
   return {
-    listen:
-      'path' in listen
-        ? {
-            ...listen,
-            mode: Number.parseInt(socket_mode, 8),
-            ...(socket_owner !== undefined && { owner: socket_owner }),
-          }
-        : listen,
+    listen: toListen(listen, values),
+    metrics: {
+      ...(metrics_listen !== undefined && { listen: toListen(metrics_listen, values) }),
+      topSandboxes: values.metrics_top_sandboxes,
+    },
     ...(tls && { tls: { ...tls, ...(tls_client_ca !== undefined && { clientCaPath: tls_client_ca }) } }),
     allowedHosts: allowed_host.map(({ scheme = tls ? 'https' : 'http', at }) => ({ scheme, at })),
   };
+}
+
+function toListen(
+  listen: SettingValues['listen'],
+  { socket_mode, socket_owner }: Pick<SettingValues, 'socket_mode' | 'socket_owner'>,
+): Listen {
+  if (!('path' in listen)) return listen;
+  const owner = socket_owner !== undefined && { owner: socket_owner };
+  return { ...listen, mode: Number.parseInt(socket_mode, 8), ...owner };
 }

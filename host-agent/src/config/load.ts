@@ -120,7 +120,7 @@ function checkTogether(
 
 /** What keeps strangers out. Whether there is a key is known only when the daemon starts. */
 function checkReach(
-  { listen, tls_cert, tls_key, tls_client_ca }: SettingValues,
+  { listen, metrics_listen, tls_cert, tls_key, tls_client_ca }: SettingValues,
   placeOf: (key: SettingKey) => string | undefined,
   problems: string[],
 ): void {
@@ -130,6 +130,17 @@ function checkReach(
     problems.push(`${place}: tls_cert and tls_key go together; give both`);
   } else if (tls_client_ca !== undefined && !hasTls) {
     problems.push(`${placeOf('tls_client_ca')}: there is no TLS without tls_cert and tls_key; give both`);
+  }
+  if (
+    metrics_listen !== undefined &&
+    !('path' in metrics_listen) &&
+    !isLoopback(metrics_listen.host) &&
+    !hasTls
+  ) {
+    problems.push(
+      `${placeOf('metrics_listen')}: ${metrics_listen.host} can be reached from other machines; give tls_cert and tls_key, and make a key ` +
+        '(`sandboxd keys create`), or serve metrics on 127.0.0.1, [::1] or unix:/path',
+    );
   }
   if ('path' in listen) {
     if (hasTls)

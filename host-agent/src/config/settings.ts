@@ -230,6 +230,13 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: GIB,
       help: 'most that the audit trail takes; its oldest file, an eighth of it, goes first',
     }),
+    metrics_listen: listenAddress({
+      help: 'serve GET /metrics on an address of its own, too, which has nothing else of the API',
+    }),
+    metrics_top_sandboxes: integer(0, 1000, {
+      fallback: 20,
+      help: 'sandboxes with metrics of their own, those that use most; the others are counted together',
+    }),
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'least severe line to log',
@@ -245,7 +252,14 @@ export type Settings = ReturnType<typeof createSettings>;
 export type SettingKey = keyof Settings;
 
 /** Those that have no value unless given. */
-type OptionalKey = 'kernel' | 'initrd' | 'socket_owner' | 'tls_cert' | 'tls_key' | 'tls_client_ca';
+type OptionalKey =
+  | 'kernel'
+  | 'initrd'
+  | 'socket_owner'
+  | 'tls_cert'
+  | 'tls_key'
+  | 'tls_client_ca'
+  | 'metrics_listen';
 
 /** Every setting's value, by the file's key. */
 export type SettingValues = {

@@ -1,5 +1,5 @@
 // The REST interface as one Hono app. It runs without a socket, too: `createHttpApp(services).request('/healthz')`.
-import { routesWithin } from '@sandboxd/api';
+import { ROUTES, type Route, routesWithin } from '@sandboxd/api';
 import { Hono } from 'hono';
 import { createNotFound } from './allowed-methods.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
@@ -7,6 +7,7 @@ import { toErrorAnswer } from './errors.ts';
 import { audit } from './middleware/audit.ts';
 import { authentication } from './middleware/authentication.ts';
 import { logging } from './middleware/logging.ts';
+import { metrics } from './middleware/metrics.ts';
 import { requestId } from './middleware/request-id.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
@@ -23,7 +24,13 @@ export function createHttpApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
   const routes = routesWithin(services.limits);
   const { log, authenticator } = services;
-  app.use(requestId, logging(log), audit(services.audit), authentication(authenticator));
+  app.use(
+    requestId,
+    logging(log),
+    metrics(services.metrics),
+    audit(services.audit),
+    authentication(authenticator),
+  );
   const handlers = {
     ...metaHandlers(services),
     ...imageHandlers(services),
@@ -35,7 +42,20 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...snapshotHandlers(services),
   };
   serveRoutes(app, routes, handlers, services.bodyIdleMs);
-  app.notFound(createNotFound(Object.values(routes)));
+  return finish(app, Object.values(routes));
+}
+
+/** What is asked of an address of its own: the metrics, and whether the daemon answers. */
+export function createMetricsApp(services: HttpServices): HttpApp {
+  const app: HttpApp = new Hono<HttpEnv>();
+  app.use(requestId, logging(services.log), audit(services.audit), authentication(services.authenticator));
+  const { health, readMetrics } = ROUTES;
+  serveRoutes(app, { health, readMetrics }, metaHandlers(services));
+  return finish(app, [health, readMetrics]);
+}
+
+function finish(app: HttpApp, routes: readonly Route[]): HttpApp {
+  app.notFound(createNotFound(routes));
   app.onError((error, c) => {
     const { status, headers, body } = toErrorAnswer(error, c.var.requestId);
     return c.json(body, status, headers);

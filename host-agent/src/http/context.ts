@@ -1,4 +1,5 @@
 // What travels with a request through middleware and routes.
+import type { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Context, Hono } from 'hono';
@@ -61,4 +62,10 @@ export function endingOf(c: HttpContext): AbortSignal | undefined {
 export function addressOf(c: HttpContext): string {
   const env: HttpContext['env'] | undefined = c.env;
   return env?.incoming?.socket.remoteAddress ?? 'local';
+}
+
+/** What closes when the answer is over; undefined without a server. */
+export function endOf({ env }: HttpContext): EventEmitter | undefined {
+  const { outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
+  return takeover?.socket ?? outgoing;
 }

@@ -1,5 +1,5 @@
 // The REST interface: the app, and the server that carries it.
-export { createHttpApp } from './app.ts';
+export { createHttpApp, createMetricsApp } from './app.ts';
 export { Authenticator } from './authentication.ts';
 export type { HttpApp } from './context.ts';
 export { Certificate } from './server/certificate.ts';

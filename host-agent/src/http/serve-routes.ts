@@ -24,14 +24,14 @@ export type Handler<R extends Route> = (input: Input<R>, c: HttpContext) => Repl
 /** One for each route of the table. */
 export type Handlers = { readonly [N in RouteName]: Handler<Routes[N]> };
 
-export function serveRoutes(
+export function serveRoutes<N extends RouteName>(
   app: HttpApp,
-  routes: Readonly<Record<RouteName, Route>>,
-  handlers: Handlers,
+  routes: Readonly<Record<N, Route>>,
+  handlers: Pick<Handlers, NoInfer<N>>,
   bodyIdleMs?: number,
 ): void {
-  for (const [name, route] of Object.entries(routes)) {
-    const handle = handlers[name as RouteName] as Handler<Route>;
+  for (const [name, route] of Object.entries<Route>(routes)) {
+    const handle = handlers[name as N] as Handler<Route>;
     const [answer] = route.answers;
     app.on(route.method, route.path, async (c) => {
       if (route.access !== 'public' && route.access !== 'any-key')

@@ -4,6 +4,7 @@ import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { Images } from '../images/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
+import type { Metrics } from '../metrics/index.ts';
 import type { SandboxHost } from '../sandboxes/face.ts';
 import type { Authenticator } from './authentication.ts';
 import type { AuditSink } from './middleware/audit.ts';
@@ -42,6 +43,8 @@ export interface HttpServices {
   readonly authenticator?: Authenticator | undefined;
   /** Absent: nothing is written down of requests. */
   readonly audit?: AuditSink | undefined;
+  /** Absent: no numbers are kept. */
+  readonly metrics?: Metrics | undefined;
   readonly limits: SandboxLimits;
   /** Absent when this daemon has no container images. */
   readonly images?: Images | undefined;

@@ -81,6 +81,11 @@ export class Network {
     return new Network(options);
   }
 
+  /** How many sandboxes have one, or are about to. */
+  get usedSlots(): number {
+    return this.#taken.size;
+  }
+
   /** A slot that nobody has; nothing of it exists yet. AppError unsupported with what the host lacks, exhausted. */
   async lease(): Promise<NetworkSlot> {
     const { subnet } = await this.#open();

@@ -1,5 +1,5 @@
 // Whether the host has room: memory, disk and slots are promised before anything is made, and given back when it is not.
-import { AppError, causesOf, errnoOf } from '../lib/errors.ts';
+import { AppError, causesOf, errnoOf, isAppError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { HostRoom } from './host-room.ts';
 
@@ -50,6 +50,8 @@ export type Need = {
 export class Admission {
   readonly #options: AdmissionOptions;
   readonly #pending = new Set<Need>();
+  /** How often there was no room, by what was short. */
+  readonly refusals = new Map<string, number>();
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -67,10 +69,16 @@ export class Admission {
       try {
         return this.#take(need, room);
       } catch (error) {
-        if (freeing === undefined || limit.signal.aborted) throw error;
+        if (freeing === undefined || limit.signal.aborted) throw this.#counted(error);
         await raceSignal(freeing, limit.signal).catch(() => undefined);
       }
     }
+  }
+
+  #counted(error: unknown): unknown {
+    const what = isAppError(error) ? String(error.details.stage) : 'unknown';
+    this.refusals.set(what, (this.refusals.get(what) ?? 0) + 1);
+    return error;
   }
 
   /** Nothing is waited for here: two at once cannot both have the last room. */

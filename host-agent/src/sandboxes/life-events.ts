@@ -8,6 +8,7 @@ export type LifeEvent =
       readonly kind: 'created' | 'forked';
       readonly sandbox: string;
       readonly origin: 'boot' | 'saved';
+      readonly rootfs: 'profile' | 'image' | 'agent';
       readonly times: Readonly<Record<string, number>>;
     }
   | { readonly kind: 'adopted'; readonly sandbox: string }

@@ -3,19 +3,19 @@ import type { SandboxLimits } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { RootfsFinder } from '../images/index.ts';
-import { type Caller, Limits, type Owner, type Quota, sees, toOwner, type Visit } from '../keys/index.ts';
+import { type Caller, Limits, type Quota, sees, toOwner, type Visit } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
-import { newId } from '../lib/ids.ts';
-import { takeTurn } from '../lib/take-turn.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, type Need } from './admission.ts';
 import { CallerView } from './caller-view.ts';
+import { createSandbox } from './create.ts';
 import type { Sandboxes, SandboxHost } from './face.ts';
 import { forkGuest } from './fork.ts';
 import { readHostRoom } from './host-room.ts';
+import type { House } from './house.ts';
 import { inheritOptions } from './inherit.ts';
 import { reconcile } from './reconcile.ts';
 import { resolveEarly, resolveWhole } from './resolve-create.ts';
@@ -23,17 +23,10 @@ import { assertCanPublish } from './resolve-options.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox, SandboxOwner } from './sandbox.ts';
 import { describeFailure, type SnapshotRecord, Snapshots } from './snapshots.ts';
-import { startSandbox } from './start.ts';
 import { Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
-import type {
-  CreateSandboxOptions,
-  ResolvedSandboxOptions,
-  SandboxDefaults,
-  SandboxInfo,
-  SnapshotInfo,
-} from './types.ts';
-import { countInUse, holdShared, toForkNeed, toHoldings, toWanted } from './usage.ts';
+import type { CreateSandboxOptions, SandboxDefaults, SandboxInfo, SnapshotInfo } from './types.ts';
+import { countInUse, toForkNeed, toHoldings, toWanted } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
 export type SandboxManagerOptions = ResourceContext & {
@@ -113,6 +106,22 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     });
   }
 
+  get #shared() {
+    const { log } = this.#options;
+    return { templates: this.#templates, admission: this.#admission, slots: this.#slots, log };
+  }
+
+  /** All that there is, whosever it is, for who keeps count of it. */
+  get house(): House {
+    return {
+      ...this.#shared,
+      sandboxes: this.#sandboxes,
+      snapshots: this.#snapshots,
+      sweeps: this.#sweeps,
+      starting: this.#starting,
+    };
+  }
+
   /** Brings directories and registry in line with what runs. Must be called once, before anything else. */
   async start(): Promise<void> {
     const adopted = await reconcile(this.#options);
@@ -136,7 +145,8 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     const resolved = await resolveWhole(early, options, this.#options, signal, visit.caller);
     const diskBytes = this.#options.reservesDisks ? resolved.diskBytes : NEW_LAYER_BYTES;
     const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes };
-    const createOne = () => this.#createOne(resolved, signal, toOwner(visit.caller));
+    const input = { ...this.#shared, options: resolved, owner: toOwner(visit.caller), signal };
+    const createOne = () => createSandbox(this.#options, input);
     const make = async () => [await this.#options.engines.withReplacement(createOne)];
     const [sandbox] = await this.#add(need, signal, make);
     if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
@@ -305,31 +315,6 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   #keep(sandbox: Sandbox): void {
     this.#sandboxes.set(sandbox.id, sandbox);
     sandbox.beginLife(this);
-  }
-
-  async #createOne(options: ResolvedSandboxOptions, signal: AbortSignal, owner?: Owner): Promise<Sandbox> {
-    const id = newId('sbx');
-    const common = { id, options, owner, log: this.#options.log.child({ sandbox: id }), signal };
-    const template = await this.#templates.obtain(options, signal);
-    const start = async (): Promise<Sandbox> => {
-      if (template !== undefined) {
-        using _held = await holdShared(this.#admission, this.#options.engines.current, template);
-        try {
-          const origin = { kind: 'saved', saved: template } as const;
-          const sandbox = await template.use(() => startSandbox(this.#options, { ...common, origin }));
-          this.#templates.worked(template, options);
-          return sandbox;
-        } catch (error) {
-          signal.throwIfAborted();
-          if (!this.#templates.judge(template, error)) throw error;
-          this.#options.log.warn({ sandbox: id }, 'booting instead');
-        }
-      }
-      const boot = () => startSandbox(this.#options, { ...common, origin: { kind: 'boot' } });
-      // A guest with arguments of a stranger says nothing about the engine.
-      return options.bootArgs === '' ? this.#options.engines.tryBoot(boot, signal) : boot();
-    };
-    return takeTurn(this.#slots, start, signal);
   }
 
   expired(sandbox: Sandbox): void {

@@ -134,7 +134,8 @@ export class Sandbox implements SandboxHandle {
     else {
       const kind = sourceSnapshotId === undefined ? 'created' : 'forked';
       const origin = 'bootMs' in this.#times ? 'boot' : 'saved';
-      events.emit({ kind, sandbox: this.id, origin, times: this.#times });
+      const rootfs = options.rootfs.kind;
+      events.emit({ kind, sandbox: this.id, origin, rootfs, times: this.#times });
     }
     if (options.timeoutS > 0)
       this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, () => owner.expired(this));

@@ -53,6 +53,8 @@ export class Templates {
   readonly #stopping = new AbortController();
   readonly #uses = new Map<string, number>();
   readonly trust = new TemplateTrust();
+  /** What creates that could have one found. */
+  readonly lookups = { hit: 0, made: 0, none: 0 };
 
   constructor(options: TemplatesOptions) {
     this.#options = options;
@@ -96,9 +98,16 @@ export class Templates {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
     const agent = await this.#agentRootfs();
     const own = this.#ownTemplate(options, agent);
-    const ready = this.#ready.get(own.key);
-    if (ready !== undefined || agent === undefined) return this.#ensure(own, signal);
-    return this.#ensure(this.#bareTemplate(options, agent), signal);
+    const isOwn = this.#ready.has(own.key) || agent === undefined;
+    const wanted = isOwn ? own : this.#bareTemplate(options, agent);
+    const isHit = this.#ready.has(wanted.key);
+    const found = await this.#ensure(wanted, signal);
+    this.lookups[found === undefined ? 'none' : isHit ? 'hit' : 'made'] += 1;
+    return found;
+  }
+
+  get count(): number {
+    return this.#ready.size;
   }
 
   /**

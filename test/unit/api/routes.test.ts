@@ -22,6 +22,7 @@ const DOCUMENTED = [
   ['GET', '/healthz', 'public', 200],
   ['GET', '/profiles', 'read', 200],
   ['GET', '/whoami', 'any-key', 200],
+  ['GET', '/metrics', 'read', 200],
   ['GET', '/openapi.json', 'public', 200],
   ['GET', '/docs', 'public', 200],
   ['GET', '/images', 'read', 200],

@@ -1,9 +1,8 @@
 // Writes each request into the audit trail: who, what, decision, result, duration; never what a body or a query says.
-import type { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { createMiddleware } from 'hono/factory';
 import type { AuditEntry, RequestEntry } from '../../audit/index.ts';
-import { addressOf, type HttpContext, type HttpEnv } from '../context.ts';
+import { addressOf, endOf, type HttpContext, type HttpEnv } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { findRoute, toPath } from '../known-routes.ts';
 
@@ -90,10 +89,4 @@ function judge(status: number, reason: string | undefined): Pick<RequestEntry, '
   const decision = status === 401 ? 'unauthenticated' : status === 403 ? 'denied' : 'allowed';
   const isRefusal = decision !== 'allowed' && reason !== undefined;
   return { decision, ...(isRefusal && { reason: reason.slice(0, MAX_REASON_CHARS) }) };
-}
-
-/** What closes when the answer is over. */
-function endOf({ env }: HttpContext): EventEmitter | undefined {
-  const { outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
-  return takeover?.socket ?? outgoing;
 }

@@ -4,6 +4,7 @@ import { VERSION } from '../../lib/version.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices, ProfileInfo } from '../services.ts';
+import { metricsHandler } from './metrics.ts';
 
 export function metaHandlers(services: HttpServices) {
   return {
@@ -28,6 +29,8 @@ export function metaHandlers(services: HttpServices) {
         ? { scoped: false }
         : { scoped: true, policy: caller.policy ?? {} };
     },
+
+    readMetrics: metricsHandler(services.metrics),
 
     describe: (_, c) => c.body(describe().json, 200, { 'Content-Type': 'application/json' }),
 

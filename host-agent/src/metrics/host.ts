@@ -1,0 +1,26 @@
+// What the daemon has of the host beside memory and disk: users for VMMs, networks, and its registry.
+import { readdir, stat } from 'node:fs/promises';
+import type { Metrics } from './metrics.ts';
+
+export type HostOptions = {
+  readonly registryPath: string;
+  /** Users for VMMs; absent: they have none of their own. */
+  readonly users?: { readonly leasesDir: string; readonly count: number } | undefined;
+  readonly usedNetworks: () => number;
+};
+
+export function measureHost(metrics: Metrics, { registryPath, users, usedNetworks }: HostOptions): void {
+  let registryBytes = 0;
+  let usedUsers = 0;
+  metrics.before(async () => {
+    registryBytes = (await stat(registryPath).catch(() => undefined))?.size ?? registryBytes;
+    if (users !== undefined) usedUsers = (await readdir(users.leasesDir).catch(() => [])).length;
+  });
+  const gauge = (name: string, help: string, read: () => number): void =>
+    metrics.series('gauge', name, help, [], () => [{ value: read() }]);
+  gauge('sandboxd_registry_bytes', 'Size of the registry file', () => registryBytes);
+  gauge('sandboxd_networks_used', 'Networks that sandboxes have', usedNetworks);
+  if (users === undefined) return;
+  gauge('sandboxd_jail_users_used', 'Users of the host that VMMs have', () => usedUsers);
+  gauge('sandboxd_jail_users', 'Users of the host that there are for VMMs', () => users.count);
+}

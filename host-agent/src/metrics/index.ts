@@ -1,0 +1,4 @@
+// The face of this room.
+export { measureHost } from './host.ts';
+export { Metrics } from './metrics.ts';
+export { measureProcess } from './process.ts';

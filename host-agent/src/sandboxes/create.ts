@@ -1,0 +1,51 @@
+// One sandbox, made as a copy of a template where there can be one, else booted.
+import type PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import type { Owner } from '../keys/index.ts';
+import { newId } from '../lib/ids.ts';
+import { takeTurn } from '../lib/take-turn.ts';
+import type { Admission } from './admission.ts';
+import type { ResourceContext } from './resources/resource.ts';
+import type { Sandbox } from './sandbox.ts';
+import { startSandbox } from './start.ts';
+import type { Templates } from './templates.ts';
+import type { ResolvedSandboxOptions } from './types.ts';
+import { holdShared } from './usage.ts';
+
+export type CreateInput = {
+  readonly options: ResolvedSandboxOptions;
+  readonly owner: Owner | undefined;
+  readonly templates: Templates;
+  readonly admission: Admission;
+  /** Starts at the same time, of everybody's. */
+  readonly slots: PQueue;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+};
+
+/** Rejects as `startSandbox` does. */
+export async function createSandbox(context: ResourceContext, input: CreateInput): Promise<Sandbox> {
+  const { options, owner, templates, admission, slots, log, signal } = input;
+  const id = newId('sbx');
+  const common = { id, options, owner, log: log.child({ sandbox: id }), signal };
+  const template = await templates.obtain(options, signal);
+  const start = async (): Promise<Sandbox> => {
+    if (template !== undefined) {
+      using _held = await holdShared(admission, context.engines.current, template);
+      try {
+        const origin = { kind: 'saved', saved: template } as const;
+        const sandbox = await template.use(() => startSandbox(context, { ...common, origin }));
+        templates.worked(template, options);
+        return sandbox;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!templates.judge(template, error)) throw error;
+        log.warn({ sandbox: id }, 'booting instead');
+      }
+    }
+    const boot = () => startSandbox(context, { ...common, origin: { kind: 'boot' } });
+    // A guest with arguments of a stranger says nothing about the engine.
+    return options.bootArgs === '' ? context.engines.tryBoot(boot, signal) : boot();
+  };
+  return takeTurn(slots, start, signal);
+}

@@ -1,0 +1,132 @@
+// The numbers of this room: what happened, what there is, who takes how much of the host.
+import type { Metrics } from '../metrics/index.ts';
+import type { HostRoom } from './host-room.ts';
+import type { House } from './house.ts';
+import type { LifeListener } from './life-events.ts';
+import type { Sandbox } from './sandbox.ts';
+import { type Levels, type Row, UsageBoard } from './usage-board.ts';
+
+export type MeasureOptions = {
+  readonly house: House;
+  /** Sandboxes with series of their own. */
+  readonly top: number;
+  readonly readRoom: () => Promise<HostRoom>;
+};
+
+/** Keeps count of what happens. */
+export function countLifeEvents(metrics: Metrics): LifeListener {
+  return (event) => {
+    metrics.lifeEvents.inc({ kind: event.kind });
+    if (event.kind === 'created' || event.kind === 'forked') {
+      const origin = event.kind === 'forked' ? 'snapshot' : event.origin === 'saved' ? 'template' : 'boot';
+      metrics.starts.observe({ origin, rootfs: event.rootfs }, (event.times.totalMs ?? 0) / 1000);
+    }
+    if (event.kind === 'snapshot-taken' || event.kind === 'template-made') {
+      const what = event.kind === 'snapshot-taken' ? 'snapshot' : 'template';
+      metrics.pauses.observe({ what }, event.pausedMs / 1000);
+    }
+  };
+}
+
+/** What there is, as of each exposition. */
+export function measureSandboxes(metrics: Metrics, { house, top, readRoom }: MeasureOptions): void {
+  const { slots, admission, templates, snapshots, sweeps, starting } = house;
+  const gauge = (name: string, help: string, read: () => number): void =>
+    metrics.series('gauge', name, help, [], () => [{ value: read() }]);
+
+  metrics.series('gauge', 'sandboxd_sandboxes', 'Sandboxes that there are, by state', ['state'], () =>
+    toReadings('state', countStates(house)),
+  );
+  gauge('sandboxd_starts_queued', 'Sandboxes that wait for their turn to be started', () => slots.size);
+  gauge('sandboxd_starts_running', 'Sandboxes that are being started', () => slots.pending);
+  gauge('sandboxd_creates_open', 'Requests that will add sandboxes', () => starting.size);
+  gauge('sandboxd_sweeps', 'Deleted sandboxes of which something is left', () => sweeps.sandboxes.length);
+  gauge('sandboxd_snapshots', 'Snapshots that there are', () => snapshots.owners.length);
+  gauge('sandboxd_templates', 'Templates that creates can be copies of', () => templates.count);
+  metrics.series(
+    'counter',
+    'sandboxd_template_lookups_total',
+    'Creates by whether a template was there (hit), was made first (made) or could not be had (none)',
+    ['result'],
+    () => toReadings('result', Object.entries(templates.lookups)),
+  );
+  metrics.series(
+    'counter',
+    'sandboxd_admission_refusals_total',
+    'Requests that the host had no room for, by what was short',
+    ['what'],
+    () => toReadings('what', admission.refusals),
+  );
+
+  let room: HostRoom | undefined;
+  metrics.before(async () => {
+    room = await readRoom().catch(() => undefined);
+  });
+  const ofRoom = (name: string, help: string, key: keyof HostRoom): void =>
+    metrics.series('gauge', name, help, [], () => (room === undefined ? [] : [{ value: room[key] }]));
+  ofRoom(
+    'sandboxd_host_memory_bytes',
+    'Memory of the host, as far as the daemon may use it',
+    'memoryTotalBytes',
+  );
+  ofRoom(
+    'sandboxd_host_memory_available_bytes',
+    'What of it can be had without swapping',
+    'memoryAvailableBytes',
+  );
+  ofRoom('sandboxd_data_free_bytes', 'Free space in the data directory', 'diskFreeBytes');
+  gauge('sandboxd_memory_promised_bytes', 'Memory of all guests that run, were they to use it all', () =>
+    [...house.sandboxes.values()].reduce((sum, each) => sum + promised(each), 0),
+  );
+  measureUsage(metrics, new UsageBoard(() => house.sandboxes.values(), top));
+}
+
+function measureUsage(metrics: Metrics, board: UsageBoard): void {
+  metrics.before(() => board.refresh());
+  const each = (value: (row: Row) => number) => () =>
+    board.rows.map((row) => ({ labels: { sandbox: row.sandbox }, value: value(row) }));
+  const WHO = ['sandbox'] as const;
+  const amount = (name: string, help: string, value: (row: Row) => number): void =>
+    metrics.series('counter', `sandboxd_vm_${name}_total`, help, WHO, each(value));
+  const level = (name: string, help: string, key: keyof Levels): void =>
+    metrics.series(
+      'gauge',
+      `sandboxd_vm_${name}`,
+      help,
+      WHO,
+      each(({ levels }) => levels[key]),
+    );
+  amount('cpu_seconds', 'CPU time of the VMM', ({ amounts }) => amounts.cpuMs / 1000);
+  amount('read_bytes', 'Bytes that storage was read for the VMM', ({ amounts }) => amounts.readBytes);
+  amount(
+    'written_bytes',
+    'Bytes that storage was written for the VMM',
+    ({ amounts }) => amounts.writtenBytes,
+  );
+  amount('received_bytes', 'Bytes that came to the guest', ({ amounts }) => amounts.receivedBytes);
+  amount('sent_bytes', 'Bytes that the guest sent', ({ amounts }) => amounts.sentBytes);
+  level('resident_bytes', 'Memory of the VMM that is present, shared parts included', 'residentBytes');
+  level('private_bytes', 'Memory of the VMM that is its own alone', 'privateBytes');
+  level('layer_bytes', 'Space that the writable layer takes', 'layerBytes');
+}
+
+function countStates({ sandboxes, sweeps }: House): [string, number][] {
+  const counts = { running: 0, hung: 0, failed: 0, deleting: 0 };
+  for (const sandbox of sandboxes.values()) counts[stateOf(sandbox)] += 1;
+  counts.deleting += sweeps.sandboxes.length;
+  return Object.entries(counts);
+}
+
+function stateOf({ state, hang, vm }: Sandbox): 'running' | 'hung' | 'failed' | 'deleting' {
+  if (state === 'failed') return 'failed';
+  if (state !== 'running') return 'deleting';
+  return vm.standstill === undefined && hang === undefined ? 'running' : 'hung';
+}
+
+function promised({ state, record }: Sandbox): number {
+  return state === 'running' ? record.options.memoryMib * 2 ** 20 : 0;
+}
+
+function toReadings(label: string, counts: Iterable<readonly [string, number]>) {
+  return [...counts].map(([name, value]) => ({ labels: { [label]: name }, value }));
+}

@@ -1,0 +1,90 @@
+// Who takes how much: few series however many sandboxes, and none of them ever falls.
+import { spawn } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
+import { readLinkUsage, readProcessUsage } from '../../../../host-agent/src/lib/process-usage.ts';
+import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
+import { REST, UsageBoard } from '../../../../host-agent/src/sandboxes/usage-board.ts';
+import type { VmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
+
+function usage(cpuMs: number): VmUsage {
+  return { cpuMs, residentBytes: 10, privateBytes: 5, readBytes: 1, writtenBytes: 2, layerBytes: 3 };
+}
+
+t.test('the others together never fall, whoever is among them', async (t) => {
+  const cpu = new Map([...'abcde'].map((id) => [id, 0]));
+  const all = () => [...cpu.keys()].map((id) => ({ id }) as Sandbox);
+  let now = 0;
+  t.intercept(performance, 'now', { value: () => now });
+  const board = new UsageBoard(all, 2, ({ id }) => usage(cpu.get(id) ?? 0));
+  let rest = 0;
+  for (let round = 0; round < 20; round++) {
+    now += 10_000;
+    // Another one is busy each time, and one comes and goes.
+    for (const id of cpu.keys()) cpu.set(id, (cpu.get(id) ?? 0) + (id === 'abcde'[round % 5] ? 900 : 10));
+    if (round === 7) cpu.set('f', 50_000);
+    if (round === 9) cpu.delete('f');
+    await board.refresh();
+    t.equal(board.rows.length, 3);
+    t.equal(board.rows[0]?.sandbox, round === 7 ? 'f' : 'abcde'[round % 5], 'who used most is first');
+    const others = board.rows.find(({ sandbox }) => sandbox === REST);
+    t.ok((others?.amounts.cpuMs ?? -1) >= rest, `${others?.amounts.cpuMs} after ${rest}`);
+    rest = others?.amounts.cpuMs ?? 0;
+    t.equal(others?.levels.residentBytes, 10 * (cpu.size - 2));
+  }
+  t.ok(rest > 0);
+});
+
+t.test('who asks again at once gets the same; who asks together is answered together', async (t) => {
+  let reads = 0;
+  const board = new UsageBoard(
+    () => Array.from({ length: 100 }, (_, at) => ({ id: `s${at}` }) as Sandbox),
+    20,
+    () => {
+      reads++;
+      return usage(1);
+    },
+  );
+  await Promise.all([board.refresh(), board.refresh()]);
+  await board.refresh();
+  t.equal(reads, 100);
+  t.equal(board.rows.length, 21);
+});
+
+t.test('a process is read as the kernel has it, and another one of its number is not', async (t) => {
+  const child = spawn(process.execPath, [
+    '-e',
+    'const end = Date.now() + 300; while (Date.now() < end); setInterval(() => {}, 1000)',
+  ]);
+  t.teardown(() => child.kill('SIGKILL'));
+  const pid = child.pid ?? 0;
+  const startTicks = readStartTicks(pid) ?? -1;
+  let found = readProcessUsage({ pid, startTicks });
+  while ((found?.cpuMs ?? 0) < 100) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    found = readProcessUsage({ pid, startTicks });
+  }
+  t.ok((found?.residentBytes ?? 0) > 2 ** 20);
+  t.ok((found?.privateBytes ?? 0) < (found?.residentBytes ?? 0));
+  t.equal(readProcessUsage({ pid, startTicks: startTicks + 1 }), undefined);
+  t.equal(readProcessUsage({ pid: 2 ** 22 + 1, startTicks }), undefined);
+});
+
+t.test('a link is found by its whole name', (t) => {
+  const dir = t.testdir({ 7: { net: {} } });
+  writeFileSync(
+    join(dir, '7/net/dev'),
+    `${readFileSync('/proc/self/net/dev', 'latin1').split('\n').slice(0, 2).join('\n')}\n  tap01: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n   tap0: 100 2 0 0 0 0 0 0 300 4 0 0 0 0 0 0\n`,
+  );
+  t.same(readLinkUsage(7, 'tap0', dir), {
+    receivedBytes: 100,
+    receivedPackets: 2,
+    sentBytes: 300,
+    sentPackets: 4,
+  });
+  t.equal(readLinkUsage(7, 'tap', dir), undefined);
+  t.equal(readLinkUsage(8, 'tap0', dir), undefined);
+  t.end();
+});
