@@ -158,8 +158,8 @@ t.test('alerts and dashboard ask for metrics that there are, and each alert is e
   t.ok(asked.size >= 25);
   for (const name of asked) t.ok(families.includes(name), name);
   const page = await readFile(join(DOCS, 'metrics.md'), 'utf8');
-  for (const [, alert] of rules.matchAll(/alert: (\w+)/g)) t.ok(page.includes(`\`${alert}\``), alert);
-  for (const [, name] of text.matchAll(/^# TYPE (\S+)/gm))
+  for (const [, alert = ''] of rules.matchAll(/alert: (\w+)/g)) t.ok(page.includes(`\`${alert}\``), alert);
+  for (const [, name = ''] of text.matchAll(/^# TYPE (\S+)/gm))
     t.ok(page.includes(`${name}`), `docs name ${name}`);
   const { length: panels } = dashboard.panels;
   t.equal(new Set(dashboard.panels.map(({ id }: { id: number }) => id)).size, panels);
