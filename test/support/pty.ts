@@ -26,6 +26,12 @@ export class Pty {
     this.exited = new Promise((resolve) => child.once('exit', resolve));
   }
 
+  /** Of the program itself, which runs under `script`. */
+  get programPid(): number {
+    const { pid } = this.#child;
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim());
+  }
+
   type(keys: string): void {
     this.#child.stdin?.write(keys);
   }

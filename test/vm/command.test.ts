@@ -1,7 +1,7 @@
 // The command as it is built, with a real guest: an editor, sizes, Ctrl-C, exit codes, pipes, a large copy.
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, readFileSync } from 'node:fs';
 import { open, readFile, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -16,10 +16,16 @@ const SANDBOX = resolve(import.meta.dirname, '../../dist/sandbox');
 const MIB = 2 ** 20;
 /** The long form copies as much as the disk of a laptop notices. */
 const COPY_BYTES = process.env.SOAK === '1' ? 1024 * MIB : 48 * MIB;
+/** Neither holds what it copies. */
+const MAX_COMMAND_MIB = 400;
+const MAX_GROWTH_MIB = 200;
 const ESCAPE = '\x1b';
+/** What removes a bar. */
+const CLEAR = '\r\x1b[K';
 
 t.test('the command in a real guest', async (t) => {
-  const { url, api } = await startDaemon(t);
+  const daemon = await startDaemon(t);
+  const { url, api } = daemon;
   const env = { ...process.env, SANDBOXD_HOST: url };
   const run = async (...words: string[]) =>
     promisify(execFile)(SANDBOX, words, { env, maxBuffer: 2 ** 26 }).then(
@@ -116,10 +122,25 @@ t.test('the command in a real guest', async (t) => {
       await file.write(block);
     }
     await file.close();
-    const pty = await openPty(t, [SANDBOX, 'cp', path, `${id}:/srv/`], { SANDBOXD_HOST: url });
-    await pty.shows(/\[#+ *\] \d+ %/);
-    t.equal(await pty.exited, 0);
-    t.match(await run('cp', `${id}:/srv/big`, join(dir, 'back')), { code: 0, stdout: '' });
+    for (const words of [
+      [path, `${id}:/srv/`],
+      [`${id}:/srv/big`, join(dir, 'back')],
+    ]) {
+      const startedAt = performance.now();
+      const before = peakMib(daemon.pid);
+      const pty = await openPty(t, [SANDBOX, 'cp', ...words], { SANDBOXD_HOST: url });
+      const command = new PeakMemory(pty.programPid);
+      await pty.shows(/\[#+ *\] \d+ %/);
+      t.equal(await pty.exited, 0);
+      t.match(pty.shown.split(CLEAR).at(-1), /^[^\r]*iB\r\n$/, 'the bar is gone');
+      const [here, there] = [command.end(), peakMib(daemon.pid)];
+      const s = (performance.now() - startedAt) / 1000;
+      t.comment(
+        `${COPY_BYTES / MIB} MiB in ${s.toFixed(1)} s; peak: command ${here} MiB, daemon ${before} → ${there} MiB`,
+      );
+      t.ok(here < MAX_COMMAND_MIB, `the command streams: ${here} MiB`);
+      t.ok(there - before < MAX_GROWTH_MIB, `the daemon streams: ${before} → ${there} MiB`);
+    }
     t.equal(await digest(join(dir, 'back')), await digest(path));
     t.equal((await stat(join(dir, 'back'))).size, COPY_BYTES);
   });
@@ -151,4 +172,34 @@ async function digest(path: string): Promise<string> {
   const hash = createHash('sha256');
   await pipeline(createReadStream(path), hash);
   return hash.digest('hex');
+}
+
+/** The most memory that a process ever had at once. Throws when it is gone. */
+function peakMib(pid: number): number {
+  const [, kib = ''] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Math.round(Number(kib) / 1024);
+}
+
+/** Of a process that ends by itself: looks until then. */
+class PeakMemory {
+  readonly #pid: number;
+  readonly #timer = setInterval(() => this.#look(), 50);
+  #mib = 0;
+
+  constructor(pid: number) {
+    this.#pid = pid;
+  }
+
+  end(): number {
+    clearInterval(this.#timer);
+    return this.#mib;
+  }
+
+  #look(): void {
+    try {
+      this.#mib = Math.max(this.#mib, peakMib(this.#pid));
+    } catch {
+      // It has ended.
+    }
+  }
 }

@@ -5,27 +5,34 @@ import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { ConnectionError } from '../errors.ts';
+import { ConnectionError, SandboxdError } from '../errors.ts';
 import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireRequest } from './transport.ts';
 
 /** What a connection that never was fails with. */
-const UNSENT =
-  /ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EACCES|CERT|SELF_SIGNED|UNABLE_TO/;
+const UNSENT = /^(?:ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EACCES)$/;
+/** Why a certificate is not trusted, as OpenSSL and Node call it. */
+const UNTRUSTED = /CERT|SELF_SIGNED|UNABLE_TO|INVALID_CA|HOSTNAME_MISMATCH/;
+/** The other side sends something else than TLS. */
+const NO_TLS = /^(?:EPROTO|ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG))$/;
 
 export class NodeTransport implements Transport {
   readonly #host: string;
   readonly #target: RequestOptions & { ca?: string };
   readonly #isTls: boolean;
   readonly #agent: Agent;
+  /** Of all paths, where a proxy has the daemon beneath one. */
+  readonly #prefix: string;
 
   constructor({ host, ca }: TransportOptions) {
     this.#host = host;
     if (host.startsWith('unix:')) {
       this.#isTls = false;
+      this.#prefix = '';
       this.#target = { socketPath: host.slice('unix:'.length), host: 'localhost' };
     } else {
-      const { protocol, hostname, port } = new URL(host);
+      const { protocol, hostname, port, pathname } = parseHost(host);
       this.#isTls = protocol === 'https:';
+      this.#prefix = pathname.replace(/\/$/, '');
       this.#target = { host: hostname.replace(/^\[|\]$/g, ''), port, ...(ca !== undefined && { ca }) };
     }
     // An idle connection keeps no program alive.
@@ -60,7 +67,13 @@ export class NodeTransport implements Transport {
 
   #begin({ method, path, headers, body, signal }: WireRequest, agent: Agent | false) {
     const length = typeof body === 'string' ? { 'content-length': String(Buffer.byteLength(body)) } : {};
-    const options = { ...this.#target, method, path, agent, headers: { ...headers, ...length } };
+    const options = {
+      ...this.#target,
+      method,
+      path: `${this.#prefix}${path}`,
+      agent,
+      headers: { ...headers, ...length },
+    };
     const sent = this.#isTls ? tlsRequest(options) : request(options);
     const onAbort = (): void => void sent.destroy(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
@@ -94,10 +107,23 @@ export class NodeTransport implements Transport {
   }
 
   #toError(error: Error & { readonly code?: string }): ConnectionError {
-    const isUnsent = UNSENT.test(error.code ?? '');
-    const what = isUnsent ? `cannot reach the daemon at ${this.#host}` : `lost the daemon at ${this.#host}`;
-    return new ConnectionError(`${what}: ${error.message || error.code}`, { cause: error, isUnsent });
+    const { code = '', message } = error;
+    const fail = (what: string, more = '', isUnsent = false) =>
+      new ConnectionError(`${what} at ${this.#host}: ${message || code}${more}`, { cause: error, isUnsent });
+    if (this.#isTls && UNTRUSTED.test(code))
+      return fail('cannot trust the daemon', '; `ca` is for certificates of your own');
+    if (this.#isTls && NO_TLS.test(code)) return fail('cannot speak TLS with the daemon', '; is it http://?');
+    return UNSENT.test(code)
+      ? fail('cannot reach the daemon', '', true)
+      : fail('lost the daemon');
   }
+}
+
+/** SandboxdError for what is no address, such as one without its scheme. */
+function parseHost(host: string): URL {
+  const url = URL.parse(host);
+  if (url !== null && /^https?:$/.test(url.protocol) && url.hostname !== '') return url;
+  throw new SandboxdError(`host must be http://…, https://… or unix:/path, not ${JSON.stringify(host)}`);
 }
 
 function toDuplex(sent: ClientRequest, socket: Socket, output: Bytes): Duplex {
