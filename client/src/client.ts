@@ -13,7 +13,7 @@ export type ClientOptions = {
   readonly host?: string;
   /** `SANDBOXD_API_KEY` by default. */
   readonly apiKey?: string;
-  /** Certificates to trust instead of the system's, PEM. */
+  /** Certificates to trust instead of the system's, PEM; those in the file that `SANDBOXD_CA` names by default. Not in browsers. */
   readonly ca?: string;
   /** How often a request that changes nothing, or that never reached the daemon, is sent again; 2 by default. */
   readonly retries?: number;
@@ -28,7 +28,9 @@ export class Client {
   readonly #requests: Requests;
 
   constructor(options: ClientOptions = {}) {
-    const { host = platform.defaultHost(), apiKey = platform.defaultApiKey(), ca } = options;
+    const { host = platform.defaultHost(), ca = platform.defaultCa() } = options;
+    // An empty key is none, as an empty variable is.
+    const apiKey = (options.apiKey ?? platform.defaultApiKey()) || undefined;
     this.#requests = new Requests({
       transport: platform.createTransport({ host, apiKey, ca }),
       apiKey,

@@ -77,7 +77,7 @@ export function toApiError(status: number, message: string, requestId?: string):
 
 /** No answer, or one that broke off. */
 export class ConnectionError extends SandboxdError {
-  override readonly name = 'ConnectionError';
+  override readonly name: string = 'ConnectionError';
   /** The daemon cannot have seen the request. */
   readonly isUnsent: boolean;
 
@@ -85,6 +85,11 @@ export class ConnectionError extends SandboxdError {
     super(message, { cause });
     this.isUnsent = isUnsent;
   }
+}
+
+/** The daemon's certificate is of no authority that is trusted here (`ca`), or of another host. Nothing was sent. */
+export class CertificateError extends ConnectionError {
+  override readonly name = 'CertificateError';
 }
 
 /** `timeoutMs` has passed. */

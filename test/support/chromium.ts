@@ -94,12 +94,12 @@ export class Page {
 }
 
 /** A page at `url`; the browser ends with the test. */
-export async function openPage(t: Test, url: string): Promise<Page> {
+export async function openPage(t: Test, url: string, flags: readonly string[] = []): Promise<Page> {
   const program = PROGRAMS.find(existsSync);
   if (program === undefined)
     throw new Error('Chromium is missing: make setup-tests installs it (scripts/test-packages.txt)');
   const profile = await mkdtemp(join(tmpdir(), 'chromium-'));
-  const child = spawn(program, [...FLAGS, `--user-data-dir=${profile}`], {
+  const child = spawn(program, [...FLAGS, ...flags, `--user-data-dir=${profile}`], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
     // A group of its own, as it has processes of its own, which hold the pipe as well.
     detached: true,

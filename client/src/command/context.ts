@@ -1,7 +1,9 @@
 // Which daemon: contexts in a file that only its owner reads, and variables that win over it.
+import { X509Certificate } from 'node:crypto';
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { Client } from '../client.ts';
 import { SandboxdError } from '../errors.ts';
 import { UsageError } from './verb.ts';
 
@@ -44,18 +46,40 @@ export function writeContexts(contexts: Contexts, path = contextsPath()): void {
   renameSync(fresh, path);
 }
 
-/** A flag wins over a variable, a variable over the context in use. A host that is given has nothing of a context's key. */
+/** A flag wins over a variable, a variable over the context in use. A host that is given has nothing of a context's key and CA. */
 export function resolveContext(
-  flags: { readonly host?: string | undefined; readonly context?: string | undefined },
+  flags: {
+    readonly host?: string | undefined;
+    readonly context?: string | undefined;
+    readonly ca?: string | undefined;
+  },
   env: Environment = process.env,
 ): Context {
   const host = flags.host ?? (flags.context === undefined ? env.SANDBOXD_HOST || undefined : undefined);
   const apiKey = env.SANDBOXD_API_KEY || undefined;
-  if (host !== undefined) return { host, ...(apiKey !== undefined && { apiKey }) };
+  const ca = flags.ca ?? (env.SANDBOXD_CA || undefined);
+  const given = { ...(apiKey !== undefined && { apiKey }), ...(ca !== undefined && { ca }) };
+  if (host !== undefined) return { host, ...given };
   const { current, contexts } = readContexts(contextsPath(env));
   const name = flags.context ?? current;
   const context = name === undefined ? { host: DEFAULT_HOST } : contexts[name];
   if (context === undefined)
     throw new UsageError(`there is no context ${JSON.stringify(name)}; \`sandbox context\` lists them`);
-  return { ...context, ...(apiKey !== undefined && { apiKey }) };
+  return { ...context, ...given };
+}
+
+/** SandboxdError for what is no address, or no file of certificates. */
+export function toClient({ host, apiKey = '', ca }: Context): Client {
+  return new Client({ host, apiKey, ...(ca !== undefined && { ca: readCertificates(ca) }) });
+}
+
+/** Text that is none would only show as a daemon that is not trusted. */
+function readCertificates(path: string): string {
+  try {
+    const text = readFileSync(path, 'utf8');
+    new X509Certificate(text);
+    return text;
+  } catch (error) {
+    throw new SandboxdError(`${path} has no certificates to trust, in PEM: ${(error as Error).message}`);
+  }
 }

@@ -15,7 +15,7 @@ export function renderOverview(verbs: readonly Verb[]): string {
     'For every verb:',
     ...renderFlags(GLOBAL_FLAGS),
     '',
-    '`sandbox <verb> --help` says more about one. SANDBOXD_HOST and SANDBOXD_API_KEY say which daemon, and so does `sandbox context`.',
+    '`sandbox <verb> --help` says more about one. SANDBOXD_HOST, SANDBOXD_API_KEY and SANDBOXD_CA say which daemon, and so does `sandbox context`.',
     '',
   ].join('\n');
 }

@@ -1,16 +1,14 @@
 // The command `sandbox`: which verb the words ask for, what its failures look like, what its exit code is.
-
-import { readFileSync } from 'node:fs';
 import { suggest } from '@sandboxd/api/suggest';
-import { Client } from '../client.ts';
-import { ApiError, SandboxdError } from '../errors.ts';
-import { resolveContext } from './context.ts';
+import { CertificateError, SandboxdError, UnauthorizedError } from '../errors.ts';
+import { resolveContext, toClient } from './context.ts';
 import { renderOverview, renderVerb } from './help.ts';
 import { Terminal } from './terminal.ts';
 import { type Input, type Session, UsageError, type Verb } from './verb.ts';
 import { VERBS } from './verbs.ts';
-import { readWords } from './words.ts';
+import { findVerbWord, readWords } from './words.ts';
 
+const HELP: readonly string[] = ['--help', '-h'];
 const EXIT = { failed: 1, usage: 2, interrupted: 130, brokenPipe: 141 } as const;
 
 /** Runs what the words ask for and ends the process. */
@@ -31,13 +29,20 @@ class BrokenPipe extends Error {}
 class Interrupted extends Error {}
 
 async function run(words: readonly string[], terminal: Terminal, stop: AbortController): Promise<number> {
-  const [name, ...rest] = words;
-  if (name === undefined || name === '--help' || name === '-h') return print(terminal, renderOverview(VERBS));
+  // Flags for every verb may stand before it.
+  const at = findVerbWord(words);
+  const rest = words.filter((_, each) => each !== at);
+  const [name] = words.slice(at < 0 ? words.length : at);
+  if (name === undefined) {
+    if (words.includes('--version')) return run(['version'], terminal, stop);
+    const [flag] = words;
+    if (flag === undefined || HELP.includes(flag)) return print(terminal, renderOverview(VERBS));
+    throw new UsageError(`a verb is missing behind ${flag}; \`sandbox --help\` lists them`);
+  }
   if (name === 'help') {
     const [about] = rest;
     return print(terminal, about === undefined ? renderOverview(VERBS) : renderVerb(findVerb(about)));
   }
-  if (name === '--version') return run(['version'], terminal, stop);
   const verb = findVerb(name);
   const input = readWords(verb, rest);
   if (input.isSet('help')) return print(terminal, renderVerb(verb));
@@ -77,7 +82,7 @@ function findVerb(name: string): Verb {
 
 /** Which daemon is meant is found out only for a verb that wants one. */
 function toSession({ text, isSet }: Input, terminal: Terminal, signal: AbortSignal): Session {
-  const toContext = () => resolveContext({ host: text('host'), context: text('context') });
+  const toContext = () => resolveContext({ host: text('host'), context: text('context'), ca: text('ca') });
   return {
     terminal,
     signal,
@@ -86,12 +91,7 @@ function toSession({ text, isSet }: Input, terminal: Terminal, signal: AbortSign
       return toContext().host;
     },
     get client() {
-      const { host, apiKey, ca } = toContext();
-      return new Client({
-        host,
-        ...(apiKey !== undefined && { apiKey }),
-        ...(ca !== undefined && { ca: readFileSync(ca, 'utf8') }),
-      });
+      return toClient(toContext());
     },
   };
 }
@@ -102,12 +102,15 @@ function explain(error: unknown, terminal: Terminal, signal: AbortSignal): numbe
   const isExpected =
     error instanceof SandboxdError || error instanceof UsageError || 'code' in (error as object);
   const { message, stack } = error as Error;
-  const more =
-    error instanceof ApiError && error.status === 401
-      ? '; set SANDBOXD_API_KEY, or `sandbox context set`'
-      : '';
-  terminal.stderr.write(`sandbox: ${isExpected ? message : stack}${more}\n`);
+  terminal.stderr.write(`sandbox: ${isExpected ? message : stack}${advise(error)}\n`);
   return error instanceof UsageError ? EXIT.usage : EXIT.failed;
+}
+
+function advise(error: unknown): string {
+  if (error instanceof UnauthorizedError) return '; set SANDBOXD_API_KEY, or `sandbox context set`';
+  if (error instanceof CertificateError)
+    return '; --ca or SANDBOXD_CA names a file with the certificate of its authority';
+  return '';
 }
 
 function print(terminal: Terminal, text: string): number {

@@ -7,6 +7,10 @@ export type Flag = {
   readonly short?: string;
   /** Stands for the value in the help; only of strings. */
   readonly placeholder?: string;
+  /** What the value may be; otherwise anything. */
+  readonly values?: readonly string[];
+  /** What the value names, for completion. */
+  readonly completes?: OperandKind;
   /** May be given several times. */
   readonly multiple?: true;
   readonly help: string;
@@ -15,7 +19,19 @@ export type Flag = {
 export type Flags = Readonly<Record<string, Flag>>;
 
 /** What an operand names, for completion. */
-export type OperandKind = 'sandbox' | 'snapshot' | 'image' | 'profile' | 'path' | readonly string[];
+export type OperandKind =
+  | 'sandbox'
+  | 'snapshot'
+  /** A sandbox or a snapshot. */
+  | 'id'
+  | 'image'
+  /** A profile or an image. */
+  | 'source'
+  /** A path here, or `<sandbox>:<path>`. */
+  | 'place'
+  | 'path'
+  | 'context'
+  | readonly string[];
 
 export type Verb = {
   readonly name: string;

@@ -5,6 +5,7 @@ import { context } from './verbs/context.ts';
 import { cp } from './verbs/cp.ts';
 import { exec } from './verbs/exec.ts';
 import { images, pull, rmi } from './verbs/images.ts';
+import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
 import { run } from './verbs/run.ts';
 import { inspect, ps, rm } from './verbs/sandboxes.ts';
@@ -27,6 +28,7 @@ const OWN: readonly Verb[] = [
   rmi,
   service,
   inspect,
+  keys,
   context,
   version,
 ];

@@ -7,15 +7,41 @@ import { type Flags, type Input, UsageError, type Verb } from './verb.ts';
 /** For every verb. */
 export const GLOBAL_FLAGS: Flags = {
   host: { type: 'string', placeholder: 'url', help: 'the daemon: http://…, https://… or unix:/path' },
-  context: { type: 'string', placeholder: 'name', help: 'a context other than the one in use' },
+  context: {
+    type: 'string',
+    placeholder: 'name',
+    help: 'a context other than the one in use',
+    completes: 'context',
+  },
+  ca: {
+    type: 'string',
+    placeholder: 'file',
+    help: 'certificates to trust with https://, PEM',
+    completes: 'path',
+  },
   json: { type: 'boolean', help: 'print JSON' },
   help: { type: 'boolean', short: 'h', help: 'print this, and exit' },
 };
+
+/** Which of the words is the verb: the first that is neither a flag for every verb nor its value; −1 when there is none. */
+export function findVerbWord(words: readonly string[]): number {
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? '';
+    if (!word.startsWith('-')) return at;
+    if (takesNext(GLOBAL_FLAGS, word)) at++;
+  }
+  return -1;
+}
 
 export function readWords(verb: Verb, words: readonly string[]): Input {
   const flags = { ...GLOBAL_FLAGS, ...verb.flags };
   const { own, command } = split(flags, words, verb.commandFrom);
   const { values, positionals } = parse(verb, flags, own);
+  for (const [name, { values: known }] of Object.entries(flags)) {
+    const value = values[name];
+    if (known !== undefined && typeof value === 'string' && !known.includes(value))
+      throw new UsageError(`--${name} must be one of ${known.join(', ')}, not ${JSON.stringify(value)}`);
+  }
   const operands = [...positionals, ...command];
   if (values.help !== true) checkCount(verb, operands);
   return {

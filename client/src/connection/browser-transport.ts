@@ -6,6 +6,10 @@ import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireReques
 const MAX_BUFFERED_BYTES = 1024 * 1024;
 const BUFFER_CHECK_MS = 10;
 const CLOSED_NORMALLY = 1000;
+const [NOT_FOUND, UPGRADE_REQUIRED] = [404, 426];
+/** A page is not told which of them it was. */
+const REASONS =
+  'it is down, its certificate is not trusted here, or its --cors-origin does not name the origin of this page';
 
 export class BrowserTransport implements Transport {
   readonly #host: string;
@@ -13,8 +17,8 @@ export class BrowserTransport implements Transport {
 
   constructor({ host, apiKey }: TransportOptions) {
     this.#host = host.replace(/\/$/, '');
-    // A browser gives a WebSocket no headers of ours.
-    this.#protocols = apiKey === undefined ? [] : [`bearer.${apiKey}`];
+    // A browser gives a WebSocket no headers of ours. The answer names the first protocol, and not the key.
+    this.#protocols = apiKey === undefined ? [] : ['exec', `bearer.${apiKey}`];
   }
 
   async send({ method, path, headers, body, signal }: WireRequest): Promise<WireAnswer> {
@@ -35,29 +39,26 @@ export class BrowserTransport implements Transport {
       };
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      throw new ConnectionError(`cannot reach the daemon at ${this.#host}: ${String(error)}`, {
-        cause: error,
-      });
+      const what = `cannot reach the daemon at ${this.#host}: ${String(error)}; ${REASONS}`;
+      throw new ConnectionError(what, { cause: error });
     }
   }
 
-  async open({ path, body, signal }: WireRequest & { readonly body: string }): Promise<Duplex> {
+  async open(wire: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer> {
+    const { path, body, signal } = wire;
     const socket = new WebSocket(`${this.#host.replace(/^http/, 'ws')}${path}`, this.#protocols);
     socket.binaryType = 'arraybuffer';
     const onAbort = (): void => socket.close();
     signal.addEventListener('abort', onAbort, { once: true });
     const output = receive(socket, signal);
-    await new Promise<void>((resolve, reject) => {
-      socket.onopen = () => resolve();
+    const isOpen = await new Promise<boolean>((resolve) => {
+      socket.onopen = () => resolve(true);
       socket.addEventListener('close', () => {
         signal.removeEventListener('abort', onAbort);
-        reject(
-          signal.aborted
-            ? signal.reason
-            : new ConnectionError(`the daemon at ${this.#host} refused a WebSocket`),
-        );
+        resolve(false);
       });
     });
+    if (!isOpen) return this.#explain(wire);
     socket.send(body);
     return {
       output,
@@ -69,6 +70,17 @@ export class BrowserTransport implements Transport {
       },
       close: () => socket.close(),
     };
+  }
+
+  /** Why a WebSocket was refused, which a page is told only of other requests. */
+  async #explain({ path, headers, signal }: WireRequest): Promise<WireAnswer> {
+    signal.throwIfAborted();
+    const ask = (target: string) => this.send({ method: 'GET', path: target, headers, signal });
+    const route = await ask(path);
+    if (route.status !== UPGRADE_REQUIRED) return route;
+    const sandbox = await ask(path.replace(/\/exec(?:\?.*)?$/, ''));
+    if (sandbox.status === NOT_FOUND) return sandbox;
+    throw new ConnectionError(`the daemon at ${this.#host} refused a WebSocket`);
   }
 }
 

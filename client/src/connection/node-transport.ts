@@ -5,7 +5,7 @@ import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { ConnectionError, SandboxdError } from '../errors.ts';
+import { CertificateError, ConnectionError, SandboxdError } from '../errors.ts';
 import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireRequest } from './transport.ts';
 
 /** What a connection that never was fails with. */
@@ -108,21 +108,27 @@ export class NodeTransport implements Transport {
 
   #toError(error: Error & { readonly code?: string }): ConnectionError {
     const { code = '', message } = error;
-    const fail = (what: string, more = '', isUnsent = false) =>
-      new ConnectionError(`${what} at ${this.#host}: ${message || code}${more}`, { cause: error, isUnsent });
+    // What Node advises behind a semicolon is meant for who started it; OpenSSL's reason is among its numbers.
+    const why = /:SSL routines:[^:]*:([^:]+):/.exec(message)?.[1] ?? (message.split(';', 1)[0] || code);
+    const toMessage = (what: string) => `${what} at ${this.#host}: ${why}`;
     if (this.#isTls && UNTRUSTED.test(code))
-      return fail('cannot trust the daemon', '; `ca` is for certificates of your own');
-    if (this.#isTls && NO_TLS.test(code)) return fail('cannot speak TLS with the daemon', '; is it http://?');
-    return UNSENT.test(code)
-      ? fail('cannot reach the daemon', '', true)
-      : fail('lost the daemon');
+      return new CertificateError(toMessage('cannot trust the daemon'), { cause: error });
+    if (this.#isTls && NO_TLS.test(code)) {
+      const message = `${toMessage('cannot speak TLS with the daemon')}; is it http://?`;
+      return new ConnectionError(message, { cause: error });
+    }
+    const isUnsent = UNSENT.test(code);
+    return new ConnectionError(toMessage(isUnsent ? 'cannot reach the daemon' : 'lost the daemon'), {
+      cause: error,
+      isUnsent,
+    });
   }
 }
 
 /** SandboxdError for what is no address, such as one without its scheme. */
 function parseHost(host: string): URL {
-  const url = URL.parse(host);
-  if (url !== null && /^https?:$/.test(url.protocol) && url.hostname !== '') return url;
+  const url = URL.canParse(host) ? new URL(host) : undefined;
+  if (url !== undefined && /^https?:$/.test(url.protocol) && url.hostname !== '') return url;
   throw new SandboxdError(`host must be http://…, https://… or unix:/path, not ${JSON.stringify(host)}`);
 }
 

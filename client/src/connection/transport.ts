@@ -49,6 +49,8 @@ export type Platform = {
   /** Where the daemon is when nobody says so. */
   defaultHost(): string;
   defaultApiKey(): string | undefined;
+  /** PEM. Throws when its file cannot be read. */
+  defaultCa(): string | undefined;
   /** A tar stream of a directory's contents. */
   packDirectory(path: string): Bytes;
   unpackDirectory(archive: Bytes, path: string): Promise<void>;

@@ -10,10 +10,11 @@ function noFiles(): never {
 export const platform: Platform = {
   name: 'browser',
   createTransport: (options) => new BrowserTransport(options),
-  // A page is served by the daemon, or by a proxy before it: others it refuses by their origin.
+  // The daemon itself, or a proxy before it; where the page is from elsewhere, its author knows the host.
   defaultHost: () =>
     (globalThis as unknown as { readonly location: { readonly origin: string } }).location.origin,
   defaultApiKey: () => undefined,
+  defaultCa: () => undefined,
   packDirectory: noFiles,
   unpackDirectory: noFiles,
 };

@@ -1,4 +1,5 @@
 // Node: HTTP with its own modules, directories of the file system.
+import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -13,6 +14,7 @@ export const platform: Platform = {
   createTransport: (options) => new NodeTransport(options),
   defaultHost: () => process.env.SANDBOXD_HOST || DEFAULT_HOST,
   defaultApiKey: () => process.env.SANDBOXD_API_KEY || undefined,
+  defaultCa: () => (process.env.SANDBOXD_CA ? readFileSync(process.env.SANDBOXD_CA, 'utf8') : undefined),
   packDirectory: (path) => packTar(path),
   unpackDirectory: async (archive, path) => {
     await mkdir(path, { recursive: true });

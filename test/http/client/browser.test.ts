@@ -1,8 +1,6 @@
 // The library in headless Chromium, in a page of the daemon itself.
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import t, { type Test } from 'tap';
-import { bundleBrowser } from '../../../scripts/build-client.ts';
+import t from 'tap';
+import { bundleLibrary, script } from '../../support/browser-library.ts';
 import { openPage } from '../../support/chromium.ts';
 import { until } from '../../support/until.ts';
 import { serveCat } from '../cat.ts';
@@ -11,18 +9,8 @@ import { serve } from '../support.ts';
 
 t.setTimeout(120_000);
 
-/** The bundle as a script that leaves the library in `sandboxd`. */
-async function bundle(t: Test): Promise<string> {
-  const path = join(t.testdir({}), 'client.js');
-  await bundleBrowser(path, { format: 'iife', globalName: 'sandboxd' });
-  return `${readFileSync(path, 'utf8')}; globalThis.sandboxd = sandboxd; 0`;
-}
-
-/** A script in an async function whose value is asked for. */
-const script = (body: string): string => `(async () => { ${body} })()`;
-
 t.test('it works in a browser', async (t) => {
-  const library = await bundle(t);
+  const library = await bundleLibrary(t);
   await t.test('sandboxes, one-way commands, files, errors', async (t) => {
     const { url, sandboxes } = await serve(t);
     sandboxes.script = (exec) => {
@@ -89,7 +77,7 @@ t.test('it works in a browser', async (t) => {
         const refused = await new sandboxd.Client().sandboxes.get('sbx_0123456789abc').terminal().result().catch((reason) => reason);
         return { whole: whole.stdout.length, text, result: await terminal.result(), refused: refused.name };`),
     );
-    t.match(seen, { whole: 200_000, text: 'hi', result: { exit_code: 4 }, refused: 'ConnectionError' });
+    t.match(seen, { whole: 200_000, text: 'hi', result: { exit_code: 4 }, refused: 'NotFoundError' });
     t.same(sandboxes.execs[1]?.request.tty, { cols: 90, rows: 20 });
     t.same(sandboxes.execs[1]?.calls.slice(0, 2), ['resize 91x21', 'signal SIGINT']);
   });

@@ -1,6 +1,6 @@
 // `sandbox context`: which daemons there are, and which one is meant.
 import { resolve } from 'node:path';
-import { readContexts, writeContexts } from '../context.ts';
+import { readContexts, toClient, writeContexts } from '../context.ts';
 import { UsageError, type Verb } from '../verb.ts';
 
 const ACTIONS = ['list', 'set', 'use', 'rm'] as const;
@@ -8,16 +8,20 @@ const ACTIONS = ['list', 'set', 'use', 'rm'] as const;
 export const context: Verb = {
   name: 'context',
   operands: `[${ACTIONS.join('|')}] [name]`,
-  completes: [ACTIONS],
+  completes: [ACTIONS, 'context'],
   summary: 'Say which daemon is meant: its address, key and certificate',
   details:
-    'They are kept in ~/.config/sandbox/contexts.json, which only you can read. SANDBOXD_HOST and SANDBOXD_API_KEY win over it.',
+    'They are kept in ~/.config/sandbox/contexts.json, which only you can read. SANDBOXD_HOST, SANDBOXD_API_KEY and SANDBOXD_CA win over it. A key is given on standard input: what stands on a command line is seen by every user of the machine.',
   flags: {
-    key: { type: 'string', placeholder: 'key', help: 'with set: the key; - reads it from standard input' },
-    ca: { type: 'string', placeholder: 'file', help: 'with set: certificates to trust, PEM' },
+    key: {
+      type: 'string',
+      placeholder: 'key',
+      completes: ['-'],
+      help: 'with set: the key; - reads it from standard input',
+    },
   },
   count: [0, 2],
-  example: 'sandbox context set lab --host https://sandboxd.example:7878 --key -',
+  example: 'sandbox context set lab --host https://sandboxd.example:7878 --key - --ca ca.pem',
   async run({ operands: [action = 'list', name], text }, { terminal, isJson }) {
     const { current, contexts } = readContexts();
     const rest = Object.fromEntries(Object.entries(contexts).filter(([each]) => each !== name));
@@ -40,6 +44,8 @@ export const context: Verb = {
       const apiKey = given === '-' ? await readLine(terminal.stdin) : (given ?? contexts[name]?.apiKey);
       const ca = text('ca') === undefined ? contexts[name]?.ca : resolve(text('ca') ?? '');
       const entry = { host, ...(apiKey && { apiKey }), ...(ca !== undefined && { ca }) };
+      // What cannot be used is said now, and not by the next verb.
+      toClient(entry);
       writeContexts({ current: current ?? name, contexts: { ...rest, [name]: entry } });
     } else if (contexts[name] === undefined) {
       throw new UsageError(`there is no context ${JSON.stringify(name)}; \`sandbox context\` lists them`);

@@ -18,7 +18,7 @@ type Copied = { readonly files?: number; readonly bytes: number };
 export const cp: Verb = {
   name: 'cp',
   operands: '<source> <target>',
-  completes: ['path', 'path'],
+  completes: ['place', 'place'],
   summary: 'Copy files and directories into a sandbox, or out of it',
   details:
     'One of the two is <sandbox>:<path>. A directory goes into the target when that is there, and becomes it when not; of <directory>/. only the contents go. - is a tar archive on standard input or output.',

@@ -1,5 +1,6 @@
 // `sandbox logs`: the durable log.
-import { UsageError, type Verb } from '../verb.ts';
+import type { LogOptions } from '../../logs.ts';
+import type { Verb } from '../verb.ts';
 
 const SOURCES = ['service', 'exec', 'all'] as const;
 
@@ -10,14 +11,18 @@ export const logs: Verb = {
   summary: 'Show what a sandbox said, also one that is gone',
   flags: {
     follow: { type: 'boolean', short: 'f', help: 'go on as it says more' },
-    source: { type: 'string', placeholder: 'which', help: 'service, exec or all; all by default' },
+    source: {
+      type: 'string',
+      placeholder: 'which',
+      values: SOURCES,
+      help: 'service, exec or all; all by default',
+    },
     all: { type: 'boolean', help: 'from the beginning; the last 64 KiB by default' },
   },
   count: [1, 1],
   example: 'sandbox logs --source exec $ID',
   async run({ operands: [id = ''], text, isSet }, { client, terminal, signal, isJson }) {
-    const source = SOURCES.find((each) => each === (text('source') ?? 'all'));
-    if (source === undefined) throw new UsageError(`--source must be one of ${SOURCES.join(', ')}`);
+    const source = (text('source') ?? 'all') as NonNullable<LogOptions['source']>;
     const options = { source, follow: isSet('follow'), signal, ...(isSet('all') && { since: 0 }) };
     for await (const record of client.sandboxes.logs(id, options)) {
       if (isJson) await terminal.write(`${JSON.stringify(record)}\n`);

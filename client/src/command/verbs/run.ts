@@ -12,7 +12,7 @@ const SHELL = ['sh', '-c', 'exec bash 2>/dev/null || exec sh'];
 export const run: Verb = {
   name: 'run',
   operands: '<image|profile> [command…]',
-  completes: ['profile', 'path'],
+  completes: ['source', 'path'],
   summary: 'Create a sandbox and run a command in it',
   details:
     'Without a command it prints the id of the sandbox, with -it it is a shell. The exit code is the command’s. The sandbox stays until it is removed, unless --rm is given.',
@@ -37,7 +37,12 @@ export const run: Verb = {
       help: 'a host that it may reach, such as *.debian.org',
     },
     timeout: { type: 'string', placeholder: 'time', help: 'its longest life, such as 30s, 10m or 2h' },
-    pull: { type: 'string', placeholder: 'when', help: 'when to pull an image: missing, always or never' },
+    pull: {
+      type: 'string',
+      placeholder: 'when',
+      values: ['missing', 'always', 'never'],
+      help: 'when to pull an image: missing, always or never',
+    },
   },
   commandFrom: 1,
   count: [1, Number.POSITIVE_INFINITY],

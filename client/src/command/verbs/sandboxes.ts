@@ -34,7 +34,7 @@ export const ps: Verb = {
 export const rm: Verb = {
   name: 'rm',
   operands: '<sandbox|snapshot…>',
-  completes: ['sandbox'],
+  completes: ['id'],
   summary: 'Remove sandboxes and snapshots',
   flags: { all: { type: 'boolean', short: 'a', help: 'remove every sandbox' } },
   count: [0, Number.POSITIVE_INFINITY],
@@ -64,7 +64,7 @@ export const rm: Verb = {
 export const inspect: Verb = {
   name: 'inspect',
   operands: '<sandbox|snapshot…>',
-  completes: ['sandbox'],
+  completes: ['id'],
   summary: 'Show all that is known of sandboxes and snapshots, as JSON',
   flags: {},
   count: [1, Number.POSITIVE_INFINITY],

@@ -21,7 +21,12 @@ export const service: Verb = {
     },
     workdir: { type: 'string', short: 'w', placeholder: 'path', help: 'with set: directory to run in' },
     user: { type: 'string', short: 'u', placeholder: 'name[:group]', help: 'with set: who to run as' },
-    restart: { type: 'string', placeholder: 'policy', help: 'with set: never, on-failure or always' },
+    restart: {
+      type: 'string',
+      placeholder: 'policy',
+      values: POLICIES,
+      help: 'with set: never, on-failure or always',
+    },
     grace: { type: 'string', placeholder: 'time', help: 'with stop: time until it is killed' },
     follow: { type: 'boolean', short: 'f', help: 'with logs: go on as it says more' },
   },
@@ -52,9 +57,8 @@ export const service: Verb = {
 };
 
 function toSpec({ text, texts }: Input, cmd: readonly string[]) {
-  const [cwd, user, wanted] = [text('workdir'), text('user'), text('restart') ?? 'never'];
-  const policy = POLICIES.find((each) => each === wanted);
-  if (policy === undefined) throw new UsageError(`--restart must be one of ${POLICIES.join(', ')}`);
+  const [cwd, user] = [text('workdir'), text('user')];
+  const policy = (text('restart') ?? 'never') as (typeof POLICIES)[number];
   if (cmd.length === 0)
     throw new UsageError('something is missing: sandbox service set <sandbox> <command…>');
   return {

@@ -50,7 +50,7 @@ export const snapshots: Verb = {
 export const fork: Verb = {
   name: 'fork',
   operands: '<snapshot|sandbox>',
-  completes: ['snapshot'],
+  completes: ['id'],
   summary: 'Create sandboxes that go on where a snapshot was taken',
   details: 'Of a sandbox it takes a snapshot first, which is removed again.',
   flags: {

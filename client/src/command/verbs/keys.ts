@@ -1,0 +1,78 @@
+// `sandbox keys`: what the key in use may do. Keys are made and revoked where the daemon is: no route does that, so that nobody who
+// has a key makes himself another.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { constants } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { suggest } from '@sandboxd/api/suggest';
+import type { WhoAmI } from '../../contract.ts';
+import { type Session, UsageError, type Verb } from '../verb.ts';
+
+const ACTIONS = ['create', 'list', 'show', 'revoke'] as const;
+const PROGRAM = 'sandboxd';
+const SIGNALLED = 128;
+
+export const keys: Verb = {
+  name: 'keys',
+  operands: `[${ACTIONS.join('|')} …]`,
+  completes: [ACTIONS],
+  summary: 'Show what your key may do; on the daemon’s host, manage keys',
+  details:
+    'No request makes or revokes a key. With further words it is `sandboxd keys` of this machine, which wants root, and the daemon’s --data-dir where that is not the default.',
+  flags: {},
+  commandFrom: 0,
+  count: [0, Number.POSITIVE_INFINITY],
+  example: 'sandbox keys',
+  async run({ operands: words }, session) {
+    const [action] = words;
+    if (action !== undefined) return manage(action, words, session);
+    const { client, terminal, signal, isJson } = session;
+    const me = await client.whoami({ signal });
+    if (isJson) terminal.printJson(me);
+    else for (const line of describe(me)) terminal.print(line);
+    return 0;
+  },
+};
+
+function describe(me: WhoAmI): string[] {
+  if (!me.scoped) return ['everything is allowed'];
+  return Object.entries(me.policy).map(
+    ([name, value]) => `${name.padEnd(16)} ${Array.isArray(value) ? value.join(', ') || 'none' : value}`,
+  );
+}
+
+/** `sandboxd keys …` of this machine; resolves with its exit code. UsageError where the daemon is elsewhere. */
+async function manage(
+  action: string,
+  words: readonly string[],
+  { host, terminal }: Session,
+): Promise<number> {
+  if (!ACTIONS.some((each) => each === action))
+    throw new UsageError(
+      `there is no ${JSON.stringify(action)}${suggest(action, ACTIONS) || `; say one of ${ACTIONS.join(', ')}`}`,
+    );
+  const there = `as root, \`${PROGRAM} keys ${words.join(' ')}\``;
+  if (!isLocal(host))
+    throw new UsageError(`keys of the daemon at ${host} are managed on its own host: there, ${there}`);
+  const program = findProgram();
+  if (program === undefined)
+    throw new UsageError(
+      `keys are managed by ${PROGRAM}, which is not in PATH here: on the daemon’s host, ${there}`,
+    );
+  terminal.note(`on this machine: ${PROGRAM} keys ${words.join(' ')}`);
+  const child = spawn(program, ['keys', ...words], { stdio: 'inherit' });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, by) => resolve(code ?? SIGNALLED + constants.signals[by ?? 'SIGKILL']));
+  });
+}
+
+function isLocal(host: string): boolean {
+  return host.startsWith('unix:') || /^https?:\/\/(?:localhost|127\.[\d.]+|\[::1\])(?:[:/]|$)/.test(host);
+}
+
+/** Beside this program, if it is another name of it, or in PATH. */
+function findProgram(): string | undefined {
+  const places = [dirname(process.execPath), ...(process.env.PATH ?? '').split(delimiter)];
+  return places.map((place) => join(place, PROGRAM)).find((path) => existsSync(path));
+}
