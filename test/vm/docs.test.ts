@@ -1,10 +1,12 @@
 // The examples of README.md and of the pages on exec, service, logs and snapshots, each run as it is written, in the shell of
 // one reader. (docs-files.test.ts has the page on files, with what its answers hold.)
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { makeAuthority } from '../http/certificates.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 
@@ -27,13 +29,13 @@ function readCommands(page: string): string[] {
 }
 
 /** All in one shell, as later examples use the variables of earlier ones. Standard input holds `exit` for a terminal. */
-async function runPage(page: string, url: string, configDir: string): Promise<Example[]> {
+async function runPage(page: string, url: string, cwd: string): Promise<Example[]> {
   const commands = readCommands(page).map((command) =>
     command.replace(/(?:http:\/\/)?(?:localhost|127\.0\.0\.1):7878/g, url),
   );
   const script = commands.map((command) => `${command}\nprintf '\\n${DONE} %s\\n' $?`).join('\n');
-  const env = { ...process.env, XDG_CONFIG_HOME: configDir };
-  const shell = run('bash', ['-c', `exec 2>&1\n${script}`], { cwd: ROOT, env, maxBuffer: 2 ** 24 });
+  const env = { ...process.env, XDG_CONFIG_HOME: join(cwd, 'config') };
+  const shell = run('bash', ['-c', `exec 2>&1\n${script}`], { cwd, env, maxBuffer: 2 ** 24 });
   shell.child.stdin?.end('exit\n');
   const { stdout } = await shell;
   const outputs = stdout.split(new RegExp(`\\n${DONE} (\\d+)\\n`));
@@ -44,9 +46,18 @@ async function runPage(page: string, url: string, configDir: string): Promise<Ex
   }));
 }
 
+/** The checkout as its reader has it, who has a certificate there as well. */
+function makePlace(t: Test): string {
+  const place = mkdtempSync(join(tmpdir(), 'docs-'));
+  t.teardown(() => rmSync(place, { recursive: true }));
+  for (const name of readdirSync(ROOT)) symlinkSync(join(ROOT, name), join(place, name));
+  copyFileSync(makeAuthority(t).caPath, join(place, 'ca.pem'));
+  return place;
+}
+
 t.test('every example runs as it is written', async (t) => {
   const { url } = await startDaemon(t);
-  const configDir = t.testdir({});
+  const place = makePlace(t);
   for (const page of [
     'README.md',
     'docs/exec.md',
@@ -55,7 +66,7 @@ t.test('every example runs as it is written', async (t) => {
     'docs/snapshots.md',
     'docs/command.md',
   ]) {
-    const examples = await runPage(page, url, configDir);
+    const examples = await runPage(page, url, place);
     t.ok(examples.length > 1, `${page} has examples`);
     for (const { command, output, status } of examples) {
       t.ok(FINE.includes(status), `${page}: ${command}: exit code ${status}\n${output}`);
