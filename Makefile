@@ -15,7 +15,7 @@ export KERNEL INITRD
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
 .PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-cloud-hypervisor need-cloud-hypervisor \
-  bench run demo clean soak client image test-images
+  bench run demo clean soak client deb image test-images
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ build: setup ## compile dist/sandboxd and dist/sandbox-agent
 
 client: setup ## the npm package of the library and the command, in dist/client
 	@$(NODE) scripts/build-client.ts
+
+deb: image ## the Debian package, dist/sandboxd_<version>_amd64.deb
+	@scripts/setup.sh deb
+	@$(AS_ROOT) $(NODE) scripts/package/build-deb.ts --data-dir "$(DATA_DIR)"
 
 image: build ## prepare the guest kernel and bake the base profile
 	@$(AS_ROOT) dist/sandboxd profiles bake base --data-dir "$(DATA_DIR)"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Brings a Debian machine to the point where `make` can build: system packages, then npm packages.
 # Does only what is missing, and calls neither apt nor npm when nothing is.
-# usage: scripts/setup.sh [packages|npm|tests]      (default: the first two; tests: Debian packages that only tests need)
+# usage: scripts/setup.sh [packages|npm|tests|deb]  (default: the first two; tests, deb: Debian packages that only they need)
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -152,10 +152,14 @@ case ${1:-all} in
     LIST=scripts/test-packages.txt
     install_packages
     ;;
+  deb)
+    LIST=scripts/deb-packages.txt
+    install_packages
+    ;;
   npm) install_npm_packages ;;
   all)
     install_packages
     install_npm_packages
     ;;
-  *) die "unknown argument \"$1\": packages, npm, tests or nothing" ;;
+  *) die "unknown argument \"$1\": packages, npm, tests, deb or nothing" ;;
 esac

@@ -2,17 +2,10 @@
 import { BuilderError } from '@sandboxd/rootfs-builder';
 import { ConfigError } from '../config/index.ts';
 import { isAppError, toError } from '../lib/errors.ts';
-import { audit } from './audit/index.ts';
 import { type Command, type Group, parseWords, UsageError } from './command.ts';
 import { renderCommand, renderCommands, renderGroup } from './help.ts';
-import { images } from './images/index.ts';
-import { keys } from './keys/index.ts';
-import { profiles } from './profiles/index.ts';
 import { serve } from './serve.ts';
-import { tenants } from './tenants/index.ts';
-
-/** Every group of commands; the daemon itself is `serve`. */
-const GROUPS: readonly Group[] = [profiles, images, keys, tenants, audit];
+import { GROUPS } from './table.ts';
 
 const EXIT = { failed: 1, usage: 2, interrupted: 130 } as const;
 const HELP_WORDS: readonly (string | undefined)[] = ['--help', '-h', 'help'];

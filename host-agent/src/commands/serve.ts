@@ -71,12 +71,13 @@ async function runDaemon(
   }
 }
 
-/** The first signal stops in order, the second without waiting for requests, the third at once. With TLS, SIGHUP is none. */
+/** The first signal stops in order, the second without waiting for requests, the third at once. With TLS, or as a service, SIGHUP is none. */
 function obeySignals(app: App, manager: ServiceManager, log: Logger): void {
   const hurry = new AbortController();
   let count = 0;
   const onSignal = (signal: NodeJS.Signals) => {
-    if (signal === 'SIGHUP' && app.reload()) return;
+    // A service has no terminal: what it is told is to read things anew, also where there is nothing to read.
+    if (signal === 'SIGHUP' && (app.reload() || manager.isThere)) return;
     // A terminal that is closed may say so more than once.
     if (signal === 'SIGHUP' && count > 0) return;
     count++;

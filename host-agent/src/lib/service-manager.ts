@@ -26,6 +26,10 @@ export class ServiceManager implements Disposable {
     for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete env[name];
   }
 
+  get isThere(): boolean {
+    return this.#socket !== undefined;
+  }
+
   /** Requests are served from now on; the watchdog hears of this process twice in its time. */
   async ready(status: string): Promise<void> {
     await this.#tell('READY=1', `STATUS=${status}`);
