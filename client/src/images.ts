@@ -2,10 +2,24 @@
 import type { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
 import type { CallOptions, ImageInfo } from './contract.ts';
+import { ConnectionError, toApiError } from './errors.ts';
+
+/** A step of a pull. */
+export type PullProgress = {
+  /** For people. */
+  readonly text: string;
+  /** The layer that it is about, by the beginning of its digest. */
+  readonly layer?: string;
+  /** How much of the layer is here, of how much, where that is known. */
+  readonly bytes?: number;
+  readonly totalBytes?: number;
+};
 
 export type PullOptions = CallOptions & {
   /** `missing`: only if it is not here. */
   readonly pull?: 'always' | 'missing';
+  /** Told of each step. */
+  readonly onProgress?: (progress: PullProgress) => void;
 };
 
 export type ImportOptions = CallOptions & {
@@ -13,6 +27,17 @@ export type ImportOptions = CallOptions & {
   readonly tag?: string;
   /** Told how much of the archive went out. */
   readonly onProgress?: (sentBytes: number) => void;
+};
+
+/** A line of what the daemon answers where steps are asked for; the last one has the image, or the error. */
+type Line = {
+  readonly progress?: string;
+  readonly layer?: string;
+  readonly bytes?: number;
+  readonly total_bytes?: number;
+  readonly image?: ImageInfo;
+  readonly error?: string;
+  readonly status?: number;
 };
 
 export class Images {
@@ -30,9 +55,18 @@ export class Images {
     return this.#requests.ask('getImage', { params: { ref }, ...options });
   }
 
-  /** Pulls it from its registry and converts it. */
-  pull(ref: string, { pull = 'always', ...options }: PullOptions = {}): Promise<ImageInfo> {
-    return this.#requests.ask('pullImage', { body: { ref, pull }, ...options });
+  /** Pulls it from its registry and converts it. UpstreamError when the registry says no. */
+  async pull(ref: string, { pull = 'always', onProgress, ...options }: PullOptions = {}): Promise<ImageInfo> {
+    const call = { body: { ref, pull }, ...options };
+    if (onProgress === undefined) return this.#requests.ask('pullImage', call);
+    let last: Line | undefined;
+    const requestId = await this.#requests.lines('pullImage', call, (line) => {
+      last = line as Line;
+      if (last.progress !== undefined) onProgress(toProgress(last.progress, last));
+    });
+    if (last?.image !== undefined) return last.image;
+    if (last?.error !== undefined) throw toApiError(last.status ?? 500, last.error, requestId);
+    throw new ConnectionError(`the connection ended before ${ref} was pulled`);
   }
 
   /** Converts a saved archive: what `docker save` writes, or an OCI layout. */
@@ -48,6 +82,15 @@ export class Images {
   async delete(ref: string, options: CallOptions = {}): Promise<void> {
     await this.#requests.ask('deleteImage', { params: { ref }, ...options });
   }
+}
+
+function toProgress(text: string, { layer, bytes, total_bytes }: Line): PullProgress {
+  return {
+    text,
+    ...(layer !== undefined && { layer }),
+    ...(bytes !== undefined && { bytes }),
+    ...(total_bytes !== undefined && { totalBytes: total_bytes }),
+  };
 }
 
 /** Tells of each piece how many bytes there were with it. */

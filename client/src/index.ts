@@ -6,7 +6,7 @@ export * from './errors.ts';
 export type { Chunk } from './exec/chunk.ts';
 export { Exec, type ExecOptions, type Stdin } from './exec/exec.ts';
 export type { FileStream, Files, ReadOptions, WriteOptions } from './files/files.ts';
-export { Images, type ImportOptions, type PullOptions } from './images.ts';
+export { Images, type ImportOptions, type PullOptions, type PullProgress } from './images.ts';
 export type { LogOptions } from './logs.ts';
 export { Sandbox, Snapshot, type TerminalOptions } from './sandbox.ts';
 export type { Service } from './service.ts';

@@ -1,29 +1,10 @@
 // The routes of images over a store that does what a test says: answers, lines, errors.
 import t from 'tap';
-import type { ImageInfo, Images } from '../../host-agent/src/images/index.ts';
+import type { Images } from '../../host-agent/src/images/index.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { IMAGE } from './fake-images.ts';
 import { ask, makeApp } from './support.ts';
 
-const IMAGE: ImageInfo = {
-  digest: `sha256:${'1'.repeat(64)}`,
-  sourceRef: 'nginx:alpine',
-  refs: ['nginx:alpine'],
-  config: {
-    entrypoint: ['/entry'],
-    cmd: ['serve'],
-    env: { SECRET: 'of the image' },
-    user: 'web',
-    workdir: '/srv',
-    stopSignal: '',
-    exposedPorts: ['80/tcp'],
-    labels: { a: 'b' },
-  },
-  contentBytes: 1,
-  sizeBytes: 2,
-  entries: 3,
-  convertMode: 'erofs',
-  convertedAtMs: 4,
-};
 const BODY = {
   digest: IMAGE.digest,
   source_ref: 'nginx:alpine',
@@ -51,6 +32,7 @@ function makeStore() {
     pull: async (ref, mode, asking) => {
       asked.push(['pull', ref, mode]);
       asking?.onProgress?.('pulling');
+      asking?.onProgress?.('fetching', { layer: 'ab12', bytes: 1, totalBytes: 2 });
       if (ref === 'no') throw new AppError('upstream', 'cannot pull no: manifest unknown');
       return IMAGE;
     },
@@ -113,9 +95,14 @@ t.test('with lines, steps come first, and the last line has the image or the err
       .split('\n')
       .map((line) => JSON.parse(line));
   };
-  t.match(await lines('{"ref":"nginx"}'), [{ progress: 'pulling' }, { image: BODY }]);
+  t.match(await lines('{"ref":"nginx"}'), [
+    { progress: 'pulling' },
+    { progress: 'fetching', layer: 'ab12', bytes: 1, total_bytes: 2 },
+    { image: BODY },
+  ]);
   t.same(await lines('{"ref":"no"}'), [
     { progress: 'pulling' },
+    { progress: 'fetching', layer: 'ab12', bytes: 1, total_bytes: 2 },
     { error: 'cannot pull no: manifest unknown', status: 502 },
   ]);
 });

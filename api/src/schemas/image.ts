@@ -97,7 +97,12 @@ export const image = z
 /** A line of the answer to a pull or import whose client asked for lines. */
 export const imageProgress = z
   .union([
-    z.object({ progress: word('what is being done now, for people') }),
+    z.object({
+      progress: word('what is being done now, for people'),
+      layer: word('the layer that this is about, by the beginning of its digest').optional(),
+      bytes: count('how much of the layer is here, compressed as it comes').optional(),
+      total_bytes: count('how much there is of it').optional(),
+    }),
     z.object({ image: image.describe('the image; the last line') }),
     z.object({
       error: word('why there is none; the last line'),

@@ -88,15 +88,25 @@ export class Progress implements Disposable {
     const seconds = (performance.now() - this.#startedAt) / 1000;
     const speed = this.#bytes > 0 ? `  ${formatBytes(this.#bytes / seconds)}/s` : '';
     const amount = this.#bytes > 0 ? `  ${formatBytes(this.#bytes)}` : '';
-    this.#target?.write(`${CLEAR}${this.#label}  ${this.#bar()}${amount}${speed}  ${seconds.toFixed(0)} s`);
+    const bar = this.#totalBytes === undefined ? '' : renderBar(this.#bytes, this.#totalBytes);
+    const state = `  ${bar}${amount}${speed}  ${seconds.toFixed(0)} s`;
+    // A line that wraps could not be drawn over: the label gives way.
+    const { columns = 80 } = this.#target ?? {};
+    const label = shorten(this.#label, columns - 1 - state.length);
+    this.#target?.write(`${CLEAR}${`${label}${state}`.slice(0, columns - 1)}`);
   }
+}
 
-  #bar(): string {
-    if (this.#totalBytes === undefined) return '';
-    const share = this.#totalBytes === 0 ? 1 : Math.min(1, this.#bytes / this.#totalBytes);
-    const full = Math.floor(share * BAR_COLUMNS);
-    return `[${'#'.repeat(full)}${' '.repeat(BAR_COLUMNS - full)}] ${Math.floor(share * 100)} %`;
-  }
+export function renderBar(bytes: number, totalBytes: number): string {
+  const share = totalBytes === 0 ? 1 : Math.min(1, bytes / totalBytes);
+  const full = Math.floor(share * BAR_COLUMNS);
+  return `[${'#'.repeat(full)}${' '.repeat(BAR_COLUMNS - full)}] ${Math.floor(share * 100)} %`;
+}
+
+/** Its end says more than its beginning. */
+function shorten(text: string, columns: number): string {
+  if (text.length <= columns) return text;
+  return columns < 2 ? '' : `…${text.slice(text.length - columns + 1)}`;
 }
 
 export function formatBytes(bytes: number): string {

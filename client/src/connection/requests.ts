@@ -59,6 +59,21 @@ export class Requests {
     );
   }
 
+  /** An answer of lines of JSON, each told as it comes; resolves with the request's id. The time limit is for all of them. */
+  async lines<N extends RouteName>(
+    name: N,
+    call: Call<N>,
+    onLine: (line: unknown) => void,
+  ): Promise<string | undefined> {
+    return this.#within(name, call, async (signal) => {
+      const { body, header } = await this.#repeat(name, signal, () =>
+        this.#send(name, { accept: 'application/x-ndjson', ...call }, signal),
+      );
+      for await (const line of splitLines(body)) onLine(JSON.parse(line));
+      return header('x-request-id');
+    });
+  }
+
   /** An interactive exec. */
   async open(call: Call<'exec'>): Promise<Duplex> {
     return this.#within('exec', call, async (signal) => {
@@ -173,6 +188,17 @@ async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
   const seconds = Number(answer.header('retry-after'));
   if (error instanceof UnavailableError && seconds > 0) error.retryAfterMs = seconds * 1000;
   return error;
+}
+
+/** Whole lines of text, without their ends. */
+async function* splitLines(bytes: WireAnswer['body']): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  let pending = '';
+  for await (const part of bytes) {
+    const lines = (pending + decoder.decode(part, { stream: true })).split('\n');
+    pending = lines.pop() ?? '';
+    yield* lines;
+  }
 }
 
 export async function readText({ body }: Pick<WireAnswer, 'body'>): Promise<string> {

@@ -1,9 +1,15 @@
 // A pull or import as lines of JSON: each step when it begins, and how it ended.
+import type { LayerProgress } from '../images/index.ts';
 import type { Outflow, Piece } from '../lib/byte-queue.ts';
 import { toErrorAnswer } from './errors.ts';
 
 type Line =
-  | { readonly progress: string }
+  | {
+      readonly progress: string;
+      readonly layer?: string;
+      readonly bytes?: number;
+      readonly total_bytes?: number;
+    }
   | { readonly image: unknown }
   | { readonly error: string; readonly status: number };
 
@@ -21,9 +27,14 @@ export class ImageLines implements Outflow {
     this.#leave = leave;
   }
 
-  progress(text: string): void {
+  progress(text: string, { layer, bytes, totalBytes }: Partial<LayerProgress> = {}): void {
     if (this.#waiting.length >= MAX_WAITING_LINES) this.#waiting.shift();
-    this.#add({ progress: text });
+    this.#add({
+      progress: text,
+      ...(layer !== undefined && { layer }),
+      ...(bytes !== undefined && { bytes }),
+      ...(totalBytes !== undefined && { total_bytes: totalBytes }),
+    });
   }
 
   succeed(image: unknown): void {

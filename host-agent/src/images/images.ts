@@ -15,6 +15,7 @@ import { blobPath, type LaidOut } from './fetch/layout.ts';
 import type { ImageFiles } from './files.ts';
 import { findImage, isPullable, type StoredImage } from './find.ts';
 import { findHostFile } from './host-path.ts';
+import type { Report } from './progress.ts';
 import { CONVERT_MODE, COPY_MODE, type ImageInfo, type ImageRecord } from './record.ts';
 import { formatReference, parseReference, shortReference } from './reference.ts';
 import { SingleFlight } from './single-flight.ts';
@@ -37,7 +38,7 @@ export type ImagesOptions = {
 
 export type Asking = {
   /** A line about each step, for people. */
-  readonly onProgress?: ((line: string) => void) | undefined;
+  readonly onProgress?: Report | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -154,7 +155,7 @@ export class Images {
   async #importPieces(
     pieces: Pieces,
     tag: string | undefined,
-    report: (line: string) => void,
+    report: Report,
     signal: AbortSignal | undefined,
   ): Promise<StoredImage> {
     const { maxArchiveBytes } = this.#options;
@@ -168,7 +169,7 @@ export class Images {
 
   /** Fetches, converts and keeps an image; nothing is left of what fails. */
   async #make(
-    report: (line: string) => void,
+    report: Report,
     signal: AbortSignal | undefined,
     fetch: (options: FetchOptions) => Promise<Fetched>,
   ): Promise<StoredImage> {
@@ -189,7 +190,7 @@ export class Images {
     laidOut: LaidOut,
     names: readonly string[],
     work: string,
-    report: (line: string) => void,
+    report: Report,
     signal?: AbortSignal,
   ): Promise<StoredImage> {
     const { files, records, faults } = this.#options;
@@ -224,7 +225,7 @@ export class Images {
     { layers, ...laidOut }: LaidOut,
     digests: readonly string[],
     work: string,
-    report: (line: string) => void,
+    report: Report,
     signal?: AbortSignal,
   ): Promise<StoredImage> {
     const { files, converter, log } = this.#options;

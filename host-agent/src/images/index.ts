@@ -6,6 +6,7 @@ import { Images, type ImagesOptions } from './images.ts';
 
 export type { ConverterOptions } from './converter.ts';
 export { Images, type PullMode } from './images.ts';
+export type { LayerProgress, Report } from './progress.ts';
 export type { ImageInfo, ImageRecord } from './record.ts';
 export { RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
 

@@ -1,13 +1,14 @@
 // Work that several want at once is done once; it is given up when none of them wants it any more.
+import type { Report } from './progress.ts';
 
 type Flight<T> = {
   readonly result: Promise<T>;
   readonly cancel: AbortController;
-  readonly listeners: Set<(event: string) => void>;
+  readonly listeners: Set<Report>;
   waiting: number;
 };
 
-export type Work<T> = (report: (event: string) => void, signal: AbortSignal) => Promise<T>;
+export type Work<T> = (report: Report, signal: AbortSignal) => Promise<T>;
 
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Flight<T>>();
@@ -18,10 +19,7 @@ export class SingleFlight<T> {
   async run(
     key: string,
     work: Work<T>,
-    {
-      onEvent,
-      signal,
-    }: { onEvent?: ((event: string) => void) | undefined; signal?: AbortSignal | undefined },
+    { onEvent, signal }: { onEvent?: Report | undefined; signal?: AbortSignal | undefined },
   ): Promise<T> {
     signal?.throwIfAborted();
     const flight = this.#flights.get(key) ?? this.#begin(key, work);
@@ -55,9 +53,9 @@ export class SingleFlight<T> {
 
   #begin(key: string, work: Work<T>): Flight<T> {
     const cancel = new AbortController();
-    const listeners = new Set<(event: string) => void>();
-    const report = (event: string): void => {
-      for (const listener of listeners) listener(event);
+    const listeners = new Set<Report>();
+    const report: Report = (line, layer) => {
+      for (const listener of listeners) listener(line, layer);
     };
     const result = work(report, cancel.signal);
     const flight: Flight<T> = { result, cancel, listeners, waiting: 0 };

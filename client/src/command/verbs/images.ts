@@ -1,21 +1,27 @@
 // `sandbox images`, `pull` and `rmi`.
+import type { Client } from '../../client.ts';
+import type { ImageInfo } from '../../contract.ts';
+import { PullView } from '../pull-view.ts';
 import { formatBytes } from '../terminal.ts';
-import type { Verb } from '../verb.ts';
+import type { Session, Verb } from '../verb.ts';
 
 export const images: Verb = {
   name: 'images',
   operands: '',
   summary: 'List the images and profiles to boot from',
-  flags: {},
+  flags: { quiet: { type: 'boolean', short: 'q', help: 'print names only' } },
   count: [0, 0],
   example: 'sandbox images',
-  async run(_, { client, terminal, signal, isJson }) {
+  async run(input, { client, terminal, signal, isJson }) {
     const { profiles, details = {} } = await client.profiles({ signal });
     const found = await client.images.list({ signal }).catch((error: { status?: number }) => {
       if (error.status === 501) return [];
       throw error;
     });
     if (isJson) terminal.printJson({ profiles, images: found });
+    else if (input.isSet('quiet'))
+      for (const name of [...profiles, ...found.flatMap(({ refs, digest }) => refs ?? [digest])])
+        terminal.print(name);
     else
       terminal.table(
         ['NAME', 'KIND', 'DIGEST', 'SIZE'],
@@ -46,14 +52,23 @@ export const pull: Verb = {
   count: [1, 1],
   example: 'sandbox pull nginx:alpine',
   async run({ operands: [ref = ''] }, { client, terminal, signal, isJson }) {
-    using progress = terminal.progress(`pulling ${ref}`);
-    const image = await client.images.pull(ref, { signal });
-    progress[Symbol.dispose]();
+    const image = await pullVisibly(client, ref, 'always', { terminal, signal });
     if (isJson) terminal.printJson(image);
     else terminal.print(image.digest);
     return 0;
   },
 };
+
+/** Shows how it goes, and leaves nothing of that on a terminal. */
+export async function pullVisibly(
+  client: Client,
+  ref: string,
+  when: 'always' | 'missing',
+  { terminal, signal }: Pick<Session, 'terminal' | 'signal'>,
+): Promise<ImageInfo> {
+  using view = new PullView(terminal.stderr);
+  return await client.images.pull(ref, { pull: when, onProgress: view.update, signal });
+}
 
 export const rmi: Verb = {
   name: 'rmi',

@@ -4,8 +4,9 @@ import type { CreateOptions } from '../../contract.ts';
 import { NotFoundError } from '../../errors.ts';
 import { attach } from '../attach.ts';
 import { toBytes, toCount, toMib, toPort, toSeconds } from '../units.ts';
-import { type Input, UsageError, type Verb } from '../verb.ts';
+import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
 import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
+import { pullVisibly } from './images.ts';
 
 const SHELL = ['sh', '-c', 'exec bash 2>/dev/null || exec sh'];
 
@@ -56,6 +57,7 @@ export const run: Verb = {
     const isDetached = input.isSet('detach') || cmd.length === 0;
     if (isDetached && input.isSet('rm')) throw new UsageError('--rm needs a command to wait for, and no -d');
     const request = { ...toRequest(input), ...(await toSource(client, source, signal)) };
+    await pullFirst(session, request);
     const service = isDetached && cmd.length > 0 ? { service: toService(cmd, options) } : {};
     const sandbox = await create(session, { ...request, ...service });
     if (isDetached) {
@@ -75,6 +77,17 @@ export const run: Verb = {
 async function create({ client, terminal, signal }: Parameters<Verb['run']>[1], request: CreateOptions) {
   using _ = terminal.progress('creating a sandbox');
   return await client.sandboxes.create({ ...request, signal });
+}
+
+/** Apart from the create, as only that way it shows how it goes; that then finds the image, or pulls it after all. */
+async function pullFirst(
+  session: Session,
+  request: { image?: CreateOptions['image']; pull?: CreateOptions['pull'] },
+): Promise<void> {
+  const ref = request.image?.oci;
+  if (!ref || request.pull === 'never') return;
+  await pullVisibly(session.client, ref, request.pull === 'always' ? 'always' : 'missing', session);
+  request.pull = 'missing';
 }
 
 /** The name of a profile wins over an image's. */

@@ -1,6 +1,6 @@
 // Container images: pulled, imported, listed, shown, deleted. A daemon without them checks requests as if it had, and then says 501.
 
-import type { ImageInfo } from '../../images/index.ts';
+import type { ImageInfo, Report } from '../../images/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
@@ -10,7 +10,7 @@ import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
-type Asking = { readonly onProgress?: (line: string) => void; readonly signal: AbortSignal };
+type Asking = { readonly onProgress?: Report; readonly signal: AbortSignal };
 
 const LINES = 'application/x-ndjson';
 
@@ -71,7 +71,10 @@ async function answerMade(c: HttpContext, make: (asking: Asking) => Promise<Imag
   if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal }));
   const left = new AbortController();
   const lines = new ImageLines(() => left.abort(new AppError('cancelled', 'the client left')));
-  make({ signal: AbortSignal.any([signal, left.signal]), onProgress: (line) => lines.progress(line) }).then(
+  make({
+    signal: AbortSignal.any([signal, left.signal]),
+    onProgress: (line, layer) => lines.progress(line, layer),
+  }).then(
     (image) => lines.succeed(toImageBody(image)),
     (error: unknown) => {
       c.var.log.info({ err: error }, 'no image was made');

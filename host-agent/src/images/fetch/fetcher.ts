@@ -1,6 +1,7 @@
 // Images into the shared layout, from registries and archives.
 import { join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
+import type { Report } from '../progress.ts';
 import { formatReference, isLoopback, parseReference, type Reference, shortReference } from '../reference.ts';
 import { chooseImage, inspectArchive } from './archive.ts';
 import { type LaidOut, readLayout } from './layout.ts';
@@ -12,7 +13,7 @@ export type FetchOptions = {
   readonly blobsDir: string;
   readonly workDir: string;
   /** Told a line about each step. */
-  readonly report: (line: string) => void;
+  readonly report: Report;
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -99,7 +100,8 @@ async function copy(
   return readLayout(layout, blobsDir, what);
 }
 
-function reportStep(line: string, report: (line: string) => void): void {
-  const blob = /^Copying (blob|config) (?:sha256:)?([\da-f]{12})/.exec(line);
-  if (blob !== null) report(`fetching ${blob[1] === 'blob' ? 'layer' : 'config'} ${blob[2]}`);
+function reportStep(line: string, report: Report): void {
+  const [, kind, hex = ''] = /^Copying (blob|config) (?:sha256:)?([\da-f]{12})/.exec(line) ?? [];
+  if (kind === 'blob') report(`fetching layer ${hex}`, { layer: hex });
+  else if (kind === 'config') report(`fetching config ${hex}`);
 }

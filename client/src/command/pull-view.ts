@@ -1,0 +1,55 @@
+// A pull as it goes: a bar for each layer on a terminal, a line for each step elsewhere.
+import type { WriteStream } from 'node:tty';
+import type { PullProgress } from '../images.ts';
+import { formatBytes, renderBar } from './terminal.ts';
+
+const REDRAW_MS = 100;
+
+type Layer = { readonly bytes?: number | undefined; readonly totalBytes?: number | undefined };
+
+export class PullView implements Disposable {
+  readonly #target: WriteStream;
+  readonly #timer: NodeJS.Timeout | undefined;
+  readonly #layers = new Map<string, Layer>();
+  #step = '';
+  /** Lines that stand there now, and are drawn over. */
+  #drawn = 0;
+
+  constructor(target: WriteStream) {
+    this.#target = target;
+    if (target.isTTY) this.#timer = setInterval(() => this.#draw(), REDRAW_MS);
+  }
+
+  readonly update = ({ text, layer, bytes, totalBytes }: PullProgress): void => {
+    const isPart = bytes !== undefined && bytes !== totalBytes;
+    if (this.#timer === undefined && !isPart && text !== this.#step) this.#target.write(`${text}\n`);
+    if (layer === undefined || this.#timer === undefined) this.#step = text;
+    if (layer !== undefined) this.#layers.set(layer, { bytes, totalBytes });
+  };
+
+  /** Nothing of the bars stays. */
+  [Symbol.dispose](): void {
+    if (this.#timer === undefined) return;
+    clearInterval(this.#timer);
+    this.#target.write(this.#toTop());
+  }
+
+  #draw(): void {
+    const { columns = 80, rows = 24 } = this.#target;
+    const bars = [...this.#layers].map(([name, layer]) => `${name}  ${describe(layer)}`);
+    // What does not fit cannot be drawn over: the newest are shown.
+    const lines = [this.#step, ...bars.slice(-(rows - 2))].filter((line) => line !== '');
+    const text = lines.map((line) => `${line.slice(0, columns - 1)}\n`).join('');
+    this.#target.write(`${this.#toTop()}${text}`);
+    this.#drawn = lines.length;
+  }
+
+  #toTop(): string {
+    return this.#drawn === 0 ? '' : `\x1b[${this.#drawn}A\r\x1b[J`;
+  }
+}
+
+function describe({ bytes, totalBytes }: Layer): string {
+  if (bytes === undefined || totalBytes === undefined) return 'fetching';
+  return `${renderBar(bytes, totalBytes)}  ${formatBytes(bytes)} / ${formatBytes(totalBytes)}`;
+}

@@ -1,0 +1,50 @@
+// A store of images that does what a test says: one image, pulls in two layers.
+import type { ImageInfo, Images, Report } from '../../host-agent/src/images/index.ts';
+import { AppError } from '../../host-agent/src/lib/errors.ts';
+
+export const IMAGE: ImageInfo = {
+  digest: `sha256:${'1'.repeat(64)}`,
+  sourceRef: 'nginx:alpine',
+  refs: ['nginx:alpine'],
+  config: {
+    entrypoint: ['/entry'],
+    cmd: ['serve'],
+    env: { SECRET: 'of the image' },
+    user: 'web',
+    workdir: '/srv',
+    stopSignal: '',
+    exposedPorts: ['80/tcp'],
+    labels: { a: 'b' },
+  },
+  contentBytes: 1,
+  sizeBytes: 2,
+  entries: 3,
+  convertMode: 'erofs',
+  convertedAtMs: 4,
+};
+
+export const LAYERS = ['a60222455a7d', '64f74f2e4219'] as const;
+
+export class FakeImages {
+  readonly asked: unknown[][] = [];
+  /** What a pull does behind its first steps. */
+  onPull: (report: Report, signal: AbortSignal | undefined) => Promise<void> = async () => undefined;
+
+  readonly store: Pick<Images, 'list' | 'get' | 'pull' | 'import' | 'delete'> = {
+    list: () => [IMAGE],
+    get: () => IMAGE,
+    pull: async (ref, mode, { onProgress = () => undefined, signal } = {}) => {
+      this.asked.push(['pull', ref, mode]);
+      onProgress(`pulling ${ref}`);
+      if (ref.startsWith('no')) throw new AppError('upstream', `cannot pull ${ref}: manifest unknown`);
+      for (const layer of LAYERS) onProgress(`fetching layer ${layer}`, { layer });
+      for (const bytes of [2 ** 20, 2 ** 21])
+        onProgress(`fetching layer ${LAYERS[0]}`, { layer: LAYERS[0], bytes, totalBytes: 2 ** 21 });
+      await this.onPull(onProgress, signal);
+      onProgress('converting 2 layers');
+      return IMAGE;
+    },
+    import: async () => IMAGE,
+    delete: async (ref) => void this.asked.push(['delete', ref]),
+  };
+}
