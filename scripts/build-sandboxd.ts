@@ -37,7 +37,7 @@ const V8_OPTIONS = ['--initial-old-space-size=128'];
 /** A signal opens no debugger, at which every user of the machine could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 /** Small static programs of our own: they lie beside the executable. */
-const PROGRAMS = ['claim', 'jail', 'memfd', 'portd'];
+const PROGRAMS = ['claim', 'jail', 'memfd', 'peers', 'portd'];
 /** The same, but they load libraries of the host. */
 const DYNAMIC_PROGRAMS = ['netd'];
 const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-s'];

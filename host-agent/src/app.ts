@@ -64,6 +64,8 @@ export type Helpers = {
   readonly jail: string;
   /** Takes a file over from who has written it. */
   readonly claim: string;
+  /** Tells users of the host apart by their connections. */
+  readonly peers: string;
   /** Makes a copy of a file in sealed memory. */
   readonly memfd: string;
   /** Runs scripts of ours in processes of their own. */
@@ -258,7 +260,16 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     };
     const serving = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
     const { corsOrigins } = config;
-    const server = new HttpServer({ ...serving, app: createHttpApp(services), corsOrigins, maxConnections });
+    const server = new HttpServer({
+      ...serving,
+      app: createHttpApp(services),
+      corsOrigins,
+      maxConnections,
+      clientShare: {
+        connections: config.maxConnectionsPerClient ?? Math.ceil(maxConnections / 2),
+        peersProgram: helpers.peers,
+      },
+    });
     if (config.metrics.listen !== undefined) {
       const app = createMetricsApp(services);
       const aside = new HttpServer({ ...serving, app, maxConnections: METRICS_CONNECTIONS });

@@ -52,6 +52,10 @@ t.test('a client too many is told so when all others are being served', async (t
   await late.ended();
   t.match(late.text, /^HTTP\/1.1 503 .*Retry-After: 5\r\n.*5 clients are connected, which is all/s);
   for (const { isEnded } of busy) t.notOk(isEnded, 'they are not harmed');
+  const [maker] = open(t, served, 1, `POST /sandboxes HTTP/1.1\r\n${HOST}\r\n`) as [RawClient];
+  await maker.ended();
+  t.match(maker.text, /^HTTP\/1.1 503 /);
+  t.equal(served.sandboxes.created.length, 5, 'what it asked for is not done');
   const many = open(t, served, 200, '');
   await until(() => many.every(({ isEnded }) => isEnded), 'the end of those that are too many');
   for (const { socket } of busy) socket.destroy();

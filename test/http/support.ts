@@ -95,6 +95,7 @@ export async function serve(
       | 'readPeers'
       | 'allowedHosts'
       | 'maxConnections'
+      | 'clientShare'
       | 'unreadMs'
       | 'corsOrigins'
       | 'certificate'
@@ -115,6 +116,7 @@ export async function serve(
     ...(changes.corsOrigins && { corsOrigins: changes.corsOrigins }),
     certificate: changes.certificate,
     ...(changes.maxConnections && { maxConnections: changes.maxConnections }),
+    ...(changes.clientShare && { clientShare: changes.clientShare }),
     ...(changes.unreadMs && { unreadMs: changes.unreadMs }),
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });

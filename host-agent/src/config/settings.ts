@@ -67,6 +67,10 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 4096,
       help: 'clients that may be connected at once; fewer where this process may have few descriptors',
     }),
+    max_connections_per_client: integer(0, 1_000_000, {
+      fallback: 0,
+      help: 'of them those of one client, a user of this host or an address elsewhere; 0: half of them',
+    }),
     data_dir: path({
       fallback: '/var/lib/sandboxd',
       help: 'profiles, kernels, templates, logs and the registry',

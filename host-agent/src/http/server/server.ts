@@ -20,7 +20,9 @@ import { HttpError } from '../errors.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
 import { newRequestId } from '../middleware/request-id.ts';
 import { poke } from '../outflow.ts';
+import { Arrivals } from './arrivals.ts';
 import type { Certificate } from './certificate.ts';
+import { nameClients } from './client-names.ts';
 import { Connections } from './connections.ts';
 import { Cors } from './cors.ts';
 import { Departures } from './departures.ts';
@@ -65,6 +67,12 @@ export type HttpServerOptions = {
   readonly certificate?: Certificate | undefined;
   /** Clients that may be connected at once. */
   readonly maxConnections?: number;
+  /** Of them those of one client; absent: all. */
+  readonly clientShare?: {
+    readonly connections: number;
+    /** Path of native/peers.c. */
+    readonly peersProgram: string;
+  };
   /** A client that reads nothing of its answer for so long makes room for others, when there is none. */
   readonly unreadMs?: number;
   /** Longest silence in the middle of a request body. */
@@ -86,6 +94,7 @@ export class HttpServer {
   readonly #lingerMs: number;
   readonly #connections: Connections;
   readonly #handshakes: Handshakes;
+  readonly #arrivals: Arrivals;
   readonly #active = new Set<ServerResponse>();
   readonly #taken = new Set<Duplex>();
   readonly #current = new WeakMap<Duplex, ServerResponse>();
@@ -104,6 +113,7 @@ export class HttpServer {
     corsOrigins = [],
     certificate,
     maxConnections = DEFAULT_MAX_CONNECTIONS,
+    clientShare,
     unreadMs = UNREAD_MS,
     bodyIdleMs = 30_000,
     headersTimeoutMs = HEADERS_TIMEOUT_MS,
@@ -115,7 +125,7 @@ export class HttpServer {
     this.#audit = audit;
     this.#names = new HostNames(allowedHosts, certificate === undefined ? 'http' : 'https');
     this.#cors = new Cors(corsOrigins);
-    this.#connections = new Connections(maxConnections, unreadMs);
+    this.#connections = new Connections(maxConnections, clientShare?.connections ?? maxConnections, unreadMs);
     const ending = this.#ending.signal;
     const listener = getRequestListener(answerDirectly({ app, log, ending }), {
       hostname: 'localhost',
@@ -153,10 +163,8 @@ export class HttpServer {
     this.#handshakes = new Handshakes(Math.ceil(maxConnections * HANDSHAKE_SHARE));
     if (certificate !== undefined) {
       this.#server.on('connection', (socket: Socket) => this.#handshakes.begin(socket));
-      this.#server.on(connected, (socket: Socket) => this.#handshakes.end(socket));
     }
     this.#server.on(connected, (socket: Socket) => {
-      this.#connections.add(socket);
       socket.once('end', () => departures.watch(socket, () => this.#probe(socket)));
     });
     const admit = async (request: IncomingMessage): Promise<void> => {
@@ -207,6 +215,14 @@ export class HttpServer {
         });
       },
     });
+    this.#arrivals = new Arrivals(
+      this.#connections,
+      clientShare && nameClients(clientShare.peersProgram),
+      log,
+    );
+    this.#arrivals.guard(this.#server, connected);
+    if (certificate !== undefined)
+      this.#server.on(connected, (socket: Socket) => this.#handshakes.end(socket));
   }
 
   /** Clients that are connected. */
@@ -256,6 +272,7 @@ export class HttpServer {
     this.#server.closeAllConnections();
     for (const socket of this.#taken) socket.destroy();
     this.#handshakes.close();
+    this.#arrivals.close();
     this.#certificate?.close();
     await closed;
   }
