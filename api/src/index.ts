@@ -24,3 +24,4 @@ export * from './schemas/policy.ts';
 export * from './schemas/sandbox.ts';
 export * from './schemas/service.ts';
 export * from './schemas/snapshot.ts';
+export * from './schemas/stats.ts';

@@ -103,6 +103,12 @@ export const MAX_LOG_BUFFER_BYTES = 16 * MIB;
 export const DEFAULT_OUTPUT_PAGE_BYTES = 256 * KIB;
 export const MAX_OUTPUT_PAGE_BYTES = MIB;
 
+// ---- streams of events and of stats ----
+
+/** At once, of each kind, of everybody and of one tenant or key. */
+export const MAX_WATCHERS = 1024;
+export const MAX_WATCHERS_OF_EACH = 256;
+
 // ---- durable logs ----
 
 /** Records of one page. */

@@ -3,6 +3,7 @@ import type { Schemas } from './gen/schemas.ts';
 
 export type SandboxInfo = Schemas['SandboxResponse'];
 export type CreateOptions = Schemas['CreateSandboxRequest'];
+export type SandboxStats = Schemas['SandboxStats'];
 export type SnapshotInfo = Schemas['SnapshotResponse'];
 export type ForkOptions = Schemas['ForkReq'];
 export type ImageInfo = Schemas['ImageResponse'];

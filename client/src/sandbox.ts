@@ -1,10 +1,12 @@
 // One sandbox and what can be done with it; one snapshot, of which sandboxes are made.
+import { readLines } from './connection/lines.ts';
 import type { Requests } from './connection/requests.ts';
 import type {
   CallOptions,
   ForkOptions,
   LogRecord,
   SandboxInfo,
+  SandboxStats,
   SnapshotInfo,
   TerminalSize,
 } from './contract.ts';
@@ -49,6 +51,22 @@ export class Sandbox implements AsyncDisposable {
   /** Its durable log: what commands and the service said. */
   logs(options?: LogOptions): AsyncGenerator<LogRecord, void> {
     return readLogs(this.#requests, this.id, options);
+  }
+
+  /** What it takes of the host. */
+  stats(options: CallOptions = {}): Promise<SandboxStats> {
+    return this.#requests.ask('readStats', { params: { id: this.id }, ...options });
+  }
+
+  /** The same each second, with the share of CPU time from the second on, until it is gone or the loop is left. */
+  async *watchStats(options: CallOptions = {}): AsyncGenerator<SandboxStats, void> {
+    const accept = 'application/x-ndjson';
+    const { body } = await this.#requests.stream('readStats', {
+      params: { id: this.id },
+      accept,
+      ...options,
+    });
+    for await (const line of readLines(body)) yield JSON.parse(line) as SandboxStats;
   }
 
   /** Saves it as it is; it goes on. */

@@ -16,6 +16,7 @@ import type {
   SandboxInfo,
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
+import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 
 export type Script = (exec: FakeExec) => void;
 
@@ -117,6 +118,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       createdAt: new Date('2024-05-06T07:08:09.010Z'),
       memoryMib: 512,
       vcpus: 1,
+      diskBytes: 2 ** 32,
       rootfs: { kind: 'profile', name: 'base' } as const,
       workdir: `/data/sandboxes/${id}`,
     };
@@ -146,9 +148,22 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         pullFile: (path, maxBytes, signal) => this.onPull(path, maxBytes, signal),
         pullDirectory: (path, signal) => this.onPull(path, undefined, signal),
       }),
+      stats: () => {
+        this.get(id);
+        return this.stats;
+      },
       snapshot: () => this.snapshot(id),
     };
   }
+
+  stats: VmUsage = {
+    cpuMs: 10,
+    residentBytes: 2,
+    privateBytes: 1,
+    readBytes: 0,
+    writtenBytes: 0,
+    layerBytes: 0,
+  };
 
   async delete(id: string): Promise<void> {
     this.get(id);

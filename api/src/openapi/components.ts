@@ -24,6 +24,7 @@ import {
   stopRequest,
 } from '../schemas/service.ts';
 import { forkRequest, snapshot, snapshotList } from '../schemas/snapshot.ts';
+import { sandboxStats } from '../schemas/stats.ts';
 
 /** Smaller ones first: a schema is looked through with the names of those before it. */
 const NAMED: Readonly<Record<string, z.ZodType>> = {
@@ -59,6 +60,7 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   CreateSandboxRequest: createSandboxRequest(INTERFACE_LIMITS),
   SandboxResponse: sandbox,
   ListResponse: sandboxList,
+  SandboxStats: sandboxStats,
   SnapshotResponse: snapshot,
   SnapshotListResponse: snapshotList,
   ForkReq: forkRequest(INTERFACE_LIMITS),

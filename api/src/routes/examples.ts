@@ -49,3 +49,18 @@ export const SERVICE_STATUS = {
   started_at_unix_ms: 1_773_500_970_000,
   uptime_ms: 12,
 };
+
+export const SANDBOX_STATS = {
+  id: SANDBOX_ID,
+  read_at: '2026-03-14T15:09:26.535Z',
+  vcpus: 1,
+  cpu_us: 1_840_000,
+  memory_limit_bytes: 536_870_912,
+  resident_bytes: 187_695_104,
+  private_bytes: 41_943_040,
+  disk_limit_bytes: 4_294_967_296,
+  layer_bytes: 12_582_912,
+  read_bytes: 4_096_000,
+  written_bytes: 1_048_576,
+  network: { received_bytes: 5120, received_packets: 12, sent_bytes: 2048, sent_packets: 10 },
+};

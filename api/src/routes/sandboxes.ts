@@ -2,7 +2,8 @@
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath } from '../schemas/id.ts';
 import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
-import { SANDBOX, SANDBOX_ID } from './examples.ts';
+import { sandboxStats } from '../schemas/stats.ts';
+import { SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
 const UNKNOWN = 'there is no such sandbox';
@@ -47,6 +48,30 @@ export function sandboxRoutes(limits: RequestLimits) {
       answers: [{ status: 200, description: 'the sandbox', content: json(sandbox) }],
       errors: { 404: UNKNOWN },
       example: { params: { id: SANDBOX_ID }, answer: SANDBOX },
+    },
+    readStats: {
+      method: 'GET',
+      path: '/sandboxes/:id/stats',
+      tag: 'sandboxes',
+      summary: 'Say what a sandbox takes of the host',
+      description:
+        'Once, as JSON; each second until it is gone, where Accept names lines or server-sent events, with the share of CPU time.',
+      access: 'read',
+      params: sandboxPath,
+      transport: 'stream',
+      answers: [
+        {
+          status: 200,
+          description: 'the numbers as the host counts them; the guest is not asked',
+          content: {
+            ...json(sandboxStats),
+            'application/x-ndjson': { kind: 'lines', schema: sandboxStats },
+            'text/event-stream': { kind: 'bytes' },
+          },
+        },
+      ],
+      errors: { 404: UNKNOWN, 500: 'the VM of the sandbox has ended' },
+      example: { params: { id: SANDBOX_ID }, answer: SANDBOX_STATS },
     },
     deleteSandbox: {
       method: 'DELETE',

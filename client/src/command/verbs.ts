@@ -11,6 +11,7 @@ import { run } from './verbs/run.ts';
 import { inspect, ps, rm } from './verbs/sandboxes.ts';
 import { service } from './verbs/service.ts';
 import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
+import { stats } from './verbs/stats.ts';
 import { version } from './verbs/version.ts';
 
 const OWN: readonly Verb[] = [
@@ -27,6 +28,7 @@ const OWN: readonly Verb[] = [
   pull,
   rmi,
   service,
+  stats,
   inspect,
   keys,
   context,

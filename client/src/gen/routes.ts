@@ -17,6 +17,7 @@ export const ROUTES = {
   createSandbox: {"method":"POST","path":"/sandboxes","summary":"Create a sandbox and wait until it answers"},
   getSandbox: {"method":"GET","path":"/sandboxes/{id}","summary":"Show a sandbox"},
   deleteSandbox: {"method":"DELETE","path":"/sandboxes/{id}","summary":"Destroy a sandbox"},
+  readStats: {"method":"GET","path":"/sandboxes/{id}/stats","summary":"Say what a sandbox takes of the host"},
   exec: {"method":"POST","path":"/sandboxes/{id}/exec","summary":"Run a command"},
   execWebSocket: {"method":"GET","path":"/sandboxes/{id}/exec","summary":"Run a command over a WebSocket"},
   readFile: {"method":"GET","path":"/sandboxes/{id}/files","summary":"Read a file, or a directory as an archive"},
@@ -54,6 +55,7 @@ export type Calls = {
   createSandbox: { readonly body: Schemas['CreateSandboxRequest']; readonly answer: Schemas['SandboxResponse'] };
   getSandbox: { readonly body: undefined; readonly answer: Schemas['SandboxResponse'] };
   deleteSandbox: { readonly body: undefined; readonly answer: undefined };
+  readStats: { readonly body: undefined; readonly answer: Schemas['SandboxStats'] };
   exec: { readonly body: Schemas['ExecReq']; readonly answer: Schemas['ExecOutput'] };
   execWebSocket: { readonly body: undefined; readonly answer: undefined };
   readFile: { readonly body: undefined; readonly answer: undefined };

@@ -625,6 +625,50 @@ export interface components {
             /** @description oldest first */
             readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
         };
+        /** @description what a sandbox takes of the host */
+        readonly SandboxStats: {
+            /**
+             * sandbox id
+             * @description id of the sandbox: sbx_ and 13 characters of 0-9 and a-v
+             */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description when the numbers were read
+             */
+            readonly read_at: string;
+            /** @description virtual CPUs */
+            readonly vcpus: number;
+            /** @description CPU time of the VMM and its guest so far, microseconds */
+            readonly cpu_us: number;
+            /** @description CPU time since the reading before, per cent of one CPU; absent in the first of a stream */
+            readonly cpu_percent?: number;
+            /** @description memory that the guest has */
+            readonly memory_limit_bytes: number;
+            /** @description memory of the VMM that is present, what it shares with other copies included */
+            readonly resident_bytes: number;
+            /** @description of that, what no other has */
+            readonly private_bytes: number;
+            /** @description size of the writable layer */
+            readonly disk_limit_bytes: number;
+            /** @description space that the writable layer takes */
+            readonly layer_bytes: number;
+            /** @description bytes that storage was read so far */
+            readonly read_bytes: number;
+            /** @description bytes that storage was written so far */
+            readonly written_bytes: number;
+            /** @description absent: the sandbox has no network */
+            readonly network?: {
+                /** @description bytes that came to the guest */
+                readonly received_bytes: number;
+                /** @description packets that came to it */
+                readonly received_packets: number;
+                /** @description bytes that the guest sent */
+                readonly sent_bytes: number;
+                /** @description packets that it sent */
+                readonly sent_packets: number;
+            };
+        };
         /** @description a snapshot */
         readonly SnapshotResponse: {
             /**

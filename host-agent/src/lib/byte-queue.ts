@@ -26,6 +26,11 @@ export interface Outflow {
   poke?(): void;
 }
 
+/** A text that nobody keeps. */
+export function toPiece(text: string): Piece {
+  return { bytes: Buffer.from(text), release: () => undefined };
+}
+
 const spares: Block[] = [];
 
 export class ByteQueue {

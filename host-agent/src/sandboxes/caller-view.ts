@@ -53,6 +53,7 @@ export class CallerView implements Sandboxes {
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),
+      stats: () => sandbox.stats(),
       snapshot: (signal) => sandbox.snapshot(signal, caller),
     };
   }

@@ -6,6 +6,7 @@ import type { Caller, Wanted } from '../keys/index.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { SandboxService } from './service.ts';
 import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type { VmUsage } from './vm-usage.ts';
 
 /**
  * One sandbox. What needs its guest: AppError not_found when it was deleted meanwhile, internal naming the cause when its
@@ -18,6 +19,8 @@ export interface SandboxHandle {
   /** Its supervised service. */
   service(): SandboxService;
   files(): GuestFiles;
+  /** What its VM takes of the host, also while its guest hangs. AppError not_found, internal when its VM died. */
+  stats(): VmUsage;
   /** Saves it; it goes on. Cancelled by `signal`, with everything undone. AppError exhausted, internal with the stage. */
   snapshot(signal?: AbortSignal): Promise<SnapshotInfo>;
 }

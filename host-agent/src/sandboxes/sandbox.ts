@@ -20,6 +20,7 @@ import type { Held, Remains, ResourceContext, Site } from './resources/resource.
 import { createSandboxService, type SandboxService } from './service.ts';
 import { checkTransition, type SandboxState } from './states.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
+import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
 /** What happens to a sandbox is decided by who keeps them all. */
 export interface SandboxOwner {
@@ -102,6 +103,7 @@ export class Sandbox implements SandboxHandle {
       createdAt: new Date(createdAtMs),
       memoryMib: options.memoryMib,
       vcpus: options.vcpus,
+      diskBytes: options.diskBytes,
       rootfs: { kind: options.rootfs.kind, name: options.rootfs.name },
       workdir: this.paths.dir,
       ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
@@ -160,6 +162,13 @@ export class Sandbox implements SandboxHandle {
     return this.guest.files;
   }
 
+  stats(): VmUsage {
+    const usage = readVmUsage(this);
+    if (usage !== undefined) return usage;
+    this.assertNotEnded();
+    throw new AppError('internal', `sandbox ${this.id} is about to end; look again`);
+  }
+
   async snapshot(signal?: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox that is nobody’s has no snapshots');
@@ -168,6 +177,14 @@ export class Sandbox implements SandboxHandle {
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */
   assertAlive(): void {
+    this.assertNotEnded();
+    const why = this.vm.standstill ?? this.hang;
+    if (why !== undefined)
+      throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${why}; wait, or delete it`);
+  }
+
+  /** The same, but for the last. */
+  assertNotEnded(): void {
     if (this.#state === 'deleting' || this.#state === 'deleted') {
       throw new AppError('not_found', `sandbox ${this.id} does not exist; it was deleted`);
     }
@@ -175,9 +192,6 @@ export class Sandbox implements SandboxHandle {
     if (reason !== undefined) {
       throw new AppError('internal', `sandbox ${this.id} is dead: ${reason}; delete it and create another`);
     }
-    const why = this.vm.standstill ?? this.hang;
-    if (why !== undefined)
-      throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${why}; wait, or delete it`);
   }
 
   /**

@@ -55,6 +55,7 @@ export type SandboxInfo = {
   readonly createdAt: Date;
   readonly memoryMib: number;
   readonly vcpus: number;
+  readonly diskBytes: number;
   readonly rootfs: Pick<RootfsSource, 'kind' | 'name'>;
   /** The sandbox's directory on the host. */
   readonly workdir: string;

@@ -34,6 +34,7 @@ const DOCUMENTED = [
   ['POST', '/sandboxes', 'create', 201],
   ['GET', '/sandboxes/:id', 'read', 200],
   ['DELETE', '/sandboxes/:id', 'delete', 204],
+  ['GET', '/sandboxes/:id/stats', 'read', 200],
   ['POST', '/sandboxes/:id/exec', 'exec', 200],
   ['GET', '/sandboxes/:id/exec', 'exec', 101],
   ['GET', '/sandboxes/:id/files', 'read', 200],

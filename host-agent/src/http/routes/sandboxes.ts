@@ -1,20 +1,30 @@
 // Create, list, show and delete sandboxes.
-import type { Routes } from '@sandboxd/api';
+import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH, type Routes } from '@sandboxd/api';
 import type { PullMode } from '../../images/index.ts';
+import { Places } from '../../lib/places.ts';
 import type { PublishedPort } from '../../network/index.ts';
-import type { Sandboxes, SandboxHost } from '../../sandboxes/face.ts';
+import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/face.ts';
 import type { CreateSandboxOptions, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
 import type { Input } from '../input/request-input.ts';
+import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
+import { StatsStream } from '../streams/stats-stream.ts';
 import { requireImages } from './images.ts';
 
+/** Ways to have stats each second, by what Accept names. */
+const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
 /** Of an allowlist, in the audit trail. */
 const MAX_AUDITED_HOSTS = 50;
 
-export function sandboxHandlers({ sandboxes: host, images }: HttpServices) {
+export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServices) {
+  const places = new Places({
+    what: 'streams of stats',
+    most: MAX_WATCHERS,
+    mostOfEach: MAX_WATCHERS_OF_EACH,
+  });
   return {
     listSandboxes: (_, c) => ({ sandboxes: host.as(c.get('caller')).list().map(toSandboxBody) }),
 
@@ -27,6 +37,23 @@ export function sandboxHandlers({ sandboxes: host, images }: HttpServices) {
     },
 
     getSandbox: ({ params: { id } }, c) => toSandboxBody(host.as(c.get('caller')).get(id).info),
+
+    readStats: ({ params: { id } }, c) => {
+      const sandbox = host.as(c.get('caller')).get(id);
+      const read = () => toStatsBody(sandbox);
+      const first = read();
+      const form = (c.req.header('accept') ?? '').toLowerCase();
+      const type = STREAMS.find((each) => form.includes(each));
+      if (type === undefined) return first;
+      const headers = { 'Content-Type': type, 'Cache-Control': 'no-store' };
+      if (c.req.method === 'HEAD') return c.body(null, 200, headers);
+      const caller = c.get('caller');
+      const place = places.take(caller?.tenant ?? caller?.id);
+      const toText = (stats: object): string =>
+        type === 'text/event-stream' ? `data: ${JSON.stringify(stats)}\n\n` : `${JSON.stringify(stats)}\n`;
+      const signals = [clientSignal(c), stopping];
+      return answerOutflow(c, new StatsStream(read, toText, signals, () => place[Symbol.dispose]()), headers);
+    },
 
     deleteSandbox: async ({ params: { id } }, c) => {
       await host.as(c.get('caller')).delete(id);
@@ -106,5 +133,31 @@ function toPortBody({ hostIp, hostPort, guestPort }: PublishedPort) {
     host_port: hostPort,
     guest_port: guestPort,
     protocol: 'tcp' as const,
+  };
+}
+
+function toStatsBody(sandbox: SandboxHandle) {
+  const { info } = sandbox;
+  const { network, ...usage } = sandbox.stats();
+  return {
+    id: info.id,
+    read_at: new Date().toISOString(),
+    vcpus: info.vcpus,
+    cpu_us: usage.cpuMs * 1000,
+    memory_limit_bytes: info.memoryMib * 2 ** 20,
+    resident_bytes: usage.residentBytes,
+    private_bytes: usage.privateBytes,
+    disk_limit_bytes: info.diskBytes,
+    layer_bytes: usage.layerBytes,
+    read_bytes: usage.readBytes,
+    written_bytes: usage.writtenBytes,
+    ...(network && {
+      network: {
+        received_bytes: network.receivedBytes,
+        received_packets: network.receivedPackets,
+        sent_bytes: network.sentBytes,
+        sent_packets: network.sentPackets,
+      },
+    }),
   };
 }
