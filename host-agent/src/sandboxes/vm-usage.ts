@@ -1,7 +1,9 @@
 // What the VM of a sandbox takes of the host: of its VMM process, its tap, its writable layer. No engine is asked.
 import { statSync } from 'node:fs';
+import type { Vm } from '../engines/engine.ts';
 import { type LinkUsage, type ProcessUsage, readLinkUsage, readProcessUsage } from '../lib/process-usage.ts';
-import type { Sandbox } from './sandbox.ts';
+import type { SandboxRecord } from './record.ts';
+import type { SandboxPaths } from './resources/paths.ts';
 
 const SECTOR_BYTES = 512;
 
@@ -12,12 +14,14 @@ export type VmUsage = ProcessUsage & {
   readonly network?: LinkUsage;
 };
 
+export type Used = {
+  readonly vm: Pick<Vm, 'exit' | 'identity'>;
+  readonly record: Pick<SandboxRecord, 'network'>;
+  readonly paths: Pick<SandboxPaths, 'layerPath'>;
+};
+
 /** Undefined when its VMM is gone. Some 100 µs. */
-export function readVmUsage({
-  vm,
-  record,
-  paths,
-}: Pick<Sandbox, 'vm' | 'record' | 'paths'>): VmUsage | undefined {
+export function readVmUsage({ vm, record, paths }: Used): VmUsage | undefined {
   if (vm.exit !== undefined) return undefined;
   const usage = readProcessUsage(vm.identity);
   if (usage === undefined) return undefined;
