@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <net/route.h>
@@ -11,6 +12,9 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <string>
+#include <vector>
 
 #include "napi.h"
 
@@ -61,32 +65,54 @@ std::string find_device() {
   return found;
 }
 
+std::string interface_of(const std::string& device) {
+  return first_name(std::string(DEVICES) + "/" + device + "/net");
+}
+
+// The device that was found last, and its interface. To look through the bus again costs an emulated guest 10 to 40 ms, which
+// every copy would pay.
+std::string known_device, known_name;
+
+bool is_still_known() {
+  if (known_name.empty()) return false;
+  char target[PATH_MAX];
+  ssize_t length = readlink(("/sys/class/net/" + known_name + "/device").c_str(), target, sizeof target);
+  if (length < 0) return false;
+  std::string path(target, static_cast<size_t>(length));
+  return path.substr(path.rfind('/') + 1) == known_device;
+}
+
 // bindInterface(): binds the driver unless it is bound; the interface's name
 METHOD(bind_interface) {
   (void)info;
+  if (is_still_known()) return to_string(env, known_name.data(), known_name.size());
   std::string device;
   for (int waited_ms = 0; (device = find_device()).empty(); waited_ms += DEVICE_POLL_MS) {
     if (waited_ms >= DEVICE_WAIT_MS) return throw_errno(env, "find a network device", ENODEV, DEVICES);
     timespec pause = {0, DEVICE_POLL_MS * 1000000L};
     nanosleep(&pause, nullptr);
   }
-  std::string interfaces = std::string(DEVICES) + "/" + device + "/net";
-  std::string name = first_name(interfaces);
-  if (name.empty()) {
+  std::string name = interface_of(device);
+  for (int tries = 0; name.empty() && tries < 2; tries++) {
+    // A program may have taken the interface into a network namespace of its own: it comes back as a new one.
+    if (tries > 0) write_file(std::string(DRIVER) + "/unbind", device);
     int error = write_file(std::string(DRIVER) + "/bind", device);
     // The kernel may just have bound it.
     if (error && error != EBUSY && error != ENODEV) return throw_errno(env, "bind", error, device.c_str());
-    name = first_name(interfaces);
+    name = interface_of(device);
   }
   if (name.empty()) return throw_errno(env, "bind", ENODEV, device.c_str());
+  known_device = device;
+  known_name = name;
   return to_string(env, name.data(), name.size());
 }
 
-// unbindInterface(): there is no interface of a network device any more
+// unbindInterface(): there is no interface of a network device any more, in whatever namespace it was
 METHOD(unbind_interface) {
   (void)info;
   std::string device = find_device();
-  if (device.empty() || first_name(std::string(DEVICES) + "/" + device + "/net").empty()) return undefined(env);
+  if (device.empty() || access((std::string(DEVICES) + "/" + device + "/driver").c_str(), F_OK) < 0)
+    return undefined(env);
   int error = write_file(std::string(DRIVER) + "/unbind", device);
   if (error) return throw_errno(env, "unbind", error, device.c_str());
   return undefined(env);
@@ -108,9 +134,34 @@ class Interface {
   const char* failed = nullptr;
   int error = 0;
 
+  // Whether it has one address, another one, and no other interface has any but the loopback's: with that address go all
+  // routes and neighbours.
+  bool needs_only(in_addr address) const {
+    size_t own = 0;
+    for (const ifreq& one : addresses()) {
+      if (!strcmp(one.ifr_name, "lo")) continue;
+      sockaddr_in has;
+      memcpy(&has, &one.ifr_addr, sizeof has);
+      if (name_ != one.ifr_name || has.sin_addr.s_addr == address.s_addr) return false;
+      own++;
+    }
+    return own == 1;
+  }
+
+  void remove_addresses() {
+    for (ifreq request : addresses()) {
+      std::string label = request.ifr_name;
+      if (label != name_ && label.rfind(name_ + ":", 0) != 0) continue;
+      put(&request.ifr_addr, {0});
+      // It may have gone with the one before.
+      ioctl(fd_, SIOCSIFADDR, &request);
+    }
+  }
+
   void set_up(bool is_up) {
     ifreq request = named();
     call(SIOCGIFFLAGS, &request, "SIOCGIFFLAGS");
+    if (is_up && (request.ifr_flags & IFF_UP)) return;
     if (is_up) request.ifr_flags |= IFF_UP | IFF_RUNNING;
     else request.ifr_flags &= static_cast<short>(~IFF_UP);
     call(SIOCSIFFLAGS, &request, "SIOCSIFFLAGS");
@@ -156,6 +207,17 @@ class Interface {
   std::string name_;
   int fd_;
 
+  // Of all interfaces here.
+  std::vector<ifreq> addresses() const {
+    std::vector<ifreq> found(256);
+    ifconf list = {};
+    list.ifc_len = static_cast<int>(found.size() * sizeof(ifreq));
+    list.ifc_req = found.data();
+    if (fd_ < 0 || ioctl(fd_, SIOCGIFCONF, &list) < 0) list.ifc_len = 0;
+    found.resize(static_cast<size_t>(list.ifc_len) / sizeof(ifreq));
+    return found;
+  }
+
   ifreq named() const {
     ifreq request = {};
     strncpy(request.ifr_name, name_.c_str(), IFNAMSIZ - 1);
@@ -197,8 +259,7 @@ bool read_address(napi_env env, napi_value value, in_addr* out) {
   return false;
 }
 
-// setInterface(name, mac, address, prefixLength, gateway, gatewayMac): as if it had never had others. It is down for a
-// moment, by which its routes and neighbours go.
+// setInterface(name, mac, address, prefixLength, gateway, gatewayMac): as if it had never had others
 METHOD(set_interface) {
   ARGUMENTS(6);
   std::string name;
@@ -214,25 +275,22 @@ METHOD(set_interface) {
   mask.s_addr = htonl(prefix_length == 0 ? 0 : ~0U << (32 - prefix_length));
   // Kernels without have nothing to switch off.
   write_file("/proc/sys/net/ipv6/conf/" + name + "/disable_ipv6", "1");
-  Interface interface(name);
-  interface.set_up(false);
-  interface.set_mac(mac);
-  interface.set_address(address, mask);
-  interface.set_up(true);
-  interface.set_neighbour(gateway, gateway_mac);
-  interface.set_gateway(gateway);
-  if (interface.failed) return throw_errno(env, interface.failed, interface.error, name.c_str());
-  return undefined(env);
-}
-
-// downInterface(name): nothing leaves it any more
-METHOD(down_interface) {
-  ARGUMENTS(1);
-  std::string name;
-  CHECK(read_string(env, arguments[0], &name));
-  Interface interface(name);
-  interface.set_up(false);
-  if (interface.failed) return throw_errno(env, interface.failed, interface.error, name.c_str());
+  auto configure = [&](Interface* interface) {
+    interface->set_mac(mac);
+    interface->set_address(address, mask);
+    interface->set_up(true);
+    interface->set_neighbour(gateway, gateway_mac);
+    interface->set_gateway(gateway);
+    return interface->failed == nullptr;
+  };
+  // Down for a moment it would lose all routes and neighbours, but that stops its queues and waits for whoever reads them: half
+  // of what an emulated copy needs for its network.
+  Interface running(name);
+  if (running.needs_only(address) && configure(&running)) return undefined(env);
+  Interface stopped(name);
+  stopped.set_up(false);
+  stopped.remove_addresses();
+  if (!configure(&stopped)) return throw_errno(env, stopped.failed, stopped.error, name.c_str());
   return undefined(env);
 }
 
@@ -241,7 +299,6 @@ METHOD(down_interface) {
 bool add_network(napi_env env, napi_value exports) {
   const Method methods[] = {
       {"bindInterface", bind_interface}, {"unbindInterface", unbind_interface}, {"setInterface", set_interface},
-      {"downInterface", down_interface},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

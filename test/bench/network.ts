@@ -1,6 +1,7 @@
 // What a network costs a create and a fork: the same of sandboxes with one and without, in turn.
 import type { SandboxJson } from '../support/api.ts';
 import type { Daemon } from '../support/daemon.ts';
+import { ownTemplate } from '../support/templates.ts';
 import { median, type Section, spread } from './stats.ts';
 
 const WITHOUT = {};
@@ -29,6 +30,8 @@ export async function benchNetwork(daemon: Daemon, copies: number, rounds: numbe
   const fork: [number[], number[]] = [[], []];
   const snapshots: string[] = [];
   for (const kind of KINDS) {
+    // What is made behind an answer would be measured, too.
+    await ownTemplate(daemon, async () => api.delete((await api.create(kind)).id), kind === WITH);
     const { id } = await api.create(kind);
     snapshots.push((await api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`)).id);
     await api.delete(id);

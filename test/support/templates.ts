@@ -2,10 +2,19 @@
 import type { Daemon } from './daemon.ts';
 import { until } from './until.ts';
 
-/** Name of the one of the base profile, once it is there; `create` makes a sandbox of its size and deletes it again. */
-export async function ownTemplate(daemon: Daemon, create: () => Promise<void>): Promise<string> {
+/**
+ * Name of the one of the base profile, once it is there; `create` makes a sandbox of its size, with a network where it is the
+ * one with an interface, and deletes it again.
+ */
+export async function ownTemplate(
+  daemon: Daemon,
+  create: () => Promise<void>,
+  hasNetwork = false,
+): Promise<string> {
   const find = () =>
-    daemon.log.find(({ msg, rootfs }) => msg === 'template made' && rootfs === 'base')?.template;
+    daemon.log.find(
+      (line) => line.msg === 'template made' && line.rootfs === 'base' && line.hasNetwork === hasNetwork,
+    )?.template;
   for (let uses = 0; uses < 2 && find() === undefined; uses++) await create();
   await until(() => find() !== undefined, 'a template of the base profile');
   return String(find());

@@ -24,7 +24,7 @@ export function parseMac(text: string): Uint8Array {
 
 /**
  * Gives the guest this network, or none. A copy has the interface and the connections of the guest that was saved: they are
- * aborted before anything can leave by the new address.
+ * aborted before anything can leave by the new address; by the old one nothing gets past the gate of its tap.
  */
 export function applyNetwork(network: Network | undefined): void {
   if (network === undefined) {
@@ -33,7 +33,6 @@ export function applyNetwork(network: Network | undefined): void {
   }
   const { mac, address, prefixLength, gateway, gatewayMac, dns } = network;
   const name = addon.bindInterface();
-  addon.downInterface(name);
   abortConnections();
   addon.setInterface(name, parseMac(mac), address, prefixLength, gateway, parseMac(gatewayMac));
   writeResolver(`nameserver ${dns}\n`);

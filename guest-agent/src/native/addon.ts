@@ -117,7 +117,6 @@ export interface Addon {
   bindInterface(): string;
   /** The other way; nothing when there is none. */
   unbindInterface(): void;
-  downInterface(name: string): void;
   /** MACs are six bytes, addresses dotted texts. Up when this returns, with no other route, neighbour or address. */
   setInterface(
     name: string,

@@ -38,6 +38,8 @@ export type NetworkOptions = {
 
 export type ServeOptions = {
   readonly allowlist: readonly string[];
+  /** An earlier daemon did so, too: what it opened stays open. */
+  readonly wasServed: boolean;
   /** Gets what the guest was refused, as lines for its log. */
   readonly onDenied: (text: string) => void;
 };
@@ -132,13 +134,13 @@ export class Network {
   }
 
   /** From now on names are answered to its guest, and what it is refused is told. */
-  async serve(slot: NetworkSlot, { allowlist, onDenied }: ServeOptions): Promise<void> {
+  async serve(slot: NetworkSlot, { allowlist, wasServed, onDenied }: ServeOptions): Promise<void> {
     const { subnet, resolver } = await this.#open();
     const { namespace, guestIp } = slot;
     const denials = new Denials(onDenied);
     const change = (commands: string) => this.#quick.ask(['rules', namespace], commands);
     const open = new OpenAddresses(change);
-    open.remember(readOpenings(await change(`list set ${GUEST_TABLE} allowed`)));
+    if (wasServed) open.remember(readOpenings(await change(`list set ${GUEST_TABLE} allowed`)));
     const { upstream, allowedRanges, log } = this.#options;
     this.#denials.set(guestIp, denials);
     await this.#listen(slot);

@@ -36,6 +36,8 @@ export type LifeEvent =
       readonly kind: 'template-made';
       readonly template: string;
       readonly rootfs: string;
+      /** Its copies have an interface from the beginning. */
+      readonly hasNetwork: boolean;
       readonly pausedMs: number;
       readonly totalMs: number;
     }

@@ -7,8 +7,8 @@ import type { ResolvedSandboxOptions } from './types.ts';
 export type TemplateKeyInput = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
-  /** Of the template's own guest: copies may have larger disks, or all of their own. */
-  readonly options: Pick<ResolvedSandboxOptions, 'vcpus' | 'memoryMib' | 'diskBytes'> & {
+  /** Of the template's own guest: copies may have larger disks, or all of their own, and others to talk to. */
+  readonly options: Pick<ResolvedSandboxOptions, 'vcpus' | 'memoryMib' | 'diskBytes' | 'network'> & {
     readonly rootfs: Pick<RootfsSource, 'digest' | 'agentPath'>;
   };
 };
@@ -25,6 +25,7 @@ export function templateKey(input: TemplateKeyInput): string {
     options.diskBytes,
     // Named by what is in it.
     ...(options.rootfs.agentPath === undefined ? [] : [basename(options.rootfs.agentPath)]),
+    ...(options.network === undefined ? [] : ['network']),
   ];
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 16);
 }

@@ -1,6 +1,6 @@
 // Booted, idle guests that creates are copies of, made on demand and kept within a disk budget.
 import { mkdir, stat, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { FirstStartError } from '../engines/choice.ts';
@@ -15,7 +15,7 @@ import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
 import { saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
-import { templateKey } from './template-key.ts';
+import { type TemplateGround, templatesInRoot, templateWithoutRoot, type Wanted } from './template-choice.ts';
 import { TemplateTrust } from './template-trust.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 import { warm } from './warm.ts';
@@ -35,13 +35,10 @@ export type TemplatesOptions = {
 
 /** What the layer of a new guest takes, twice: its own and the saved one. */
 const LAYER_BYTES = 32 * 2 ** 20;
-/** So many creates of a root filesystem are copies of a guest without one, before it gets a template of its own. */
+/** So many creates are copies of a template that is not the nearest to them, before that one is made. */
 const USES_OF_OWN = 2;
 /** A template that could not be made is not tried again for this long. */
 const RETRY_MS = 60_000;
-
-/** A template that there is or shall be: its name, and what its guest is. */
-type Wanted = { readonly key: string; readonly options: ResolvedSandboxOptions };
 
 export class Templates {
   readonly #options: TemplatesOptions;
@@ -97,12 +94,14 @@ export class Templates {
   async obtain(options: ResolvedSandboxOptions, signal: AbortSignal): Promise<SavedGuest | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
     const agent = await this.#agentRootfs();
-    const own = this.#ownTemplate(options, agent);
-    const isOwn = this.#ready.has(own.key) || agent === undefined;
-    const wanted = isOwn ? own : this.#bareTemplate(options, agent);
-    const isHit = this.#ready.has(wanted.key);
-    const found = await this.#ensure(wanted, signal);
-    this.lookups[found === undefined ? 'none' : isHit ? 'hit' : 'made'] += 1;
+    const ground = this.#ground();
+    const inRoot = templatesInRoot(options, agent?.agentPath, ground);
+    const fitting = agent === undefined ? inRoot : [...inRoot, templateWithoutRoot(options, agent, ground)];
+    const ready = fitting.find(({ key }) => this.#ready.has(key));
+    // What is farthest is of use to most, and a create that waits for a boot waits for that.
+    const wanted = ready ?? fitting.at(-1);
+    const found = wanted && (await this.#ensure(wanted, signal));
+    this.lookups[found === undefined ? 'none' : ready === undefined ? 'made' : 'hit'] += 1;
     return found;
   }
 
@@ -111,23 +110,22 @@ export class Templates {
   }
 
   /**
-   * A copy of `saved` was made with these options. A root filesystem that is used again gets a template of its own, made of
-   * another copy behind that answer: its copies need not enter their root any more.
+   * A copy of `saved` was made with these options. What is used again gets a template that is nearer to it, made of another
+   * copy behind that answer: its copies need not enter their root any more, nor be given an interface.
    */
   worked(saved: SavedGuest, options: ResolvedSandboxOptions): void {
     this.trust.worked(saved);
-    if (!saved.isBare) return;
-    const own = this.#ownTemplate(options, saved.manifest.options.rootfs);
-    const uses = (this.#uses.get(own.key) ?? 0) + 1;
-    this.#uses.set(own.key, uses);
-    if (uses < USES_OF_OWN || this.#making.has(own.key) || this.#hasFailed(own.key)) return;
-    this.#begin(own, saved).catch((error) => {
+    const { agentPath } = saved.manifest.options.rootfs;
+    const [nearest] = templatesInRoot(options, agentPath, this.#ground());
+    const { key } = nearest;
+    if (this.#ready.has(key) || basename(saved.dir) === key) return;
+    const uses = (this.#uses.get(key) ?? 0) + 1;
+    this.#uses.set(key, uses);
+    if (uses < USES_OF_OWN || this.#making.has(key) || this.#hasFailed(key)) return;
+    this.#begin(nearest, saved).catch((error) => {
       if (this.#stopping.signal.aborted) return;
-      this.#options.log.warn(
-        { template: own.key, err: toError(error) },
-        'a root filesystem gets no template',
-      );
-      this.#failedAt.set(own.key, performance.now());
+      this.#options.log.warn({ template: key, err: toError(error) }, 'a root filesystem gets no template');
+      this.#failedAt.set(key, performance.now());
     });
   }
 
@@ -165,29 +163,10 @@ export class Templates {
     return making;
   }
 
-  /** Of one root filesystem. */
-  #ownTemplate(
-    { service: _, network: _network, publish: _ports, ...options }: ResolvedSandboxOptions,
-    agent: RootfsSource | undefined,
-  ): Wanted {
-    const diskBytes = Math.min(options.diskBytes, this.#options.diskBytes);
-    const rootfs = { ...options.rootfs, ...(agent && { agentPath: agent.agentPath }) };
-    return this.#toWanted({ ...options, rootfs, diskBytes, timeoutS: 0 });
-  }
-
-  /** Of every root filesystem and disk: its guest has none yet. */
-  #bareTemplate(
-    { service: _, network: _network, publish: _ports, ...options }: ResolvedSandboxOptions,
-    agent: RootfsSource,
-  ): Wanted {
-    const { diskBytes } = this.#options;
-    return this.#toWanted({ ...options, rootfs: agent, diskBytes, timeoutS: 0 });
-  }
-
-  #toWanted(options: ResolvedSandboxOptions): Wanted {
-    const { engines, kernel } = this.#options.context;
-    const compatibility = engines.current.compatibility();
-    return { key: templateKey({ compatibility, kernelDigest: kernel.digest, options }), options };
+  #ground(): TemplateGround {
+    const { context, diskBytes } = this.#options;
+    const compatibility = context.engines.current.compatibility();
+    return { compatibility, kernelDigest: context.kernel.digest, diskBytes };
   }
 
   /** Undefined where guests cannot be saved before they have a root. */
@@ -279,6 +258,7 @@ export class Templates {
       kind: 'template-made',
       template: key,
       rootfs,
+      hasNetwork: options.network !== undefined,
       totalMs,
       pausedMs: Math.round(pausedMs),
     });

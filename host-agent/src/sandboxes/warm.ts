@@ -9,7 +9,7 @@ const WARM_TIMEOUT_MS = 60_000;
 
 /** As its copies will be used, over connections of their own. AppError when it hangs meanwhile: it makes no template. */
 export async function warm(
-  { id, guest }: Pick<Sandbox, 'id' | 'guest'>,
+  { id, guest, record }: Pick<Sandbox, 'id' | 'guest' | 'record'>,
   timeoutMs: number,
   outer: AbortSignal,
 ): Promise<void> {
@@ -17,7 +17,7 @@ export async function warm(
   for (let round = 0; round < WARM_ROUNDS; round++) {
     using limit = deadline(timeoutMs, tooLate, outer);
     await guest.reconnect(`warm-${round}`, limit.signal);
-    await guest.setIdentity(makeIdentity(id), limit.signal);
+    await guest.setIdentity(makeIdentity(id, record.network), limit.signal);
     await raceSignal(guest.warm(WARM_TIMEOUT_MS), limit.signal);
   }
 }

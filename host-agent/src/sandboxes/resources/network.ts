@@ -20,7 +20,7 @@ export const network: Resource = {
     context.faults.reach('start.network-recorded');
     await network.make(slot);
     await network.publish(slot, record.options.publish ?? []);
-    await serve(network, slot, making);
+    await serve(network, slot, making, false);
     held.network = slot;
     context.faults.reach('start.network');
   },
@@ -33,7 +33,9 @@ export const network: Resource = {
     held.network = slot;
     network.adopt(slot);
     // A boot of the host has ended it, with its VMM.
-    await serve(network, slot, site).catch((err) => log.warn({ err }, 'a sandbox has lost its network'));
+    await serve(network, slot, site, true).catch((err) =>
+      log.warn({ err }, 'a sandbox has lost its network'),
+    );
     await network
       .adoptPorts(slot, site.record.options.publish ?? [])
       .catch((err) => log.warn({ err }, 'a sandbox has lost its published ports'));
@@ -55,7 +57,13 @@ function networkOf({ network }: ResourceContext): Network {
   throw new AppError('unsupported', 'networks are not enabled on this daemon; leave network and publish out');
 }
 
-async function serve(network: Network, slot: NetworkSlot, { record, held }: Site): Promise<void> {
+async function serve(
+  network: Network,
+  slot: NetworkSlot,
+  { record, held }: Site,
+  wasServed: boolean,
+): Promise<void> {
   const { allowlist = [] } = record.options.network ?? {};
-  await network.serve(slot, { allowlist, onDenied: (text) => held.sandboxLog?.event('exec', text) });
+  const onDenied = (text: string) => held.sandboxLog?.event('exec', text);
+  await network.serve(slot, { allowlist, wasServed, onDenied });
 }

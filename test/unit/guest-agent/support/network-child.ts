@@ -21,6 +21,13 @@ async function open(port: number, host: string): Promise<Pair> {
   return { client, fate };
 }
 
+const look = () => ({
+  links: JSON.parse(run('-j', 'address', 'show', 'dev', NAME)),
+  routes: run('route').trim().split(/\s*\n/),
+  neighbours: run('neighbour', 'show', 'dev', NAME).trim(),
+  ipv6: readFileSync(`/proc/sys/net/ipv6/conf/${NAME}/disable_ipv6`, 'utf8').trim(),
+});
+
 run('link', 'set', 'lo', 'up');
 run('link', 'add', NAME, 'type', 'veth', 'peer', 'name', 'other0');
 run('link', 'set', 'other0', 'up');
@@ -38,10 +45,18 @@ const outerFate = await outer.fate;
 const innerFate = await Promise.race([inner.fate, once(inner.client, 'data').then(() => 'lives')]);
 
 const mac = '02:00:00:00:00:02';
-addon.downInterface(NAME);
-const isDown = !run('link', 'show', NAME).includes(',UP');
 const gatewayMac = parseMac('02:00:00:00:00:01');
+addon.setInterface(NAME, parseMac(mac), '10.8.0.2', 30, '10.8.0.1', gatewayMac);
+const first = look();
+for (const [address, label] of [
+  ['10.8.0.3/32', NAME],
+  ['10.2.0.2/24', `${NAME}:1`],
+  ['10.3.0.2/24', `${NAME}:1`],
+] as const)
+  run('address', 'add', address, 'dev', NAME, 'label', label);
+run('route', 'add', '198.51.100.0/24', 'via', '10.2.0.9');
 addon.setInterface(NAME, parseMac(mac), '10.9.0.2', 30, '10.9.0.1', gatewayMac);
+const second = look();
 const failures = ['nothing0', NAME].map((name, index) => {
   try {
     // A gateway that no address of the interface reaches.
@@ -66,12 +81,8 @@ process.stdout.write(
     aborted,
     outerFate,
     innerFate,
-    isDown,
     failures,
-    links: JSON.parse(run('-j', 'address', 'show', 'dev', NAME)),
-    routes: run('route').trim().split(/\s*\n/),
-    neighbours: run('neighbour', 'show', 'dev', NAME).trim(),
-    ipv6: readFileSync(`/proc/sys/net/ipv6/conf/${NAME}/disable_ipv6`, 'utf8').trim(),
+    seen: [first, second, look()],
   }),
 );
 again.client.destroy();

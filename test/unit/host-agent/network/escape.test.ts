@@ -24,7 +24,7 @@ async function makeSlot(): Promise<NetworkSlot> {
   const slot = await network.lease();
   await network.make(slot);
   t.teardown(() => network.remove(slot));
-  await network.serve(slot, { allowlist: ['web.example'], onDenied: () => undefined });
+  await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
   return slot;
 }
 

@@ -29,7 +29,11 @@ t.test('a guest reaches what its allowlist names once it has asked, and nothing 
   const slot = await network.lease();
   await network.make(slot);
   const denied: string[] = [];
-  await network.serve(slot, { allowlist: ['web.example'], onDenied: (text) => denied.push(text) });
+  await network.serve(slot, {
+    allowlist: ['web.example'],
+    wasServed: false,
+    onDenied: (text) => denied.push(text),
+  });
   const guest = await lab.boot(slot);
   const said = await guest.js(`${CONNECT}
     dns.setServers(['${slot.gateway}']);
@@ -78,7 +82,7 @@ t.test(
     lab.names.set('web.example', [WEB_IP]);
     const slot = await network.lease();
     await network.make(slot);
-    await network.serve(slot, { allowlist: ['web.example'], onDenied: () => undefined });
+    await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
     const guest = await lab.boot(slot);
     const reach = () =>
       guest.js(
@@ -105,7 +109,7 @@ t.test('no frame leaves that is not what it should be', async (t) => {
   lab.names.set('web.example', [WEB_IP]);
   const slot = await network.lease();
   await network.make(slot);
-  await network.serve(slot, { allowlist: ['web.example'], onDenied: () => undefined });
+  await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
   const guest = await lab.boot(slot);
   await guest.js(`${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`);
   const outside = await lab.start(['sniff', 'up0'], slot.namespace);

@@ -23,11 +23,14 @@ async function start(t: Test, options: MemoryDaemonOptions = {}) {
 }
 
 t.test('a sandbox has addresses of its own, and gives them back', async (t) => {
-  const { manager, own } = await start(t);
+  const { manager, own, happened } = await start(t);
   const made = await Promise.all([1, 2, 3].map(() => manager.create({ network })));
   const addresses = made.map((info) => info.network?.guestIp);
   t.equal(new Set(addresses).size, 3);
   t.match(made[0]?.network, { allowlist: ['web.example'], gateway: /^10\.87\./, guestIp: /^10\.87\./ });
+  // What a template is made of has one, too, for a while.
+  await until(() => happened.some((event) => event.kind === 'template-made' && event.hasNetwork));
+  await until(() => links().length <= 4);
   t.equal(links().length, 4, 'one each, and the one with the address of the resolver');
   const plain = await manager.create({});
   t.equal(plain.network, undefined);
@@ -41,6 +44,31 @@ t.test('a sandbox has addresses of its own, and gives them back', async (t) => {
   await manager.stop('keep');
   await own.close();
   t.equal(await state(), before);
+});
+
+t.test('networks that are wanted again are of a template that has one, and no other create is', async (t) => {
+  const { manager, own, host, happened } = await start(t);
+  const made = () => happened.flatMap((event) => (event.kind === 'template-made' ? [event.hasNetwork] : []));
+  await manager.create({ network });
+  await manager.create({});
+  t.same(made(), [false], 'one use is none again, and others wait for the same boot');
+  await manager.create({ network, publish: [{ hostPort: 8090, guestPort: 80 }] });
+  await until(() => made().length === 2);
+  t.same(made(), [false, true]);
+  t.equal(host.counts.boots, 1, 'it is made of a copy');
+  const identities = (id: string) => host.of(id).agent.identities;
+  const copy = await manager.create({ network });
+  const plain = await manager.create({});
+  t.equal(
+    identities(copy.id)[0]?.network?.address,
+    copy.network?.guestIp,
+    'it is somebody else all the same',
+  );
+  t.notOk(identities(plain.id)[0]?.network);
+  await until(() => links().length === 4);
+  await manager.stop('destroy');
+  await own.close();
+  t.equal(await state(), before, 'nothing is left of what it was made of');
 });
 
 t.test('a daemon without networks says so', async (t) => {

@@ -120,6 +120,7 @@ t.test('a template key changes with all that a guest depends on, and with nothin
     { ...input, options: { ...input.options, memoryMib: 513 } },
     { ...input, options: { ...input.options, diskBytes: 2 * MIB } },
     { ...input, options: { ...input.options, rootfs: { digest: 'p', agentPath: '/agents/a.ext4' } } },
+    { ...input, options: { ...input.options, network: { allowlist: [] } } },
   ];
   t.equal(new Set([key, ...others.map(templateKey)]).size, others.length + 1);
 });

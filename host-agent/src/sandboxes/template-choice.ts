@@ -1,0 +1,47 @@
+// Which templates a create can be a copy of: the nearer one is to what is wanted, the less is left to be done in the copy.
+import type { RootfsSource } from '../images/rootfs-source.ts';
+import { templateKey } from './template-key.ts';
+import type { ResolvedSandboxOptions } from './types.ts';
+
+/** A template that there is or shall be: its name, and what its guest is. */
+export type Wanted = { readonly key: string; readonly options: ResolvedSandboxOptions };
+
+/** What all templates of a daemon have in common. */
+export type TemplateGround = {
+  readonly compatibility: Readonly<Record<string, string>>;
+  readonly kernelDigest: string;
+  /** Layer size of templates; smaller requests get templates of their own size. */
+  readonly diskBytes: number;
+};
+
+/** Nobody is reached from a template. */
+const NO_NAMES = { allowlist: [] };
+
+/**
+ * Those in the create's root, the nearest first. `agentPath`: the image that its agent runs from; absent: the root has it.
+ * Where a network is wanted the nearest has its interface already: what is left to be done is another address.
+ */
+export function templatesInRoot(
+  { service: _service, publish: _publish, network, ...options }: ResolvedSandboxOptions,
+  agentPath: string | undefined,
+  ground: TemplateGround,
+): readonly [Wanted, ...Wanted[]] {
+  const rootfs = { ...options.rootfs, ...(agentPath !== undefined && { agentPath }) };
+  const diskBytes = Math.min(options.diskBytes, ground.diskBytes);
+  const own = { ...options, rootfs, diskBytes, timeoutS: 0 };
+  const plain = toWanted(own, ground);
+  return network === undefined ? [plain] : [toWanted({ ...own, network: NO_NAMES }, ground), plain];
+}
+
+/** The one of every root filesystem, disk and network: its guest has none yet. */
+export function templateWithoutRoot(
+  { service: _service, publish: _publish, network: _network, ...options }: ResolvedSandboxOptions,
+  agent: RootfsSource,
+  ground: TemplateGround,
+): Wanted {
+  return toWanted({ ...options, rootfs: agent, diskBytes: ground.diskBytes, timeoutS: 0 }, ground);
+}
+
+function toWanted(options: ResolvedSandboxOptions, ground: TemplateGround): Wanted {
+  return { key: templateKey({ ...ground, options }), options };
+}
