@@ -47,7 +47,8 @@ export class BareCloudHypervisor implements BareEngine {
     await mkdir(files.startDir);
     const saved = { memoryPath: join(savedDir, 'memory'), statePath: join(savedDir, 'state') };
     await linkMemory(saved, files.startDir);
-    await layOutCopy(saved, { spec, files, hasLandlock: this.#hasLandlock }, this.#mode);
+    const knowsState = this.#mode === 'MappedFile';
+    await layOutCopy(saved, { spec, files, hasLandlock: this.#hasLandlock, knowsState }, this.#mode);
     const { vm, api } = await start(dir);
     const request = {
       source_url: `file://${files.startDir}`,

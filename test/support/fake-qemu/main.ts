@@ -24,7 +24,13 @@ const commands: string[] = [];
 const say = (message: object): void => {
   for (const client of clients) client.write(`${JSON.stringify(message)}\r\n`);
 };
-const guest = new FakeGuest({ bootId: 'b', hostname: '', clockSteps: 0 }, () => end('shutdown'));
+const guest = new FakeGuest(
+  { bootId: 'b', hostname: '', clockSteps: 0 },
+  {
+    powerOff: () => end('shutdown'),
+    takeDisks: () => undefined,
+  },
+);
 
 /** The guest comes into a state in which it does not run. */
 function end(next: string): void {

@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { apiError, osError } from './refusal.ts';
+import type { DiskStates, FakeConfig } from './snapshot.ts';
 
 export type FakeDisk = { readonly id?: string; readonly path: string; readonly readonly?: boolean };
 
@@ -61,4 +62,23 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+export const SECTOR_BYTES = 512;
+/** A guest that is booted with this word keeps only the image of its agent. */
+const BARE = /\bsandbox\.bare\b/;
+
+export function sectorsOf(path: string): number {
+  return Math.floor(statSync(path).size / SECTOR_BYTES);
+}
+
+/** The disks of a VM that boots, and whether its guest's driver has them. */
+export function findDisks({ disks = [], payload }: FakeConfig): DiskStates {
+  const isBare = BARE.test(payload?.cmdline ?? '');
+  return new Map(
+    disks.map(({ id = '', path }, index) => [
+      id,
+      { sectors: sectorsOf(path), isTaken: !isBare || index >= 2 },
+    ]),
+  );
 }

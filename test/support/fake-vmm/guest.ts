@@ -38,16 +38,23 @@ class Link implements ByteLink {
   }
 }
 
+/** What the guest does to the machine around it. */
+export type GuestMachine = {
+  readonly powerOff: () => void;
+  /** Why there is no root on its disks; undefined when there is. */
+  readonly takeDisks: () => string | undefined;
+};
+
 export class FakeGuest {
   readonly memory: GuestMemory;
   readonly #connection: GuestConnection;
-  readonly #onPowerOff: () => void;
+  readonly #machine: GuestMachine;
   #isPaused = false;
   readonly #pausable = new Set<Socket>();
 
-  constructor(memory: GuestMemory, onPowerOff: () => void) {
+  constructor(memory: GuestMemory, machine: GuestMachine) {
     this.memory = memory;
-    this.#onPowerOff = onPowerOff;
+    this.#machine = machine;
     this.#connection = new GuestConnection({
       describe: () => ({
         agentVersion: '0.1.0',
@@ -84,6 +91,11 @@ export class FakeGuest {
 
   #answer(stream: Stream, request: Request): void {
     if (request.identity) {
+      const failure = request.identity.entersRoot ? this.#machine.takeDisks() : undefined;
+      if (failure !== undefined) {
+        stream.finish({ error: { code: 'not_found', message: `cannot enter the root: ${failure}` } });
+        return;
+      }
       this.memory.hostname = request.identity.hostname ?? '';
       stream.finish({ identity: {} });
     } else if (request.setClock) {
@@ -93,7 +105,7 @@ export class FakeGuest {
       stream.finish({ growDisk: { sizeBytes: 1 } });
     } else if (request.powerOff) {
       stream.finish({ powerOff: {} });
-      this.#onPowerOff();
+      this.#machine.powerOff();
     } else if (request.exec) {
       stream.finish({ exec: { exitCode: 0, durationUs: 1 } } as never);
     } else {

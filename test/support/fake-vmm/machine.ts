@@ -2,12 +2,19 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, existsSync, openSync, statSync, truncateSync } from 'node:fs';
 import { hashText } from '../../../host-agent/src/engines/trial.ts';
-import { type FakeDisk, lockDisks } from './disks.ts';
+import { type FakeDisk, findDisks, lockDisks, SECTOR_BYTES, sectorsOf } from './disks.ts';
 import type { EventLog } from './events.ts';
 import { FakeGuest, type GuestMemory, printConsole } from './guest.ts';
 import { type Fault, readKnobs } from './knobs.ts';
 import { apiError, noVm, osError } from './refusal.ts';
-import { directoryOf, type FakeConfig, memoryBytes, readSnapshot, writeSnapshot } from './snapshot.ts';
+import {
+  type DiskStates,
+  directoryOf,
+  type FakeConfig,
+  memoryBytes,
+  readSnapshot,
+  writeSnapshot,
+} from './snapshot.ts';
 import { FakeVsock, isGuestUp } from './vsock.ts';
 
 type Running = {
@@ -15,6 +22,7 @@ type Running = {
   readonly guest: FakeGuest;
   readonly vsock: FakeVsock | undefined;
   readonly unlock: () => void;
+  readonly disks: DiskStates;
   readonly counting: NodeJS.Timeout | undefined;
   /** Its memory still comes from its source. */
   readonly filledAt: number;
@@ -45,11 +53,7 @@ export class FakeMachine {
     if (this.#vm !== undefined) throw apiError('The VM could not boot', 'VM is already created');
     if (this.#config === undefined) throw noVm(readKnobs().version, 'The VM could not boot');
     this.#events.add('vm', 'booting');
-    await this.#start(
-      this.#config,
-      { bootId: randomBytes(8).toString('hex'), hostname: '', clockSteps: 0 },
-      true,
-    );
+    await this.#start(this.#config, { bootId: randomBytes(8).toString('hex'), hostname: '', clockSteps: 0 });
     this.#events.add('vm', 'booted');
     const { isConsoleSilent } = readKnobs();
     const { cmdline } = this.#config.payload ?? {};
@@ -99,7 +103,8 @@ export class FakeMachine {
     if (vm.state !== 'Paused')
       throw apiError('The VM could not be snapshotted', 'Trying to snapshot while VM is running');
     const dir = directoryOf(url);
-    writeSnapshot(dir, this.#config as FakeConfig, vm.guest.memory, fault);
+    const { disks, guest } = vm;
+    writeSnapshot(dir, { config: this.#config as FakeConfig, guest: guest.memory, disks }, fault);
     this.#events.add('vm', 'snapshotted');
   }
 
@@ -107,7 +112,7 @@ export class FakeMachine {
     if (this.#config !== undefined) throw apiError('The VM could not be restored', 'VM is already created');
     this.#events.add('vm', 'restoring');
     try {
-      const { config, guest } = readSnapshot(directoryOf(url));
+      const { config, guest, disks } = readSnapshot(directoryOf(url));
       this.#createConsole(config, 'The VM could not be restored');
       const { hasUserfaultfd } = readKnobs();
       if (mode === 'OnDemand' && !hasUserfaultfd)
@@ -122,7 +127,7 @@ export class FakeMachine {
       // Opened again, though it is not used; the kernel is not.
       this.#needFile(config.payload?.initramfs, 'The VM could not be restored');
       this.#config = config;
-      await this.#start(config, guest(), false, mode === 'OnDemand' ? readKnobs().fillMs : 0);
+      await this.#start(config, guest(), disks, mode === 'OnDemand' ? readKnobs().fillMs : 0);
       if (resume) this.resume();
     } catch (error) {
       // What was made is undone: the same process may try again.
@@ -134,13 +139,15 @@ export class FakeMachine {
   }
 
   resizeDisk(id: string, size: number): void {
-    this.#running('The disk could not be resized');
+    const vm = this.#running('The disk could not be resized');
     const disk = this.#config?.disks?.find((each) => each.id === id);
     if (disk === undefined) throw apiError('The disk could not be resized', `No disk with id ${id}`);
     if (disk.readonly === true) throw apiError('The disk could not be resized', 'The disk is read-only');
     if (size < statSync(disk.path).size)
       throw apiError('The disk could not be resized', 'Shrinking is not supported');
     truncateSync(disk.path, size);
+    const state = vm.disks.get(id);
+    if (state !== undefined) state.sectors = size / SECTOR_BYTES;
   }
 
   /** A device more: at once in a VM that runs, with the next boot in one that does not. */
@@ -197,11 +204,7 @@ export class FakeMachine {
     this.#stop();
     try {
       this.#createConsole(config, 'The VM could not reboot');
-      await this.#start(
-        config,
-        { bootId: randomBytes(8).toString('hex'), hostname: '', clockSteps: 0 },
-        true,
-      );
+      await this.#start(config, { bootId: randomBytes(8).toString('hex'), hostname: '', clockSteps: 0 });
       this.#events.add('vm', 'rebooted');
     } catch (error) {
       process.stderr.write(`cloud-hypervisor: ${String(error)}\n`);
@@ -209,7 +212,9 @@ export class FakeMachine {
     }
   }
 
-  async #start(config: FakeConfig, memory: GuestMemory, isBoot: boolean, fillMs = 0): Promise<void> {
+  /** `saved`: what a VM that was saved knows of its disks; absent when it boots. */
+  async #start(config: FakeConfig, memory: GuestMemory, saved?: DiskStates, fillMs = 0): Promise<void> {
+    const isBoot = saved === undefined;
     const { locksDir } = readKnobs();
     this.#checkDisks(config);
     if (isBoot) {
@@ -225,7 +230,11 @@ export class FakeMachine {
       );
     const unlock = lockDisks(locksDir, (config.disks ?? []) as FakeDisk[]);
     try {
-      const guest = new FakeGuest(memory, () => this.powerOff());
+      const disks = saved ?? findDisks(config);
+      const guest = new FakeGuest(memory, {
+        powerOff: () => this.powerOff(),
+        takeDisks: () => this.#takeDisks(disks),
+      });
       const startedAt = isBoot ? performance.now() : Number.NEGATIVE_INFINITY;
       const vsock =
         vsockConfig &&
@@ -239,6 +248,7 @@ export class FakeMachine {
         guest,
         vsock,
         unlock,
+        disks,
         counting: this.#count(config, memory, isBoot),
         filledAt: performance.now() + fillMs,
       };
@@ -247,6 +257,17 @@ export class FakeMachine {
       unlock();
       throw error;
     }
+  }
+
+  /** Its drivers take what was free: what they are told has to be so. Why that is no root, if it is none. */
+  #takeDisks(disks: DiskStates): string | undefined {
+    for (const { id = '', path } of this.#config?.disks ?? []) {
+      const disk = disks.get(id);
+      if (disk === undefined) return `no ${id}`;
+      if (disk.sectors !== sectorsOf(path)) return `${id} has ${disk.sectors} sectors`;
+      disk.isTaken = true;
+    }
+    return undefined;
   }
 
   /** What our own program does in a trial guest. */

@@ -26,6 +26,10 @@ export type FakeConfig = Record<string, unknown> & {
   readonly payload?: { readonly kernel?: string; readonly initramfs?: string; readonly cmdline?: string };
 };
 
+/** What the real VMM keeps of a disk: its size is that of the file only in a VM that was booted. */
+export type DiskState = { sectors: number; isTaken: boolean };
+export type DiskStates = Map<string, DiskState>;
+
 type State = {
   readonly version: string;
   readonly cpu: string;
@@ -43,7 +47,9 @@ export function deviceIds(config: FakeConfig): string[] {
   return [...disks, ...(net ?? []), ...(vsock ? [vsock] : [])].map(({ id }) => id ?? '?').sort();
 }
 
-export function writeSnapshot(dir: string, config: FakeConfig, guest: GuestMemory, fault?: Fault): void {
+type Written = { readonly config: FakeConfig; readonly guest: GuestMemory; readonly disks: DiskStates };
+
+export function writeSnapshot(dir: string, { config, guest, disks }: Written, fault?: Fault): void {
   const { version, cpu } = readKnobs();
   const size = memoryBytes(config);
   writeNew(join(dir, 'config.json'), JSON.stringify(withDefaults(config)));
@@ -57,7 +63,10 @@ export function writeSnapshot(dir: string, config: FakeConfig, guest: GuestMemor
           state: `{"memory_ranges":{"data":[{"gpa":0,"length":${size}}]},"guest_ram_mappings":[{"slot":0,"gpa":0,"size":${size},"zone_id":"mem0","virtio_mem":false,"file_offset":0}],"start_of_device_area":18446744073709551615}`,
         },
       },
-      'device-manager': { snapshots: {}, snapshot_data: { state: JSON.stringify(state) } },
+      'device-manager': {
+        snapshots: writeDisks(config, disks),
+        snapshot_data: { state: JSON.stringify(state) },
+      },
     },
     snapshot_data: { state: '{"clock":null}' },
   });
@@ -78,13 +87,56 @@ export function writeSnapshot(dir: string, config: FakeConfig, guest: GuestMemor
   closeSync(fd);
 }
 
-export function readSnapshot(dir: string): { config: FakeConfig; guest: () => GuestMemory } {
+type Node = { readonly snapshots: Record<string, Node>; readonly snapshot_data: { readonly state: string } };
+
+/** Of each disk two parts: the device on the bus, and the disk itself. */
+function writeDisks(config: FakeConfig, disks: DiskStates): Record<string, Node> {
+  const nodes: Record<string, Node> = {};
+  for (const { id = '?', path } of config.disks ?? []) {
+    const { sectors = 0, isTaken = true } = disks.get(id) ?? {};
+    const node = (state: object): Node => ({
+      snapshots: {},
+      snapshot_data: { state: JSON.stringify(state) },
+    });
+    nodes[`_virtio-pci-${id}`] = node({ device_activated: isTaken, queues: [], interrupt_status: 0 });
+    nodes[id] = node({
+      disk_path: path,
+      disk_nsectors: sectors,
+      avail_features: 5637144576,
+      acked_features: 4563402752,
+      config: { capacity: sectors, size_max: 0, geometry: { cylinders: 0, heads: 0, sectors: 0 } },
+    });
+  }
+  return nodes;
+}
+
+function readDisks(devices: Node | undefined): DiskStates {
+  const disks: DiskStates = new Map();
+  const stateOf = (id: string): Record<string, unknown> =>
+    JSON.parse(devices?.snapshots[id]?.snapshot_data.state ?? '{}') as Record<string, unknown>;
+  for (const id of Object.keys(devices?.snapshots ?? {})) {
+    if (id.startsWith('_')) continue;
+    const { disk_nsectors: sectors, config } = stateOf(id);
+    // The real one takes them as they are, and its guest gets errors from beyond the smaller.
+    if (sectors !== (config as { capacity?: unknown }).capacity)
+      throw apiError('The VM could not be restored', `the fake: ${id} has two sizes`);
+    disks.set(id, {
+      sectors: Number(sectors),
+      isTaken: stateOf(`_virtio-pci-${id}`).device_activated === true,
+    });
+  }
+  return disks;
+}
+
+export function readSnapshot(dir: string): {
+  config: FakeConfig;
+  disks: DiskStates;
+  guest: () => GuestMemory;
+} {
   const config = JSON.parse(readText(join(dir, 'config.json'))) as FakeConfig;
   const stateText = readText(join(dir, 'state.json'));
   const { version, cpu } = readKnobs();
-  const outer = JSON.parse(stateText) as {
-    snapshots: Record<string, { snapshot_data: { state: string } }>;
-  };
+  const outer = JSON.parse(stateText) as Node;
   const state = JSON.parse(outer.snapshots['device-manager']?.snapshot_data.state ?? '') as State;
   if (!stateText.includes('18446744073709551615'))
     throw apiError('The VM could not be restored', 'state.json was changed: a number lost digits');
@@ -115,6 +167,7 @@ export function readSnapshot(dir: string): { config: FakeConfig; guest: () => Gu
     throw apiError('The VM could not be restored', 'the fake: its memory would be empty');
   return {
     config,
+    disks: readDisks(outer.snapshots['device-manager']),
     guest: () => {
       const text = readText(isRead ? join(dir, 'memory-ranges') : (config.memory.zones?.[0]?.file ?? ''));
       return JSON.parse(text.slice(0, text.indexOf('\n'))) as GuestMemory;

@@ -64,6 +64,11 @@ export class CloudHypervisorEngine implements Engine {
     return restoreVm(options, this.#assertProbed().setup, this.#modes);
   }
 
+  /** The sizes of a copy's disks are written into what the VMM saved, which only a form that is known allows. */
+  get takesOtherDisks(): boolean {
+    return this.#probed?.setup.knowsState === true;
+  }
+
   /** Saved guests are not supported across versions of the VMM, nor across CPUs. */
   compatibility(): Readonly<Record<string, string>> {
     const { version } = this.#assertProbed();

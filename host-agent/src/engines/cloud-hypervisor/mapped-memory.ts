@@ -1,19 +1,13 @@
 // A copy whose memory is a private mapping of the saved file, for versions that cannot be asked for that. A memory zone
 // in a file that is not shared is opened for reading and mapped copy-on-write; the saved state is changed so that
-// nothing is read into it. That state is the VMM's own affair: only for versions that this was tried with.
-import { AppError } from '../../lib/errors.ts';
-
-/** Version in which a test suite of real guests passed with this. */
-const KNOWN_MAJOR = '53';
-
-export function canMapMemory(version: string): boolean {
-  return version.split('.')[0] === KNOWN_MAJOR;
-}
+// nothing is read into it.
+import { type SavedState, unknownForm } from './saved-state.ts';
 
 type Json = Record<string, unknown>;
 
 /** Name of the zone that the VMM makes when it is told of none. */
 const ZONE = 'mem0';
+const MEMORY = 'memory-manager';
 
 /** Memory of its own again, of the same size, whatever it was before. */
 export function setPlainMemory(config: Json): void {
@@ -36,20 +30,16 @@ function memoryBytes(config: Json): number {
 }
 
 /**
- * The saved state with nothing to be read into memory, and each range at its place in the file, where they lie one
- * behind the other. Changed as text: its numbers may have more digits than ours. AppError when it has another form.
+ * Has nothing be read into memory, and puts each range at its place in the file, where they lie one behind the other. Changed
+ * as text: its numbers may have more digits than ours. AppError when it has another form.
  */
-export function withoutMemoryRanges(state: string): string {
-  const outer = JSON.parse(state) as Json;
-  const manager = at(at(outer, 'snapshots'), 'memory-manager');
-  const data = at(manager, 'snapshot_data');
-  if (typeof data.state !== 'string') throw unknownForm('its memory has no state');
-  let text = data.state;
+export function dropMemoryRanges(state: SavedState): void {
+  const text = state.read(MEMORY);
   const ranges = /"memory_ranges":\{"data":\[[^\]]*\]\}/;
   const mappings = /"guest_ram_mappings":\[([^\]]*)\]/;
   if (!ranges.test(text) || !mappings.test(text)) throw unknownForm('its memory has no ranges');
   let offset = 0;
-  text = text.replace(ranges, '"memory_ranges":{"data":[]}').replace(mappings, (all) =>
+  const changed = text.replace(ranges, '"memory_ranges":{"data":[]}').replace(mappings, (all) =>
     all.replace(/\{[^{}]*\}/g, (mapping) => {
       const size = Number(/"size":(\d+)/.exec(mapping)?.[1]);
       if (!Number.isSafeInteger(size) || !/"file_offset":\d+/.test(mapping))
@@ -59,18 +49,5 @@ export function withoutMemoryRanges(state: string): string {
       return placed;
     }),
   );
-  data.state = text;
-  return JSON.stringify(outer);
-}
-
-function at(value: Json, key: string): Json {
-  const found = value[key];
-  if (typeof found === 'object' && found !== null) return found as Json;
-  throw unknownForm(`it has no ${key}`);
-}
-
-function unknownForm(what: string): AppError {
-  return new AppError('internal', `the saved state has a form that is not known: ${what}`, {
-    stage: 'restore',
-  });
+  state.write([MEMORY], changed);
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { toError } from '../../lib/errors.ts';
 import type { ForkMemory } from '../engine.ts';
 import { ApiError } from './api-error.ts';
-import { canMapMemory } from './mapped-memory.ts';
+import { knowsSavedState } from './saved-state.ts';
 import type { MemoryRestoreMode } from './vm-config.ts';
 
 const nameSchema = z.enum(['CopyOnWrite', 'MappedFile', 'OnDemand', 'Copy']);
@@ -112,7 +112,7 @@ export class MemoryModes {
   /** Finds out which mode the program knows, by requests that it refuses in any case. */
   async learn(version: string, attempt: (request: MemoryRestoreMode) => Promise<void>): Promise<void> {
     for (let mode = this.#modes[0]; mode !== undefined; mode = this.#modes[0]) {
-      if (mode.name === 'MappedFile' && !canMapMemory(version)) {
+      if (mode.name === 'MappedFile' && !knowsSavedState(version)) {
         this.#refuse({ mode, why: 'not tried with this version' });
         continue;
       }

@@ -11,6 +11,7 @@ import { VMM_NAME, vmmFiles } from './files.ts';
 import { landlockObstacle } from './landlock.ts';
 import { type MemoryModes, refusalSchema } from './memory-modes.ts';
 import { restoreVm } from './restore.ts';
+import { knowsSavedState } from './saved-state.ts';
 import type { VmmSetup } from './start.ts';
 import { readVersion } from './version.ts';
 
@@ -36,7 +37,8 @@ export async function probeHost(
   let noLandlock = landlockObstacle();
   const { jail } = context;
   const kind = cloudHypervisor(context.claimProgram);
-  let setup: VmmSetup = { kind, program, jail, hasLandlock: noLandlock === undefined };
+  const knowsState = knowsSavedState(found.version);
+  let setup: VmmSetup = { kind, program, jail, hasLandlock: noLandlock === undefined, knowsState };
   const tryOut = () =>
     tryGuest({
       context,
@@ -80,7 +82,8 @@ export function recallHost(
   modes.recall(refusedModes);
   const program = findProgram(context.program ?? VMM_NAME);
   const kind = cloudHypervisor(context.claimProgram);
-  return { setup: { kind, program, jail: context.jail, hasLandlock }, version };
+  const knowsState = knowsSavedState(version);
+  return { setup: { kind, program, jail: context.jail, hasLandlock, knowsState }, version };
 }
 
 export async function readFingerprint(context: EngineContext): Promise<Readonly<Record<string, string>>> {

@@ -1,10 +1,12 @@
 // Starting a VM as a copy of a saved one.
-import { rm } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import type { RestoreOptions, SavedVm, Vm } from '../engine.ts';
-import { setMappedMemory, setPlainMemory, withoutMemoryRanges } from './mapped-memory.ts';
+import { setFreeDiskSizes } from './disk-sizes.ts';
+import { dropMemoryRanges, setMappedMemory, setPlainMemory } from './mapped-memory.ts';
 import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
 import { hasNet, type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
+import { SavedState } from './saved-state.ts';
 import { keepConsole, startVmm, type VmmSetup } from './start.ts';
 import { buildNetConfig } from './vm-config.ts';
 
@@ -26,7 +28,7 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
     async (api, files) => {
       let lacksNet = false;
       await modes.use(async ({ name }) => {
-        lacksNet = !(await layOutCopy(saved, { spec, files, hasLandlock: setup.hasLandlock }, name));
+        lacksNet = !(await layOutCopy(saved, { ...setup, spec, files }, name));
         // A try that failed may have made it.
         await rm(files.vsockPath, { force: true });
         const body = {
@@ -47,10 +49,12 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
   );
 }
 
+export type LayOutOptions = PatchOptions & Pick<VmmSetup, 'knowsState'>;
+
 /** Writes what the VMM reads of a copy, but for its memory, which is linked there. Whether it has a network device. */
 export async function layOutCopy(
   saved: SavedVm,
-  options: PatchOptions,
+  options: LayOutOptions,
   mode: MemoryMode['name'],
 ): Promise<boolean> {
   const { startDir } = options.files;
@@ -60,6 +64,18 @@ export async function layOutCopy(
   const isMapped = mode === 'MappedFile';
   if (isMapped) setMappedMemory(patched, memoryPathIn(startDir));
   else setPlainMemory(patched);
-  await layOutSaved(startDir, patched, isMapped ? withoutMemoryRanges(state) : state);
+  await layOutSaved(startDir, patched, await patchState(state, options, isMapped));
   return hasNet(patched);
+}
+
+async function patchState(text: string, options: LayOutOptions, isMapped: boolean): Promise<string> {
+  if (!options.knowsState) return text;
+  const state = new SavedState(text);
+  const disks = await Promise.all(options.spec.disks.map(({ path }) => stat(path)));
+  setFreeDiskSizes(
+    state,
+    disks.map(({ size }) => size),
+  );
+  if (isMapped) dropMemoryRanges(state);
+  return state.toString();
 }

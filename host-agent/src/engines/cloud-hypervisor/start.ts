@@ -19,6 +19,8 @@ export type VmmSetup = {
   readonly program: string;
   readonly jail?: Jail | undefined;
   readonly hasLandlock: boolean;
+  /** Whether the form of its saved state is known. */
+  readonly knowsState: boolean;
 };
 
 /** Starts a VMM without a VM, then has `prepare` and `run` make it one that runs. `reads` is what its jail has to show beside the spec's files. */

@@ -1,0 +1,54 @@
+// What the VMM wrote of its devices, which is its own affair: read and changed only in the version that this was tried with.
+// Every part's own state is JSON within a text, so that what is not changed keeps all digits of its numbers.
+import { AppError } from '../../lib/errors.ts';
+
+/** Version in which a test suite of real guests passed with this. */
+const KNOWN_MAJOR = '53';
+
+/** Whether the saved state of this version has the form that is known here. */
+export function knowsSavedState(version: string): boolean {
+  return version.split('.')[0] === KNOWN_MAJOR;
+}
+
+type Json = Record<string, unknown>;
+
+export class SavedState {
+  readonly #outer: Json;
+
+  constructor(text: string) {
+    this.#outer = JSON.parse(text) as Json;
+  }
+
+  /** The state of a part, by the names that lead to it. AppError when it has another form. */
+  read(...path: readonly string[]): string {
+    const { state } = this.#data(path);
+    if (typeof state !== 'string') throw unknownForm(`${path.join(' / ')} has no state`);
+    return state;
+  }
+
+  write(path: readonly string[], state: string): void {
+    this.#data(path).state = state;
+  }
+
+  toString(): string {
+    return JSON.stringify(this.#outer);
+  }
+
+  #data(path: readonly string[]): Json {
+    let part = this.#outer;
+    for (const name of path) part = at(at(part, 'snapshots'), name);
+    return at(part, 'snapshot_data');
+  }
+}
+
+function at(value: Json, key: string): Json {
+  const found = value[key];
+  if (typeof found === 'object' && found !== null) return found as Json;
+  throw unknownForm(`it has no ${key}`);
+}
+
+export function unknownForm(what: string): AppError {
+  return new AppError('internal', `the saved state has a form that is not known: ${what}`, {
+    stage: 'restore',
+  });
+}
