@@ -65,43 +65,6 @@ t.test('a template is made once, used again after a restart, and made anew when 
   t.same(await leftovers(directories), []);
 });
 
-t.test(
-  'the first create of another profile takes no boot where engines can, and is in its root',
-  async (t) => {
-    const daemon = await startDaemon(t);
-    const { api } = daemon;
-    const base = await api.create();
-    const python = await api.create({ profile: 'python-3.11', disk_bytes: 2 ** 30 });
-    const isShared = rootsMade(daemon).includes('agent');
-    t.same(rootsMade(daemon), isShared ? ['agent'] : ['base', 'python-3.11']);
-    const { engine } = await api.call<{ engine: { name: string } }>('GET', '/profiles');
-    t.equal(isShared, engine.name === 'qemu');
-    for (const { id } of [base, python]) {
-      t.equal(
-        await api.sh(id, 'cat /etc/hostname; hostname'),
-        `${id.replace('_', '-')}\n${id.replace('_', '-')}`,
-      );
-      t.equal(await api.sh(id, 'ls -A / | grep -c "^[.]\\(lower\\|layer\\|root\\)$"; true'), '0');
-      const mounts = (await api.sh(id, 'cut -d" " -f2,3 /proc/mounts')).split('\n');
-      t.equal(mounts.filter((line) => line.startsWith('/ ')).join(), '/ overlay');
-      t.equal(new Set(mounts).size, mounts.length, 'nothing is mounted twice');
-      t.equal(
-        await api.sh(id, 'mkdir /a && mv /opt /a/b && echo more >> /etc/hosts && sync && echo fine'),
-        'fine',
-      );
-    }
-    t.match(await api.sh(python.id, 'python3 --version'), /^Python 3/);
-    t.match(await api.sh(base.id, 'python3 --version 2>&1; true'), /not found/);
-    t.ok(Number(await api.sh(python.id, 'df -B1 --output=size / | tail -1')) > 0.8 * 2 ** 30);
-    const snapshot = await api.call<{ id: string }>('POST', `/sandboxes/${python.id}/snapshot`);
-    const forked = await api.call<{ sandboxes: SandboxJson[] }>('POST', `/snapshots/${snapshot.id}/fork`);
-    const [fork] = forked.sandboxes;
-    t.equal(await api.sh(fork!.id, 'grep more /etc/hosts; ls /a; python3 -c "print(6*7)"'), 'more\nb\n42');
-    for (const { id } of [base, python, fork!]) await api.delete(id);
-    await api.call('DELETE', `/snapshots/${snapshot.id}`);
-  },
-);
-
 t.test('the budget holds, least recently used first out; 0 boots everything', async (t) => {
   const small = await startDaemon(t, { flags: ['--template-disk-bytes', String(300 * 2 ** 20)] });
   for (const memory of [256, 300, 350])
