@@ -8,7 +8,6 @@ import { copySparse } from '@sandboxd/rootfs-builder';
 import { errnoOf } from '../lib/errors.ts';
 import type { ImageFiles } from './files.ts';
 import type { StoredImage } from './find.ts';
-import type { HostFile } from './host-path.ts';
 
 const NO_CONFIG = {
   entrypoint: [],
@@ -21,11 +20,7 @@ const NO_CONFIG = {
   labels: {},
 };
 
-export async function copyRootfs(
-  { path }: HostFile,
-  files: ImageFiles,
-  signal: AbortSignal,
-): Promise<StoredImage> {
+export async function copyRootfs(path: string, files: ImageFiles, signal: AbortSignal): Promise<StoredImage> {
   await using work = await files.makeWork();
   const copy = join(work.dir, 'image');
   await copySparse(path, copy);

@@ -1,10 +1,11 @@
 // Where the images of a data directory are, and what of them nobody needs any more.
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { link, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ImageRecord } from './record.ts';
 
-const WORK_NAME = /^work-(\d+)-/;
+const WORK = 'work-';
 const ROOTFS_NAME = /^([\da-f]{64})\.erofs$/;
 
 export class ImageFiles {
@@ -13,16 +14,19 @@ export class ImageFiles {
   /** Blobs of all layouts: each once. */
   readonly blobsDir: string;
   readonly #rootfsDir: string;
+  /** Further names of root filesystems that somebody is about to use. */
+  readonly #heldDir: string;
 
   private constructor(dir: string) {
     this.ociDir = join(dir, 'oci');
     this.blobsDir = join(this.ociDir, 'blobs');
     this.#rootfsDir = join(dir, 'rootfs');
+    this.#heldDir = join(dir, 'held');
   }
 
   static async open(dir: string): Promise<ImageFiles> {
     const files = new ImageFiles(dir);
-    for (const path of [join(files.blobsDir, 'sha256'), files.#rootfsDir])
+    for (const path of [join(files.blobsDir, 'sha256'), files.#rootfsDir, files.#heldDir])
       await mkdir(path, { recursive: true, mode: 0o700 });
     return files;
   }
@@ -33,8 +37,15 @@ export class ImageFiles {
 
   /** A directory for one piece of work, removed at its end; who finds it later knows whether its process lives. */
   async makeWork(): Promise<AsyncDisposable & { readonly dir: string }> {
-    const dir = await mkdtemp(join(this.ociDir, `work-${process.pid}-`));
+    const dir = await mkdtemp(join(this.ociDir, `${WORK}${OWN_MARK}`));
     return { dir, [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }) };
+  }
+
+  /** Keeps a root filesystem until it is disposed, whoever deletes the image meanwhile. Rejects with ENOENT when it is gone. */
+  async hold(rootfsDigest: string): Promise<AsyncDisposable> {
+    const name = join(this.#heldDir, `${OWN_MARK}${randomUUID()}`);
+    await link(this.rootfsPath(rootfsDigest), name);
+    return { [Symbol.asyncDispose]: () => rm(name, { force: true }) };
   }
 
   /**
@@ -42,11 +53,12 @@ export class ImageFiles {
    * processes that are gone. Nothing while another piece of work is under way, which may be about to need it.
    */
   async sweep(records: readonly ImageRecord[]): Promise<void> {
+    for (const name of await readdir(this.#heldDir))
+      if (!isOwned(name)) await rm(join(this.#heldDir, name), { force: true });
     let isBusy = false;
     for (const name of await readdir(this.ociDir)) {
-      const pid = WORK_NAME.exec(name)?.[1];
-      if (pid === undefined) continue;
-      if (existsSync(`/proc/${pid}`)) isBusy = true;
+      if (!name.startsWith(WORK)) continue;
+      if (isOwned(name.slice(WORK.length))) isBusy = true;
       else await rm(join(this.ociDir, name), { recursive: true, force: true });
     }
     if (isBusy) return;
@@ -90,4 +102,22 @@ export class ImageFiles {
         bytes += ((await stat(join(dir, name)).catch(() => undefined))?.blocks ?? 0) * 512;
     return bytes;
   }
+}
+
+/** When a process began, in ticks since the host did: its number may be another's later, and is always the same in a container. */
+function beginOf(pid: number | string): string | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return text.slice(text.lastIndexOf(')') + 2).split(' ')[19];
+  } catch {
+    return undefined;
+  }
+}
+
+const OWN_MARK = `${process.pid}-${beginOf(process.pid)}-`;
+
+/** Whether the process that gave it this name lives. */
+function isOwned(name: string): boolean {
+  const [, pid = '', begin] = /^(\d+)-(\d+)-/.exec(name) ?? [];
+  return pid !== '' && beginOf(pid) === begin;
 }

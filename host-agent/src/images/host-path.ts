@@ -1,5 +1,6 @@
 // Images that lie on the daemon's host: only beneath directories that its operator allowed, whatever links say.
-import { realpath } from 'node:fs/promises';
+import { lstat, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
 import { AppError } from '../lib/errors.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
 
@@ -7,8 +8,8 @@ export type HostFile = {
   readonly path: string;
   /** Another one as soon as the file is another, or was written to. */
   readonly key: string;
-  /** A root filesystem as it is; else an archive of images. */
-  readonly isRootfs: boolean;
+  /** A root filesystem as it is, an archive of images, or a directory that is an OCI layout. */
+  readonly kind: 'rootfs' | 'archive' | 'layout';
 };
 
 const MAGICS = [
@@ -29,14 +30,16 @@ export async function findHostFile(path: string, allowed: readonly string[]): Pr
     const roots = await Promise.all(allowed.map((each) => realpath(each).catch(() => undefined)));
     if (!roots.some((root) => root !== undefined && real.startsWith(root === '/' ? root : `${root}/`)))
       throw new Error('it is elsewhere');
-    await using file = await openRegular(real);
+    const isLayout = (await lstat(real)).isDirectory();
+    await using file = await openRegular(isLayout ? join(real, 'index.json') : real);
     const { size, mtimeMs, ino } = await file.stat();
     const { buffer } = await file.read(Buffer.alloc(2048), 0, 2048, 0);
     const isRootfs = MAGICS.some(({ at, bytes }) => buffer.subarray(at, at + bytes.length).equals(bytes));
-    return { path: real, key: `${real}:${ino}:${size}:${mtimeMs}`, isRootfs };
+    const kind = isLayout ? 'layout' : isRootfs ? 'rootfs' : 'archive';
+    return { path: real, key: `${real}:${ino}:${size}:${mtimeMs}`, kind };
   } catch (cause) {
     const shown = JSON.stringify(path.slice(0, 200));
-    const message = `image.path ${shown} is no file beneath a directory that the operator of the daemon allowed`;
+    const message = `image.path ${shown} is no file or OCI directory beneath a directory that the operator of the daemon allowed`;
     throw new AppError('invalid_argument', message, { cause });
   }
 }

@@ -1,39 +1,24 @@
 // The container images of this daemon: pulled or imported, converted, found again, deleted.
-import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { link, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { Logger } from 'pino';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
-import type { Faults } from '../lib/faults.ts';
-import type { Table } from '../store/store.ts';
-import type { Converter } from './converter.ts';
 import { copyRootfs } from './copy-rootfs.ts';
-import { type Pieces, spool } from './fetch/archive.ts';
-import { type Fetched, type FetchOptions, fetchFromArchive, fetchFromRegistry } from './fetch/fetcher.ts';
-import { blobPath, type LaidOut } from './fetch/layout.ts';
-import type { ImageFiles } from './files.ts';
+import type { Pieces } from './fetch/archive.ts';
+import { fetchFromLayout, fetchFromPieces, fetchFromRegistry } from './fetch/fetcher.ts';
 import { findImage, isPullable, type StoredImage } from './find.ts';
-import { findHostFile } from './host-path.ts';
+import { findHostFile, type HostFile } from './host-path.ts';
+import { type Fetch, makeImage, type Workshop } from './making.ts';
 import type { Report } from './progress.ts';
-import { CONVERT_MODE, COPY_MODE, type ImageInfo, type ImageRecord } from './record.ts';
+import { CONVERT_MODE, COPY_MODE, type ImageInfo } from './record.ts';
 import { formatReference, parseReference, shortReference } from './reference.ts';
 import { SingleFlight } from './single-flight.ts';
 
 export type PullMode = 'missing' | 'always' | 'never';
 
-export type ImagesOptions = {
-  readonly files: ImageFiles;
-  readonly records: Table<ImageRecord>;
-  readonly converter: Converter;
+export type ImagesOptions = Workshop & {
   /** Disk for images; what nobody uses goes, the longest unused first. 0: no limit. */
   readonly maxBytes: number;
   /** Directories of the host that creates may name files of. */
   readonly allowedDirs: readonly string[];
-  /** Largest archive. */
-  readonly maxArchiveBytes: number;
-  readonly faults: Faults;
-  readonly log: Logger;
 };
 
 export type Asking = {
@@ -88,7 +73,7 @@ export class Images {
     return await this.#pulls.run(
       formatReference(reference),
       (report, cancelled) =>
-        this.#make(report, cancelled, (options) => fetchFromRegistry(reference, options)),
+        this.#make((options) => fetchFromRegistry(reference, options), report, cancelled),
       { onEvent: onProgress, signal },
     );
   }
@@ -96,14 +81,15 @@ export class Images {
   /** Of a file of the host, converted anew when it changed. AppError as `findHostFile` and `import`. */
   async obtainFile(path: string, { onProgress, signal }: Asking = {}): Promise<StoredImage> {
     const file = await findHostFile(path, this.#options.allowedDirs);
-    const known = this.#all().find(({ record }) => record.fileKey === file.key);
+    const known = this.#all().find(
+      ({ record }) =>
+        record.fileKey === file.key && existsSync(this.#options.files.rootfsPath(record.rootfsDigest)),
+    );
     if (known !== undefined) return this.#touch(known);
     return await this.#pulls.run(
       file.key,
       async (report, cancelled) => {
-        const made = file.isRootfs
-          ? await copyRootfs(file, this.#options.files, cancelled)
-          : await this.#importPieces(createReadStream(file.path), undefined, report, cancelled);
+        const made = await this.#makeOfFile(file, report, cancelled);
         const kept = { id: made.id, record: { ...made.record, fileKey: file.key } };
         await this.#options.records.put(kept.id, kept.record);
         return kept;
@@ -118,7 +104,8 @@ export class Images {
     tag: string | undefined,
     { onProgress, signal }: Asking = {},
   ): Promise<ImageInfo> {
-    return toInfo(await this.#importPieces(pieces, tag, onProgress ?? (() => undefined), signal));
+    const report = onProgress ?? (() => undefined);
+    return toInfo(await this.#makeOfSent(fetchFromPieces(pieces, tag), report, signal));
   }
 
   /** By a reference only that name goes, while the image has others. What runs from it goes on. AppError as `get`. */
@@ -147,119 +134,40 @@ export class Images {
     return removed;
   }
 
+  /** Keeps the root filesystem until it is disposed, also when the image is deleted. Undefined when it is gone already. */
+  async hold({ record }: StoredImage): Promise<AsyncDisposable | undefined> {
+    return this.#options.files.hold(record.rootfsDigest).catch((error) => {
+      if (errnoOf(error) === 'ENOENT') return undefined;
+      throw error;
+    });
+  }
+
   /** Where the root filesystem is. */
   rootfsPath({ record }: StoredImage): string {
     return this.#options.files.rootfsPath(record.rootfsDigest);
   }
 
-  async #importPieces(
-    pieces: Pieces,
-    tag: string | undefined,
-    report: Report,
-    signal: AbortSignal | undefined,
-  ): Promise<StoredImage> {
-    const { maxArchiveBytes } = this.#options;
-    const made = this.#make(report, signal, async (options) => {
-      const path = join(options.workDir, 'archive');
-      await spool(pieces, path, maxArchiveBytes, signal);
-      return fetchFromArchive(path, tag, options);
-    });
-    return made.catch((error) => Promise.reject(toClientFault(error)));
+  #makeOfFile({ path, kind }: HostFile, report: Report, signal: AbortSignal): Promise<StoredImage> {
+    if (kind === 'rootfs') return copyRootfs(path, this.#options.files, signal);
+    const fetch: Fetch =
+      kind === 'layout'
+        ? (options) => fetchFromLayout(path, options)
+        : fetchFromPieces(createReadStream(path));
+    return this.#makeOfSent(fetch, report, signal);
+  }
+
+  /** What is wrong with it is its sender's to mend. */
+  #makeOfSent(fetch: Fetch, report: Report, signal?: AbortSignal): Promise<StoredImage> {
+    return this.#make(fetch, report, signal).catch((error) => Promise.reject(toClientFault(error)));
   }
 
   /** Fetches, converts and keeps an image; nothing is left of what fails. */
-  async #make(
-    report: Report,
-    signal: AbortSignal | undefined,
-    fetch: (options: FetchOptions) => Promise<Fetched>,
-  ): Promise<StoredImage> {
-    const { files, faults } = this.#options;
+  async #make(fetch: Fetch, report: Report, signal?: AbortSignal): Promise<StoredImage> {
     try {
-      await using work = await files.makeWork();
-      const { ociDir, blobsDir } = files;
-      const { laidOut, names } = await fetch({ ociDir, blobsDir, workDir: work.dir, report, signal });
-      faults.reach('image.fetched');
-      return await this.#keep(laidOut, names, work.dir, report, signal);
+      return await makeImage(this.#options, { fetch, report, signal });
     } finally {
       await this.#makeRoom();
     }
-  }
-
-  /** Converts what was laid out unless that was done before, and gives it its names. */
-  async #keep(
-    laidOut: LaidOut,
-    names: readonly string[],
-    work: string,
-    report: Report,
-    signal?: AbortSignal,
-  ): Promise<StoredImage> {
-    const { files, records, faults } = this.#options;
-    const layers = laidOut.layers.map(({ digest }) => digest);
-    const known = this.#all().find(
-      ({ record }) =>
-        record.configDigest === laidOut.configDigest &&
-        record.layers.join() === layers.join() &&
-        existsSync(files.rootfsPath(record.rootfsDigest)),
-    );
-    const made = known ?? (await this.#convert(laidOut, layers, work, report, signal));
-    faults.reach('image.converted');
-    const now = Date.now();
-    // A name leads to one image.
-    const others = this.#all().filter(
-      ({ id, record }) => id !== made.id && record.refs.some((ref) => names.includes(ref)),
-    );
-    const refs = [...new Set([...made.record.refs, ...names])];
-    const kept = { id: made.id, record: { ...made.record, refs, usedAtMs: now } };
-    await records.putAll([
-      ...others.map(({ id, record }) => ({
-        id,
-        record: { ...record, refs: record.refs.filter((ref) => !names.includes(ref)) },
-      })),
-      kept,
-    ]);
-    faults.reach('image.committed');
-    return kept;
-  }
-
-  async #convert(
-    { layers, ...laidOut }: LaidOut,
-    digests: readonly string[],
-    work: string,
-    report: Report,
-    signal?: AbortSignal,
-  ): Promise<StoredImage> {
-    const { files, converter, log } = this.#options;
-    const imagePath = join(work, 'image');
-    report(`converting ${layers.length} layers`);
-    const startedAt = performance.now();
-    const converted = await converter.convert({
-      layers: layers.map(({ digest, diffId }) => ({ path: blobPath(files.blobsDir, digest), diffId })),
-      imagePath,
-      onLayer: (done) => report(`converted ${done} of ${layers.length} layers`),
-      signal,
-    });
-    const { digest: rootfsDigest, sizeBytes, entries, contentBytes } = converted;
-    // Another image may have the same files; whoever runs from that one keeps it.
-    await link(imagePath, files.rootfsPath(rootfsDigest)).catch((error) => {
-      if (errnoOf(error) !== 'EEXIST') throw error;
-    });
-    await rm(imagePath);
-    const id = createHash('sha256').update(`${rootfsDigest}\n${laidOut.configDigest}\n`).digest('hex');
-    const ms = Math.round(performance.now() - startedAt);
-    log.info({ image: id, layers: layers.length, sizeBytes, entries, ms }, 'image converted');
-    const now = Date.now();
-    const { configDigest, config, blobs } = laidOut;
-    const about = {
-      configDigest,
-      config,
-      blobs,
-      layers: digests,
-      rootfsDigest,
-      sizeBytes,
-      entries,
-      contentBytes,
-    };
-    return { id, record: { refs: [], ...about, convertedAtMs: now, usedAtMs: now } };
   }
 
   /** Frees disk beyond the limit: of images that nothing runs from, the longest unused first, but not the newest. */

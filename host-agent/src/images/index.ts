@@ -8,23 +8,26 @@ export type { ConverterOptions } from './converter.ts';
 export { Images, type PullMode } from './images.ts';
 export type { LayerProgress, Report } from './progress.ts';
 export type { ImageInfo, ImageRecord } from './record.ts';
-export { RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
+export { type Finding, RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
 
-export type OpenImagesOptions = Omit<ImagesOptions, 'files' | 'converter' | 'maxArchiveBytes'> & {
+export type OpenImagesOptions = Omit<ImagesOptions, 'files' | 'converter' | keyof typeof LIMITS> & {
   readonly dataDir: string;
   readonly converter: ConverterOptions;
-};
+} & Partial<typeof LIMITS>;
 
-/** As much as all layers of an image may unpack to. */
-const MAX_ARCHIVE_BYTES = 64 * 2 ** 30;
+const LIMITS = {
+  /** As much as all layers of an image may unpack to. */
+  maxBlobBytes: 64 * 2 ** 30,
+  pullIdleMs: 120_000,
+};
 
 export async function openImages({ dataDir, converter, ...options }: OpenImagesOptions): Promise<Images> {
   const files = await ImageFiles.open(join(dataDir, 'images'));
   const images = new Images({
+    ...LIMITS,
     ...options,
     files,
     converter: new Converter(converter),
-    maxArchiveBytes: MAX_ARCHIVE_BYTES,
   });
   await images.start();
   return images;

@@ -1,9 +1,12 @@
 // What a sandbox's root filesystem is made of: a profile, or a container image.
 import type { ServiceSpec } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
+import type { StoredImage } from './find.ts';
 import { toServiceSpec } from './image-service.ts';
 import type { Asking, Images, PullMode } from './images.ts';
 import type { Profiles } from './profiles.ts';
+
+const MAX_TRIES = 3;
 
 /** What a create asks for. `name` of a profile, or an image's reference or digest. */
 export type RootfsRequest = {
@@ -44,10 +47,17 @@ export type FoundRootfs = {
   readonly service?: ServiceSpec;
 };
 
+export type Finding = Asking & {
+  /** Keeps what was found until it is disposed: an image may be deleted, or have to make room, at any moment. */
+  readonly holds?: AsyncDisposableStack;
+};
+
+type ImageSource = Pick<Images, 'obtain' | 'obtainFile' | 'hold' | 'rootfsPath'>;
+
 export type RootfsFinderOptions = {
   readonly profiles: Pick<Profiles, 'obtain' | 'get' | 'isToBeBaked'>;
   /** Absent: this daemon has no images. */
-  readonly images?: Images | undefined;
+  readonly images?: ImageSource | undefined;
   /** The image of the agent, for guests whose root filesystem has none. */
   readonly agentPath: () => Promise<string>;
 };
@@ -64,20 +74,21 @@ export class RootfsFinder {
    * AppError invalid_argument naming the known profiles, `internal` when one is damaged; of an image what a pull gives, and
    * unsupported on a daemon without images. A profile that is yet to be baked has no digest where nothing shall be pulled.
    */
-  async find({ kind, name, isPath }: RootfsRequest, pull: PullMode, asking: Asking): Promise<FoundRootfs> {
+  async find({ kind, name, isPath }: RootfsRequest, pull: PullMode, finding: Finding): Promise<FoundRootfs> {
     if (kind === 'profile') {
       const { profiles } = this.#options;
       if (pull === 'never' && (await profiles.isToBeBaked(name)))
         return { rootfs: toUnknownRootfs({ kind, name }) };
       const { digest, rootfsPath, env, workdir } = await (pull === 'never'
         ? profiles.get(name)
-        : profiles.obtain(name, asking.signal));
+        : profiles.obtain(name, finding.signal));
       return { rootfs: { kind, name, digest, rootfsPath, env, workdir } };
     }
     const { images, agentPath } = this.#options;
     if (images === undefined)
       throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
-    const image = await (isPath ? images.obtainFile(name, asking) : images.obtain(name, pull, asking));
+    const obtain = () => (isPath ? images.obtainFile(name, finding) : images.obtain(name, pull, finding));
+    const image = await obtainHeld(images, obtain, name, finding.holds);
     const { config, rootfsDigest } = image.record;
     return {
       rootfs: {
@@ -92,4 +103,21 @@ export class RootfsFinder {
       service: toServiceSpec(config),
     };
   }
+}
+
+async function obtainHeld(
+  images: ImageSource,
+  obtain: () => Promise<StoredImage>,
+  name: string,
+  holds?: AsyncDisposableStack,
+): Promise<StoredImage> {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const image = await obtain();
+    const held = await images.hold(image);
+    if (held === undefined) continue;
+    if (holds === undefined) await held[Symbol.asyncDispose]();
+    else holds.use(held);
+    return image;
+  }
+  throw new AppError('conflict', `image ${name} is deleted again and again while a sandbox is made of it`);
 }

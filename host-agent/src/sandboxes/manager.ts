@@ -142,7 +142,8 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     const signal = this.#signal(outer);
     const early = await resolveEarly(options, this.#options, signal);
     using _allowed = this.#limits.admit(visit, toWanted(early));
-    const resolved = await resolveWhole(early, options, this.#options, signal, visit.caller);
+    await using holds = new AsyncDisposableStack();
+    const resolved = await resolveWhole(early, options, this.#options, { signal, holds }, visit.caller);
     const diskBytes = this.#options.reservesDisks ? resolved.diskBytes : NEW_LAYER_BYTES;
     const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes };
     const input = { ...this.#shared, options: resolved, owner: toOwner(visit.caller), signal };

@@ -1,6 +1,6 @@
 // What a create comes to, in two steps: nothing is pulled before it is known that the caller may have the sandbox.
 import type { SandboxLimits } from '@sandboxd/api';
-import { type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
+import { type Finding, type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
 import { assertOperation, type Caller } from '../keys/index.ts';
 import { resolveService } from './image-service.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
@@ -29,13 +29,13 @@ export async function resolveWhole(
   early: ResolvedSandboxOptions,
   { service: wanted, pull = 'missing' }: CreateSandboxOptions,
   { roots }: Surroundings,
-  signal: AbortSignal,
+  finding: Finding,
   caller?: Caller,
 ): Promise<ResolvedSandboxOptions> {
   const { kind, name, isPath, digest } = early.rootfs;
   if (kind === 'agent' || digest !== '') return early;
   const mode = kind === 'image' ? pull : 'missing';
-  const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, { signal });
+  const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, finding);
   const service = resolveService(wanted, found.service);
   if (service !== undefined) assertOperation(caller, 'exec');
   const { service: _, ...options } = early;

@@ -1,11 +1,13 @@
 // Saved archives of images: put on disk unpacked from gzip or zstd, and asked which images they hold.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { type TarEntry, TarError, TarReader, type TarSink } from '@sandboxd/proto';
 import { AppError } from '../../lib/errors.ts';
+import { readSmall } from '../../lib/untrusted-path.ts';
 import { formatReference, parseReference } from '../reference.ts';
 
 export type Pieces = AsyncIterable<Uint8Array>;
@@ -78,8 +80,13 @@ export async function inspectArchive(path: string): Promise<ImageArchive> {
   );
 }
 
+/** The images of a directory that is an OCI layout. AppError invalid_argument for what is none. */
+export async function inspectLayout(dir: string): Promise<readonly ArchivedImage[]> {
+  return toOciImages((await readSmall(join(dir, 'index.json'), MAX_DOCUMENT_BYTES)).toString());
+}
+
 /** The one that is asked for. AppError invalid_argument naming those that there are. */
-export function chooseImage({ images }: ImageArchive, tag?: string): ArchivedImage {
+export function chooseImage({ images }: Pick<ImageArchive, 'images'>, tag?: string): ArchivedImage {
   const known = images.flatMap(({ tags }) => tags);
   const list =
     known.length === 0 ? 'none of its images has a tag' : `it has ${known.slice(0, 20).join(', ')}`;

@@ -1,11 +1,21 @@
 // Images into the shared layout, from registries and archives.
+import { rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 import type { Report } from '../progress.ts';
 import { formatReference, isLoopback, parseReference, type Reference, shortReference } from '../reference.ts';
-import { chooseImage, inspectArchive } from './archive.ts';
+import {
+  type ArchivedImage,
+  chooseImage,
+  inspectArchive,
+  inspectLayout,
+  type Pieces,
+  spool,
+} from './archive.ts';
 import { type LaidOut, readLayout } from './layout.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
+import { unpackLayout } from './unpack.ts';
+import { watchArrival } from './watch.ts';
 
 export type FetchOptions = {
   /** All that may be written to; `blobsDir` and `workDir` are beneath. */
@@ -14,6 +24,10 @@ export type FetchOptions = {
   readonly workDir: string;
   /** Told a line about each step. */
   readonly report: Report;
+  /** Largest blob, and largest archive. */
+  readonly maxBytes: number;
+  /** A registry that sends nothing for so long is given up. */
+  readonly idleMs: number;
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -38,29 +52,71 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
   const exact = { domain, path, ...(digest === undefined ? tag !== undefined && { tag } : { digest }) };
   const name = shortReference(reference);
   options.report(`pulling ${name}`);
-  const laidOut = await copy(options, {
-    source: `docker://${formatReference(exact)}`,
-    args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
-    what: `image ${name}`,
-    toError: (cause) => new AppError('upstream', `cannot pull ${name}: ${cause.message}`, { cause }),
-  });
+  const { workDir, idleMs, signal } = options;
+  const stalled = () =>
+    new AppError('upstream', `cannot pull ${name}: the registry sent nothing for ${idleMs / 1000} s`);
+  using arrival = watchArrival(workDir, idleMs, stalled, signal);
+  const laidOut = await copy(
+    { ...options, signal: arrival.signal },
+    {
+      source: `docker://${formatReference(exact)}`,
+      args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
+      what: `image ${name}`,
+      toError: (cause) => new AppError('upstream', `cannot pull ${name}: ${cause.message}`, { cause }),
+    },
+  );
   return { laidOut, names: [formatReference(reference)] };
 }
 
+/** From pieces of an archive as it comes, which goes to disk first. AppError as `fetchFromArchive`. */
+export function fetchFromPieces(pieces: Pieces, tag?: string): (options: FetchOptions) => Promise<Fetched> {
+  let isThere = false;
+  return async (options) => {
+    const path = join(options.workDir, 'archive');
+    if (!isThere) await spool(pieces, path, options.maxBytes, options.signal);
+    isThere = true;
+    return fetchFromArchive(path, tag, options);
+  };
+}
+
 /** AppError invalid_argument for what is no archive, or has no such image; upstream, exhausted. */
-export async function fetchFromArchive(
+async function fetchFromArchive(
   path: string,
   tag: string | undefined,
   options: FetchOptions,
 ): Promise<Fetched> {
   const archive = await inspectArchive(path);
-  const { source, tags } = chooseImage(archive, tag);
+  const chosen = chooseImage(archive, tag);
+  if (archive.kind === 'docker-archive')
+    return fetchChosen(chosen, `docker-archive:${path}`, tag, options, 'archive');
+  const layout = join(options.workDir, 'archived');
+  await unpackLayout(path, layout, options.signal);
+  return fetchChosen(chosen, `oci:${layout}`, tag, options, 'archive');
+}
+
+/** From a directory that is an OCI layout. AppError as `fetchFromArchive`. */
+export async function fetchFromLayout(dir: string, options: FetchOptions): Promise<Fetched> {
+  const images = await inspectLayout(dir);
+  // A colon in its name would begin a reference.
+  const layout = join(options.workDir, 'given');
+  await rm(layout, { force: true });
+  await symlink(dir, layout);
+  return fetchChosen(chooseImage({ images }, undefined), `oci:${layout}`, undefined, options, 'directory');
+}
+
+async function fetchChosen(
+  { source, tags }: ArchivedImage,
+  origin: string,
+  tag: string | undefined,
+  options: FetchOptions,
+  kind: string,
+): Promise<Fetched> {
   const laidOut = await copy(options, {
-    source: `${archive.kind}:${path}${source === '' ? '' : `:${source}`}`,
+    source: `${origin}${source === '' ? '' : `:${source}`}`,
     args: [],
-    what: 'the image of the archive',
+    what: `the image of the ${kind}`,
     toError: (cause) =>
-      new AppError('invalid_argument', `the archive is damaged: ${cause.message}`, { cause }),
+      new AppError('invalid_argument', `the ${kind} is damaged: ${cause.message}`, { cause }),
   });
   const names = (tag === undefined ? tags : [tag]).flatMap((each) => {
     const reference = parseReference(each);
@@ -70,7 +126,7 @@ export async function fetchFromArchive(
 }
 
 async function copy(
-  { ociDir, blobsDir, workDir, report, signal }: FetchOptions,
+  { ociDir, blobsDir, workDir, maxBytes, report, signal }: FetchOptions,
   { source, args, what, toError }: Copy,
 ): Promise<LaidOut> {
   const layout = join(workDir, 'layout');
@@ -87,7 +143,7 @@ async function copy(
   ];
   const onLine = (line: string) => reportStep(line, report);
   try {
-    await runSkopeo({ dir: ociDir, scratch: workDir, args: all, onLine, signal });
+    await runSkopeo({ dir: ociDir, scratch: workDir, maxFileBytes: maxBytes, args: all, onLine, signal });
   } catch (cause) {
     if (!(cause instanceof SkopeoError)) throw cause;
     if (/no space left on device/i.test(cause.message)) {

@@ -3,6 +3,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
+import { blobPath, dropDamaged } from './blobs.ts';
 
 const digest = z.string().regex(/^sha256:[\da-f]{64}$/);
 const descriptor = z.object({ digest, urls: z.array(z.string()).nullish() });
@@ -53,17 +54,14 @@ export type LaidOut = {
 /** Both read whole into memory. */
 const MAX_DOCUMENT_BYTES = 8 << 20;
 
-/** SHA-256 in hexadecimal → path. */
-export function blobPath(blobsDir: string, hex: string): string {
-  return join(blobsDir, 'sha256', hex);
-}
-
-/** AppError upstream for what is no image for this platform; the message begins with `what`. */
+/** AppError upstream for what is no image for this platform; the message begins with `what`. DamagedBlobs for what a disk has changed. */
 export async function readLayout(dir: string, blobsDir: string, what: string): Promise<LaidOut> {
   const [found] = (await readDocument(join(dir, 'index.json'), index, `${what}: its index`)).manifests;
   const manifestHex = toHex(found?.digest ?? '');
+  await dropDamaged(blobsDir, [manifestHex]);
   const listed = await readDocument(blobPath(blobsDir, manifestHex), manifest, `${what}: its manifest`);
   const configDigest = toHex(listed.config.digest);
+  await dropDamaged(blobsDir, [configDigest]);
   const about = await readDocument(blobPath(blobsDir, configDigest), config, `${what}: its config`);
   const { os, architecture } = about;
   if ((os && os !== 'linux') || (architecture && architecture !== 'amd64'))
@@ -73,6 +71,12 @@ export async function readLayout(dir: string, blobsDir: string, what: string): P
     throw new AppError(
       'upstream',
       `${what} has ${listed.layers.length} layers, and its config tells of ${diffIds.length}`,
+    );
+  const foreign = listed.layers.findIndex(({ urls }) => (urls ?? []).length > 0);
+  if (foreign >= 0)
+    throw new AppError(
+      'upstream',
+      `${what}: layer ${foreign + 1} is not in it but at an address of its own, and none is fetched from there`,
     );
   const layers = listed.layers.map((layer, at) => ({ digest: toHex(layer.digest), diffId: diffIds[at] }));
   return {

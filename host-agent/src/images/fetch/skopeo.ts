@@ -7,6 +7,8 @@ export type SkopeoOptions = {
   /** The only directory that it may write to; what it needs for a while goes into `scratch` beneath. */
   readonly dir: string;
   readonly scratch: string;
+  /** Of one file. */
+  readonly maxFileBytes: number;
   readonly args: readonly string[];
   /** Each line that it writes about what it does. */
   readonly onLine?: ((line: string) => void) | undefined;
@@ -35,12 +37,15 @@ const KEPT_VARIABLES = [
 const HOME = '/root';
 const TAIL_LINES = 4;
 const MAX_MESSAGE_CHARS = 600;
+/** What it holds of documents is the source's choice; it needs a tenth of this. */
+const MAX_MEMORY_BYTES = 2 ** 30;
 
 /** Rejects with SkopeoError, with AppError unsupported where a program is missing, or with the signal's reason. */
 export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
-  const { dir, scratch, args, onLine, signal } = options;
+  const { dir, scratch, maxFileBytes, args, onLine, signal } = options;
   signal?.throwIfAborted();
-  const child = spawn('bwrap', [...confinement(dir), 'skopeo', ...args], {
+  const limits = ['prlimit', `--data=${MAX_MEMORY_BYTES}`, `--fsize=${maxFileBytes}`, '--core=0'];
+  const child = spawn('bwrap', [...confinement(dir), ...limits, 'skopeo', ...args], {
     cwd: '/',
     env: { HOME, ...environment(), TMPDIR: scratch, LC_ALL: 'C.UTF-8' },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -51,6 +56,7 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
   signal?.addEventListener('abort', kill);
   const output: string[] = [];
   const tail: string[] = [];
+  let crash: string | undefined;
   createInterface(child.stdout).on('line', (line) => {
     output.push(line);
     onLine?.(line);
@@ -58,6 +64,7 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
   createInterface(child.stderr).on('line', (line) => {
     tail.push(line);
     if (tail.length > TAIL_LINES) tail.shift();
+    crash ??= /^(?:SIG[A-Z]+|fatal error|panic): .*/.exec(line)?.[0];
     onLine?.(line);
   });
   try {
@@ -66,7 +73,8 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
       child.on('close', resolve);
     });
     signal?.throwIfAborted();
-    if (code !== 0) throw new SkopeoError(explain(tail));
+    if (code !== 0)
+      throw new SkopeoError(crash === undefined ? explain(tail, maxFileBytes) : explainCrash(crash));
     return output;
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') throw programMissing('bwrap', 'bubblewrap');
@@ -112,11 +120,26 @@ function environment(): Record<string, string> {
 }
 
 /** `time="…" level=fatal msg="…"` is how it ends; what comes before may be warnings. */
-function explain(tail: readonly string[]): string {
+function explain(tail: readonly string[], maxFileBytes: number): string {
   const last = tail.findLast((line) => line.includes('level=fatal')) ?? tail.at(-1) ?? 'it said nothing';
-  if (/execvp skopeo: No such file/.test(last)) throw programMissing('skopeo', 'skopeo');
+  if (/failed to execute skopeo: No such file/.test(last)) throw programMissing('skopeo', 'skopeo');
   const quoted = / msg=("(?:[^"\\]|\\.)*")/.exec(last)?.[1];
-  return unquote(quoted ?? last).slice(0, MAX_MESSAGE_CHARS);
+  if (/: file too large\b/.test(last)) return `a blob has more than ${maxFileBytes} bytes`;
+  return withoutBody(unquote(quoted ?? last)).slice(0, MAX_MESSAGE_CHARS);
+}
+
+/** What a server sent in place of a document is not shown: a registry can send us to one that only this host reaches. */
+function withoutBody(text: string): string {
+  return text
+    .replace(/(error parsing HTTP \d+ response body): .*/s, '$1')
+    .replace(/(StatusCode: \d+), .*/s, '$1')
+    .replace(/invalid character '.*/s, 'what it sent is not JSON')
+    .replaceAll(/\s+/g, ' ');
+}
+
+function explainCrash(crash: string): string {
+  if (/memory/.test(crash)) return 'its documents are too large to be those of an image';
+  return `skopeo ended with ${crash}`;
 }
 
 function unquote(text: string): string {

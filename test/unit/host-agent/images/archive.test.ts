@@ -1,9 +1,10 @@
 // Imports of archives as others save them.
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { type Dirent, readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import t from 'tap';
-import { archive, type Member } from '../../guest-agent/support/tar-blocks.ts';
+import { archive, type Member, pax } from '../../guest-agent/support/tar-blocks.ts';
 import { type MadeImage, makeLayout, type OpenedImages, skopeo, stored, World } from './world.ts';
 
 const world = new World(t);
@@ -126,22 +127,53 @@ t.test('what is no archive of images', async (t) => {
   await images.close();
 });
 
-t.test('beyond its limit the store drops what nothing uses, the longest unused first', async (t) => {
+t.test('an OCI archive writes nowhere but into its own image, and reads nothing of the host', async (t) => {
   const dataDir = world.path('data');
-  const images = await world.openImages(dataDir, { maxBytes: 3_000_000 });
-  const digests: string[] = [];
-  for (const name of ['a', 'b', 'c']) {
-    const layout = makeLayout(world.path('layout'), {
-      layers: [[{ name, content: Buffer.alloc(1_000_000, name) }]],
-    });
-    const path = world.path('oci.tar');
-    skopeo('copy', `oci:${layout}:latest`, `oci-archive:${path}`);
-    digests.push((await importOf(images, readFileSync(path))).digest);
+  const images = await world.openImages(dataDir);
+  const layout = makeLayout(world.path('layout'), SMALL);
+  const members = (without = ''): Member[] =>
+    (readdirSync(layout, { recursive: true, withFileTypes: true }) as Dirent[])
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .filter((path) => without === '' || !path.endsWith(without))
+      .map((path) => ({ name: relative(layout, path), content: readFileSync(path) }));
+  const target = 'f'.repeat(64);
+  const blobs = `${dataDir}/images/oci/blobs`;
+  const poison: readonly Member[][] = [
+    [
+      { name: 'a', flag: '2', target: blobs },
+      { name: `a/sha256/${target}`, content: 'poison' },
+    ],
+    [{ name: `../../blobs/sha256/${target}`, content: 'poison' }],
+    [{ name: `${blobs}/sha256/${target}`, content: 'poison' }],
+  ];
+  for (const each of poison) {
+    t.equal((await importOf(images, archive([...each, ...members()]))).entries, 1);
+    t.notOk(readdirSync(`${blobs}/sha256`).includes(target), 'no other image has its blob replaced');
   }
-  t.same(
-    images.list().map(({ digest }) => digest),
-    digests.slice(1),
+  const [manifest] = JSON.parse(readFileSync(`${layout}/index.json`, 'utf8')).manifests;
+  const hex: string = manifest.digest.slice(7);
+  const name = `blobs/sha256/${hex}`;
+  const fails = (what: string, more: readonly Member[], message: RegExp) =>
+    t.rejects(
+      importOf(images, archive([...members(hex), ...more])),
+      { code: 'invalid_argument', message },
+      what,
+    );
+  for (const flag of ['1', '2'] as const)
+    await fails(
+      'a link',
+      [{ name, flag, target: '/dev/zero' }],
+      /is no plain file, and all of an OCI layout are/,
+    );
+  await fails('a directory', [{ name, flag: '5' }], /is no plain file/);
+  await fails(
+    'holes',
+    [pax({ 'GNU.sparse.size': String(2 ** 40), 'GNU.sparse.map': '0,1' }), { name, content: 'x' }],
+    /is no plain file/,
   );
-  t.equal(stored(dataDir).rootfs, 2);
+  await fails('another manifest', [{ name, content: '{}' }], /damaged|manifest|OCI/);
+  await fails('no manifest', [], /damaged/);
+  t.equal(images.list().length, 1);
   await images.close();
 });

@@ -115,7 +115,14 @@ export class World {
       faults = NO_FAULTS,
       maxBytes = 0,
       allowedDirs = [],
-    }: { faults?: Faults; maxBytes?: number; allowedDirs?: readonly string[] } = {},
+      ...limits
+    }: {
+      faults?: Faults;
+      maxBytes?: number;
+      allowedDirs?: readonly string[];
+      maxBlobBytes?: number;
+      pullIdleMs?: number;
+    } = {},
   ) {
     mkdirSync(dataDir, { recursive: true });
     const store = await Store.open(join(dataDir, 'state.lmdb'));
@@ -125,6 +132,7 @@ export class World {
       converter: { runtime: HELPERS.runtime, script: HELPERS.converter },
       maxBytes,
       allowedDirs,
+      ...limits,
       faults,
       log: pino({ level: 'silent' }),
     });
