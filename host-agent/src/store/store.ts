@@ -1,6 +1,7 @@
 // The registry on disk: LMDB tables of JSON-like records, with a schema version that is checked at opening.
 import { chmodSync, mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
 import { checkRegistryFile } from './file-check.ts';
@@ -9,15 +10,19 @@ import { MIGRATIONS, SCHEMA_VERSION } from './migrations.ts';
 export { SCHEMA_VERSION } from './migrations.ts';
 
 const MAX_TABLES = 16;
+/** The end of a transaction that failed is never told. */
+const CLOSE_WAIT_MS = 5000;
 const META_TABLE = 'meta';
 const VERSION_KEY = 'schema_version';
 
 /** Records of one kind by id. Reads see every write that was awaited. */
 export class Table<T> {
   readonly #db: Database<T, string>;
+  readonly #onWrite: () => void;
 
-  constructor(db: Database<T, string>) {
+  constructor(db: Database<T, string>, onWrite: () => void) {
     this.#db = db;
+    this.#onWrite = onWrite;
   }
 
   get(id: string): T | undefined {
@@ -43,20 +48,26 @@ export class Table<T> {
 
   /** Resolves once the record survives a crash of this process. */
   async put(id: string, record: T): Promise<void> {
-    await this.#db.put(id, record);
+    const stored = this.#db.put(id, record);
+    this.#onWrite();
+    await stored;
   }
 
   /** All of them or none, whatever happens meanwhile. Resolves as `put` does. */
   async putAll(records: readonly { readonly id: string; readonly record: T }[]): Promise<void> {
     // Not `transaction`: what it wrote before it threw would stay.
-    await this.#db.childTransaction(() => {
+    const stored = this.#db.childTransaction(() => {
       for (const { id, record } of records) void this.#db.put(id, record);
     });
+    this.#onWrite();
+    await stored;
   }
 
   /** Resolves once the removal survives a crash of this process. */
   async remove(id: string): Promise<void> {
-    await this.#db.remove(id);
+    const removed = this.#db.remove(id);
+    this.#onWrite();
+    await removed;
   }
 
   /** Resolves once everything written so far survives a crash of the host. */
@@ -67,6 +78,8 @@ export class Table<T> {
 
 export class Store {
   readonly #root: RootDatabase;
+  /** One for each transaction whose thread may still be at work. */
+  readonly #writing = new Set<Promise<unknown>>();
 
   private constructor(root: RootDatabase) {
     this.#root = root;
@@ -104,15 +117,26 @@ export class Store {
    * puts and removes is kept or, when it throws, nothing; it must not await. Resolves as `put` does.
    */
   async atomically<T>(change: () => T): Promise<T> {
-    return await this.#root.childTransaction(change);
+    const changed = this.#root.childTransaction(change);
+    this.#onWrite();
+    return await changed;
   }
 
   table<T>(name: string): Table<T> {
-    return new Table(this.#root.openDB<T, string>({ name }));
+    return new Table(this.#root.openDB<T, string>({ name }), () => this.#onWrite());
   }
 
+  /** Waits for what is being written. */
   async close(): Promise<void> {
+    // lmdb itself waits for the last transaction only, and frees what the threads of earlier ones still use.
+    await Promise.race([Promise.all(this.#writing), sleep(CLOSE_WAIT_MS, undefined, { ref: false })]);
     await this.#root.close();
+  }
+
+  #onWrite(): void {
+    const forget = () => this.#writing.delete(flushed);
+    const flushed: Promise<unknown> = this.#root.flushed.then(forget, forget);
+    this.#writing.add(flushed);
   }
 }
 
