@@ -249,6 +249,8 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
           ...profile,
           isDefault: profile.name === config.defaults.profile,
         })),
+      listUnbakedProfiles: async () =>
+        (await profiles.listUnbaked()).map((name) => ({ name, isDefault: name === config.defaults.profile })),
       engine: () => ({
         name: engines.current.name,
         accelerator: engines.current.accelerator,

@@ -51,6 +51,8 @@ export interface HttpServices {
   /** Absent when this daemon keeps no logs. */
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;
+  /** Those that the first create that asks for one bakes. */
+  listUnbakedProfiles?(): Promise<readonly Pick<ProfileInfo, 'name' | 'isDefault'>[]>;
   engine?(): EngineInfo | undefined;
   /** Fires when the daemon stops: streams that would go on for ever end then. */
   readonly stopping?: AbortSignal;

@@ -30,8 +30,8 @@ export class Bakery {
     this.#options = options;
   }
 
-  has(name: string): boolean {
-    return builtinProfileNames().includes(name);
+  get names(): readonly string[] {
+    return builtinProfileNames();
   }
 
   /**

@@ -37,9 +37,16 @@ export class Profiles {
     return this.get(name);
   }
 
+  /** Names of those that are not here, but will be for who obtains them. */
+  async listUnbaked(): Promise<string[]> {
+    const names = this.#bakery?.names ?? [];
+    const unbaked = await Promise.all(names.map((name) => this.isToBeBaked(name)));
+    return names.filter((_, at) => unbaked[at]);
+  }
+
   /** Whether it is not here, but will be for who obtains it. */
   async isToBeBaked(name: string): Promise<boolean> {
-    if (this.#bakery?.has(name) !== true) return false;
+    if (this.#bakery?.names.includes(name) !== true) return false;
     return resolveProfile(this.#dataDir, name).then(
       () => false,
       (error: unknown) => error instanceof BuilderError && error.code === 'profile_not_baked',
@@ -62,7 +69,8 @@ export class Profiles {
         }
       }
     }
-    const known = (await this.list()).map((profile) => profile.name);
+    const baked = (await this.list()).map((profile) => profile.name);
+    const known = [...baked, ...(await this.listUnbaked())];
     const hint =
       known.length === 0 ? 'none is baked yet; run: sandboxd profiles bake' : `known are ${known.join(', ')}`;
     throw new AppError('invalid_argument', `unknown profile ${JSON.stringify(name.slice(0, 80))}; ${hint}`);

@@ -13,9 +13,10 @@ export function metaHandlers(services: HttpServices) {
     listProfiles: async () => {
       const profiles = await services.listProfiles();
       const engine = services.engine?.();
-      const standard = profiles.find(({ isDefault }) => isDefault);
+      const all = [...profiles, ...((await services.listUnbakedProfiles?.()) ?? [])];
+      const standard = all.find(({ isDefault }) => isDefault);
       return {
-        profiles: profiles.map(({ name }) => name),
+        profiles: all.map(({ name }) => name).sort(),
         ...(standard ? { default: standard.name } : {}),
         details: Object.fromEntries(profiles.map((profile) => [profile.name, toDetailsBody(profile)])),
         ...(engine ? { engine } : {}),
