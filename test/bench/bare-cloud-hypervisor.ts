@@ -37,7 +37,11 @@ export class BareCloudHypervisor implements BareEngine {
     await mkdir(files.startDir);
     await symlink(spec.kernelPath, files.startKernelPath);
     const { vm, api } = await start(dir);
-    await api.put('vm.create', buildVmConfig({ spec, files, hasLandlock: this.#hasLandlock }), CALL);
+    await api.put(
+      'vm.create',
+      buildVmConfig({ spec, files, hasLandlock: this.#hasLandlock, isDirect: false }),
+      CALL,
+    );
     await api.put('vm.boot', undefined, CALL);
     return vm;
   }
@@ -48,7 +52,11 @@ export class BareCloudHypervisor implements BareEngine {
     const saved = { memoryPath: join(savedDir, 'memory'), statePath: join(savedDir, 'state') };
     await linkMemory(saved, files.startDir);
     const knowsState = this.#mode === 'MappedFile';
-    await layOutCopy(saved, { spec, files, hasLandlock: this.#hasLandlock, knowsState }, this.#mode);
+    await layOutCopy(
+      saved,
+      { spec, files, hasLandlock: this.#hasLandlock, isDirect: false, knowsState },
+      this.#mode,
+    );
     const { vm, api } = await start(dir);
     const request = {
       source_url: `file://${files.startDir}`,

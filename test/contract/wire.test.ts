@@ -168,7 +168,12 @@ t.test('the stand-in knows states, and every key', async (t) => {
   await put('vmm.shutdown');
   t.match(await vm.exited, { exitCode: 0 });
 
-  const config = buildVmConfig({ spec: host.spec(paths), files: vmmFiles(paths), hasLandlock: true });
+  const config = buildVmConfig({
+    spec: host.spec(paths),
+    files: vmmFiles(paths),
+    hasLandlock: true,
+    isDirect: false,
+  });
   vmConfig(config, '$');
   t.match(config.payload.cmdline, / reboot=k .* sandbox\.disk-errors$/, 'its layer is mounted for errors');
   const misspelt = { ...config, cpu: config.cpus };
@@ -187,7 +192,7 @@ t.test('the network device is in a VM’s configuration, and a copy’s has its 
   const [files, plain] = [vmmFiles(paths), host.spec(paths)];
   const net = { namespace: '/n/a', mac: '02:00:00:00:00:02', tap: 'tap0' };
   const configOf = (spec: VmSpec) => {
-    const config = buildVmConfig({ spec, files, hasLandlock: false });
+    const config = buildVmConfig({ spec, files, hasLandlock: false, isDirect: false });
     vmConfig(config, '$');
     return JSON.parse(JSON.stringify(config)) as Record<string, unknown>;
   };
@@ -202,7 +207,7 @@ t.test('the network device is in a VM’s configuration, and a copy’s has its 
   t.match(landlockRules(files, spec).at(-1), tun);
   const copy = (to: VmSpec, saved: unknown) => {
     const patched = { ...structuredClone(config), net: structuredClone(saved) };
-    patchConfig(patched, { spec: to, files, hasLandlock: false });
+    patchConfig(patched, { spec: to, files, hasLandlock: false, isDirect: false });
     return patched.net;
   };
   const saved = [{ ...device, host_mac: '0a:00:00:00:00:01' }];
@@ -213,6 +218,25 @@ t.test('the network device is in a VM’s configuration, and a copy’s has its 
   t.equal(copy(plain, null), null);
   t.equal(copy(spec, null), null, 'it is added later');
 });
+
+t.test(
+  'writable disks are used past the host’s page cache where that is asked for, those of copies, too',
+  async (t) => {
+    const host = makeFakeHost(t);
+    const paths = host.makePaths('one');
+    const [files, spec] = [vmmFiles(paths), host.spec(paths)];
+    const direct = (config: Record<string, unknown>) =>
+      (config.disks as { direct: boolean }[]).map(({ direct }) => direct);
+    for (const isDirect of [true, false]) {
+      const config = buildVmConfig({ spec, files, hasLandlock: false, isDirect });
+      vmConfig(config, '$');
+      t.same(direct(config), [false, isDirect]);
+      const patched = JSON.parse(JSON.stringify(config)) as Record<string, unknown>;
+      patchConfig(patched, { spec, files, hasLandlock: false, isDirect: !isDirect });
+      t.same(direct(patched), [false, !isDirect]);
+    }
+  },
+);
 
 t.test('the command line names the socket, whatever is in its path', async (t) => {
   const paths = { dir: '/s/x', socketDir: '/r/x' };

@@ -265,6 +265,20 @@ t.test('a VMM has a control group with limits that hold, or it is named what it 
   await api.sh(sandbox.id, 'timeout 5 sh -c "while :; do :; done" || true');
   const share = (usedUs() - before) / 1000 / (performance.now() - startedAt);
   t.ok(share > 0.2 && share < 0.6, `${share} of a CPU`);
+  // Neither its own cache nor the host's makes a guest's writes somebody else's.
+  const writtenBytes = () => Number(/ wbytes=(\d+)/.exec(read('io.stat'))?.[1] ?? 0);
+  const [writesAt, writtenBefore] = [performance.now(), writtenBytes()];
+  const sum = 'cd /root && dd if=/dev/urandom of=w bs=1M count=16 conv=fsync 2> /dev/null; md5sum w';
+  const written = await api.sh(sandbox.id, sum);
+  const bytesPerS = (16 * MIB) / ((performance.now() - writesAt) / 1000);
+  t.ok(bytesPerS < 2 * MIB * 1.25, `${bytesPerS} bytes a second`);
+  t.ok(writtenBytes() - writtenBefore >= 16 * MIB, `${writtenBytes() - writtenBefore} bytes are its own`);
+  const snapshot = await api.call<{ id: string }>('POST', `/sandboxes/${sandbox.id}/snapshot`);
+  const { sandboxes } = await api.call<{ sandboxes: SandboxJson[] }>(
+    'POST',
+    `/snapshots/${snapshot.id}/fork`,
+  );
+  t.equal(await api.sh(sandboxes[0]?.id ?? '', 'cd /root && md5sum w'), written, 'a copy has all of it');
   await api.delete(sandbox.id);
   await until(() => !existsSync(group));
 });

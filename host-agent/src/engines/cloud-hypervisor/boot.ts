@@ -1,7 +1,7 @@
 // Starting a VM from its kernel.
 import { rm, symlink } from 'node:fs/promises';
 import type { BootOptions, Vm } from '../engine.ts';
-import { keepConsole, startVmm, type VmmSetup } from './start.ts';
+import { isDirect, keepConsole, startVmm, type VmmSetup } from './start.ts';
 import { buildVmConfig } from './vm-config.ts';
 
 /** Opening disks and loading the kernel; longer only on a host in trouble. */
@@ -17,7 +17,11 @@ export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
     async (api, files) => {
       const call = { timeoutMs: CALL_TIMEOUT_MS, signal };
       // Nothing is checked here but the form: whatever is wrong with the disks shows in the next call.
-      await api.put('vm.create', buildVmConfig({ spec, files, hasLandlock: setup.hasLandlock }), call);
+      await api.put(
+        'vm.create',
+        buildVmConfig({ spec, files, hasLandlock: setup.hasLandlock, isDirect: isDirect(setup) }),
+        call,
+      );
       await keepConsole(files);
       await api.put('vm.boot', undefined, call);
       await rm(files.startDir, { recursive: true });

@@ -10,19 +10,21 @@ export type PatchOptions = {
   readonly spec: VmSpec;
   readonly files: CloudHypervisorFiles;
   readonly hasLandlock: boolean;
+  readonly isDirect: boolean;
 };
 
 /**
  * Changes paths in place and leaves everything else as the VMM wrote it, keys that we do not know included. AppError
  * internal when the saved VM is not of this spec.
  */
-export function patchConfig(config: Json, { spec, files, hasLandlock }: PatchOptions): void {
+export function patchConfig(config: Json, { spec, files, hasLandlock, isDirect }: PatchOptions): void {
   const disks = asList(config.disks);
   if (disks.length !== spec.disks.length) throw misfit(`${disks.length} disks, not ${spec.disks.length}`);
-  for (const [index, { path }] of spec.disks.entries()) {
+  for (const [index, { path, isReadOnly }] of spec.disks.entries()) {
     const disk = disks.find(({ id }) => id === diskId(index));
     if (disk === undefined) throw misfit(`no ${diskId(index)}`);
     disk.path = path;
+    disk.direct = isDirect && !isReadOnly;
   }
   asObject(config.vsock, 'vsock').socket = files.vsockPath;
   asObject(config.serial, 'serial').file = files.earlyConsolePath;

@@ -7,7 +7,7 @@ import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts'
 import { hasNet, type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
 import { SavedState } from './saved-state.ts';
-import { keepConsole, startVmm, type VmmSetup } from './start.ts';
+import { isDirect, keepConsole, startVmm, type VmmSetup } from './start.ts';
 import { buildNetConfig } from './vm-config.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
@@ -28,7 +28,7 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
     async (api, files) => {
       let lacksNet = false;
       await modes.use(async ({ name }) => {
-        lacksNet = !(await layOutCopy(saved, { ...setup, spec, files }, name));
+        lacksNet = !(await layOutCopy(saved, { ...setup, spec, files, isDirect: isDirect(setup) }, name));
         // A try that failed may have made it.
         await rm(files.vsockPath, { force: true });
         const body = {

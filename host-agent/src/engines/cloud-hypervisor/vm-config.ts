@@ -12,6 +12,8 @@ export type DiskConfig = {
   readonly id: string;
   readonly path: string;
   readonly readonly: boolean;
+  /** Past the host's page cache. */
+  readonly direct: boolean;
   readonly image_type: 'Raw';
   readonly num_queues: number;
   readonly queue_size: number;
@@ -74,9 +76,11 @@ export type VmConfigOptions = {
   readonly spec: VmSpec;
   readonly files: CloudHypervisorFiles;
   readonly hasLandlock: boolean;
+  /** Whether writable disks are used past the host's page cache. */
+  readonly isDirect: boolean;
 };
 
-export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): VmConfig {
+export function buildVmConfig({ spec, files, hasLandlock, isDirect }: VmConfigOptions): VmConfig {
   return {
     // Guests run no guests: nested virtualisation would only be more to attack.
     cpus: { boot_vcpus: spec.vcpus, max_vcpus: spec.vcpus, nested: false },
@@ -91,6 +95,7 @@ export function buildVmConfig({ spec, files, hasLandlock }: VmConfigOptions): Vm
       id: diskId(index),
       path,
       readonly: isReadOnly,
+      direct: isDirect && !isReadOnly,
       // The VMM would else look for other formats, and protect the first sector of what might be one.
       image_type: 'Raw',
       num_queues: 1,

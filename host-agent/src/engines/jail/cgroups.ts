@@ -1,5 +1,6 @@
 // A control group of version 2 for each VMM: what it may take of the host's memory, processors and disks.
-import { mkdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { mkdir, open, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, toError } from '../../lib/errors.ts';
 
@@ -73,7 +74,19 @@ export class Cgroups {
     }
     const disk = options.ioBytesPerS > 0 ? await findDisk(options.dir) : undefined;
     if (options.ioBytesPerS > 0 && disk === undefined) missing.push(`a disk below ${options.dir} to limit`);
+    const isLimited = disk !== undefined && controllers.includes('io');
+    if (isLimited && !(await takesDirectWrites(options.dir)))
+      missing.push(`direct writes below ${options.dir}, so that each counts where it is made`);
     return new Cgroups(options, parent, controllers, disk, missing);
+  }
+
+  /**
+   * Whether guests' disks are to be used past the host's page cache: what is written back from there counts for the group that the
+   * file was first written by, which is the daemon's.
+   */
+  get needsDirectWrites(): boolean {
+    const [isLimited, lacks] = [this.#disk !== undefined, this.missing.some((what) => /^direct/.test(what))];
+    return isLimited && this.#controllers.includes('io') && !lacks;
   }
 
   /** Undefined where the host has no controller at all. */
@@ -138,6 +151,20 @@ async function enable(group: string, controller: string): Promise<void> {
 async function findMount(): Promise<string | undefined> {
   const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map((line) => line.split(' '));
   return mounts.find(([, , type]) => type === 'cgroup2')?.[1];
+}
+
+/** Not every file system does. */
+async function takesDirectWrites(dir: string): Promise<boolean> {
+  const path = join(dir, `.direct-${process.pid}`);
+  const { O_RDWR, O_CREAT, O_DIRECT } = constants;
+  try {
+    await using _file = await open(path, O_RDWR | O_CREAT | O_DIRECT, 0o600);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await rm(path, { force: true });
+  }
 }
 
 /** The whole disk, as limits are; undefined where a file system has none. */

@@ -81,6 +81,11 @@ export class Jail {
     this.missing = cgroups.missing;
   }
 
+  /** Whether guests' disks are to be used past the host's page cache. */
+  get needsDirectWrites(): boolean {
+    return this.#cgroups.needsDirectWrites;
+  }
+
   /** AppError unsupported, with what is missing, on a host that cannot jail VMMs. */
   static async open(options: JailOptions): Promise<Jail> {
     const { uids, cgroups, program } = options;

@@ -21,6 +21,8 @@ export const TCG_CPU = 'max,-erms,-fsrm,-smap';
 export type QemuArgsOptions = {
   readonly spec: VmSpec;
   readonly accelerator: Accelerator;
+  /** Whether writable disks are used past the host's page cache. */
+  readonly isDirect?: boolean;
   readonly memory: GuestMemory;
   /** Descriptor, inherited by the process, of memory that is mapped privately; absent: it is the file of `memory`. */
   readonly memoryFd?: number | undefined;
@@ -55,14 +57,14 @@ export function qemuCommandLine(spec: VmSpec, accelerator: Accelerator): string 
   return kernelCommandLine(spec, [...KERNEL_ARGS, ...(accelerator === 'tcg' ? EMULATION_ARGS : [])]);
 }
 
-function diskArgs(disk: Disk, index: number): string[] {
+function diskArgs(disk: Disk, index: number, isDirect: boolean): string[] {
   const node = diskNode(index);
   const file = JSON.stringify({
     driver: 'raw',
     'node-name': node,
     'read-only': disk.isReadOnly,
     // The writable layer never outlives its VM's memory, so flushes of the guest need not reach the platter.
-    cache: { direct: false, 'no-flush': !disk.isReadOnly },
+    cache: { direct: isDirect && !disk.isReadOnly, 'no-flush': !disk.isReadOnly },
     discard: 'unmap',
     'detect-zeroes': 'off',
     // Unlike shared root filesystems, a layer in use by another VMM must be refused.
@@ -90,7 +92,7 @@ function netArgs(net: Net | undefined): string[] {
 }
 
 export function buildQemuArgs(options: QemuArgsOptions): string[] {
-  const { spec, accelerator } = options;
+  const { spec, accelerator, isDirect = false } = options;
   return [
     // Nothing that the distribution or the user configured, and no default devices.
     '-no-user-config',
@@ -124,7 +126,7 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     'virtio-serial-pci,id=vserial,max_ports=2',
     '-device',
     `virtserialport,bus=vserial.0,nr=1,chardev=agent,name=${AGENT_PORT_NAME}`,
-    ...spec.disks.flatMap(diskArgs),
+    ...spec.disks.flatMap((disk, index) => diskArgs(disk, index, isDirect)),
     '-device',
     'virtio-rng-pci',
     ...netArgs(spec.net),

@@ -59,6 +59,7 @@ async function startQemu(
   const args = buildQemuArgs({
     spec,
     accelerator,
+    isDirect: jail?.needsDirectWrites ?? false,
     memory,
     ...(inherited !== undefined && { incomingFd: FIRST_INHERITED_FD, memoryFd: FIRST_INHERITED_FD + 1 }),
     ...files,

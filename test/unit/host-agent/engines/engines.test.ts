@@ -53,9 +53,15 @@ t.test('the arguments of a cold boot', async (t) => {
   t.equal(optionValue(args, '-qmp'), 'unix:/r/q,,mp.sock,server=on,wait=off', 'commas in paths are doubled');
   const disks = args.filter((_, index) => args[index - 1] === '-blockdev').map((text) => JSON.parse(text));
   t.match(disks, [
-    { 'read-only': true, cache: { 'no-flush': false }, file: { filename: '/p/root.ext4' } },
-    { 'read-only': false, cache: { 'no-flush': true }, file: { filename: '/s/la,yer.ext4' } },
+    { 'read-only': true, cache: { direct: false, 'no-flush': false }, file: { filename: '/p/root.ext4' } },
+    { 'read-only': false, cache: { direct: false, 'no-flush': true }, file: { filename: '/s/la,yer.ext4' } },
   ]);
+  const direct = buildQemuArgs({ spec, accelerator: 'tcg', memory, isDirect: true, ...paths });
+  t.match(
+    direct.filter((_, index) => direct[index - 1] === '-blockdev').map((text) => JSON.parse(text)),
+    [{ cache: { direct: false } }, { cache: { direct: true, 'no-flush': true } }],
+    'the host’s cache is for what all share',
+  );
   t.equal(kernelCommandLine({ ...spec, bootArgs: '' }, ['x']).endsWith(' x'), true);
   t.match(qemuCommandLine(spec, 'tcg'), / reboot=t .* norandmaps mine=1$/, 'what is for emulation');
   t.match(
