@@ -21,7 +21,7 @@ const START_TIMEOUT_MS = scaled(60_000);
 const STOP_TIMEOUT_MS = scaled(60_000);
 
 /** What the daemons of tests start with; a test's own flags and variables go before. */
-const ENVIRONMENT: NodeJS.ProcessEnv = {
+export const ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SANDBOXD_TEST_'))),
   ...(process.env.SANDBOXD_TEST_ENGINE && { SANDBOXD_ENGINE: process.env.SANDBOXD_TEST_ENGINE }),
   ...(TIME_SCALE > 1 && {

@@ -15,6 +15,7 @@ import {
   type Daemon,
   type DaemonOptions,
   type Directories,
+  ENVIRONMENT,
   leftovers,
   makeDirectories,
   removeDirectories,
@@ -147,7 +148,11 @@ t.test('a stop while a daemon starts waits for what the start does, and loses no
   process.kill(pid, 'SIGSTOP');
   const flags = ['--listen', '127.0.0.1:0', '--log-format', 'json', '--on-exit', 'destroy'];
   const dirs = ['--data-dir', directories.dataDir, '--run-dir', directories.runDir];
-  const next = spawn(DAEMON_PROGRAM, [...flags, ...dirs], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const next = spawn(DAEMON_PROGRAM, [...flags, ...dirs], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // Of an engine that it has to find first it would in the lab know after minutes.
+    env: ENVIRONMENT,
+  });
   let said = '';
   for (const stream of [next.stdout, next.stderr]) stream.on('data', (chunk) => (said += chunk));
   const exited = new Promise<number | null>((resolve) => next.once('exit', resolve));
