@@ -66,6 +66,12 @@ const CASES: Readonly<
     beyond: { timeout_s: 601 },
     reason: /timeout_s 601 is over max_timeout_s 600/,
   },
+  max_idle_timeout_s: {
+    policy: { max_idle_timeout_s: 60 },
+    within: { idle_timeout_s: 60 },
+    beyond: { idle_timeout_s: 61 },
+    reason: /idle_timeout_s 61 is over max_idle_timeout_s 60/,
+  },
   allow_profiles: {
     policy: { allow_profiles: ['other'] },
     within: { profile: 'other' },
@@ -171,6 +177,25 @@ t.test('max_sandboxes counts what the key has, at once as well as in turn', asyn
     status: 403,
     error: /sandboxes of this key 4/,
   });
+});
+
+t.test('saving itself needs the operation, of a create and of a fork that inherits it', async (t) => {
+  const { as, snapshotOf } = await start(t);
+  const ask = await as({ policy: { operations: ['create', 'fork'] } });
+  const idle = { idle_timeout_s: 60, idle_action: 'snapshot' };
+  const refusal = {
+    status: 403,
+    error: /idle_action snapshot needs snapshot: operation snapshot is not among/,
+  };
+  t.match(await ask('POST', '/sandboxes', idle), refusal);
+  t.match(await ask('POST', `/snapshots/${await snapshotOf(idle)}/fork`), refusal);
+  t.match(await ask('POST', '/sandboxes', { idle_timeout_s: 60 }), { status: 201 });
+  for (const bad of [
+    { idle_timeout_s: -1 },
+    { idle_timeout_s: 1.5 },
+    { idle_timeout_s: 1, idle_action: 'stop' },
+  ])
+    t.match(await ask('POST', '/sandboxes', bad), { status: 400, error: /idle_/ });
 });
 
 t.test('a time limit of commands is bounded, not refused', async (t) => {

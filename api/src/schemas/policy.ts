@@ -32,6 +32,9 @@ export const policy = z
       max_timeout_s: integer(1, MAX_SECONDS)
         .optional()
         .describe('longest life of a sandbox and of a command, seconds'),
+      max_idle_timeout_s: integer(1, MAX_SECONDS)
+        .optional()
+        .describe('longest time that a sandbox may be idle before it ends, seconds'),
       max_vcpus: integer(1, MAX_VCPUS).optional().describe('virtual CPUs of a sandbox'),
       max_memory_mib: integer(MIN_MEMORY_MIB, MAX_MEMORY_MIB).optional().describe('memory of a sandbox, MiB'),
     },

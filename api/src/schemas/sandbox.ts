@@ -1,6 +1,7 @@
 // Sandboxes: what a create may say, and what is shown.
 import { z } from 'zod';
 import {
+  choice,
   integer,
   integerOrDefault,
   optional,
@@ -43,6 +44,16 @@ export function createSandboxRequest(limits: RequestLimits) {
         integer(0, MAX_SECONDS, ' seconds, 0 for none'),
         0,
         'seconds after which the sandbox is deleted, 0 for none; forks inherit it, counted from their own creation',
+      ),
+      idle_timeout_s: withDefault(
+        integer(0, MAX_SECONDS, ' seconds, 0 for none'),
+        0,
+        'seconds without use (no command, transfer, connection, output, traffic or work) after which the sandbox ends, 0 for none; forks inherit it',
+      ),
+      idle_action: choice(
+        ['delete', 'snapshot'],
+        'delete',
+        'how it ends for that: deleted, or first saved as a snapshot, which needs the operation snapshot',
       ),
       boot_args: withDefault(
         text('must be a string', /^[ -~]*$/, 'must be one line of printable ASCII characters').max(

@@ -79,6 +79,8 @@ export interface components {
             readonly max_fork?: number;
             /** @description longest life of a sandbox and of a command, seconds */
             readonly max_timeout_s?: number;
+            /** @description longest time that a sandbox may be idle before it ends, seconds */
+            readonly max_idle_timeout_s?: number;
             /** @description virtual CPUs of a sandbox */
             readonly max_vcpus?: number;
             /** @description memory of a sandbox, MiB */
@@ -567,6 +569,16 @@ export interface components {
              * @default 0
              */
             readonly timeout_s?: number | null;
+            /**
+             * @description seconds without use (no command, transfer, connection, output, traffic or work) after which the sandbox ends, 0 for none; forks inherit it
+             * @default 0
+             */
+            readonly idle_timeout_s?: number | null;
+            /**
+             * @description how it ends for that: deleted, or first saved as a snapshot, which needs the operation snapshot
+             * @default delete
+             */
+            readonly idle_action?: ("delete" | "snapshot" | "") | null;
             /**
              * @description appended to the command line of the kernel; such a sandbox is always booted, never copied
              * @default

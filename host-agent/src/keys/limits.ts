@@ -51,6 +51,8 @@ export class Limits {
     const passed = findPassed(policy, wanted);
     if (wanted.startsService && !mayDo(caller, 'exec'))
       passed.push(`a service needs exec: ${describe(caller, 'exec')}`);
+    if (wanted.savesItself && !mayDo(caller, 'snapshot'))
+      passed.push(`idle_action snapshot needs snapshot: ${describe(caller, 'snapshot')}`);
     const all = [...this.#options.sandboxes(), ...this.#promised];
     const own = all.filter(({ owner }) => owner?.key === key && owner.tenant === tenant);
     const total = own.length + wanted.count;

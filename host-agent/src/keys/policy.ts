@@ -14,6 +14,10 @@ export type Wanted = {
   readonly diskBytes: number;
   /** 0: no end. */
   readonly timeoutS: number;
+  /** 0: may be idle without end. */
+  readonly idleTimeoutS: number;
+  /** Whether they are saved when they were idle for so long. */
+  readonly savesItself: boolean;
   readonly rootfs: { readonly kind: 'profile' | 'image'; readonly name: string };
   /** Absent: no network. */
   readonly allowlist?: readonly string[];
@@ -23,11 +27,20 @@ export type Wanted = {
 
 /** A sentence's part for each limit that is passed. */
 export function findPassed(policy: Policy, wanted: Wanted): string[] {
-  const { max_vcpus, max_memory_mib, max_timeout_s, max_fork, allow_profiles, net_allow_max } = policy;
+  const {
+    max_vcpus,
+    max_memory_mib,
+    max_timeout_s,
+    max_idle_timeout_s,
+    max_fork,
+    allow_profiles,
+    net_allow_max,
+  } = policy;
   return [
     ...over('vcpus', wanted.vcpus, 'max_vcpus', max_vcpus),
     ...over('memory_mib', wanted.memoryMib, 'max_memory_mib', max_memory_mib),
-    ...checkLife(wanted.timeoutS, max_timeout_s),
+    ...checkTime('timeout_s', wanted.timeoutS, 'max_timeout_s', max_timeout_s),
+    ...checkTime('idle_timeout_s', wanted.idleTimeoutS, 'max_idle_timeout_s', max_idle_timeout_s),
     ...(wanted.areForks ? over('count', wanted.count, 'max_fork', max_fork) : []),
     ...checkRootfs(wanted.rootfs, allow_profiles),
     ...checkNetwork(wanted.allowlist, net_allow_max),
@@ -45,9 +58,9 @@ export function over(what: string, value: number, limit: string, most: number | 
   return most !== undefined && value > most ? [`${what} ${value} is over ${limit} ${most}`] : [];
 }
 
-function checkLife(timeoutS: number, most: number | undefined): string[] {
-  if (most === undefined || timeoutS > 0) return over('timeout_s', timeoutS, 'max_timeout_s', most);
-  return [`timeout_s 0, which is no end, is over max_timeout_s ${most}`];
+function checkTime(what: string, seconds: number, limit: string, most: number | undefined): string[] {
+  if (most === undefined || seconds > 0) return over(what, seconds, limit, most);
+  return [`${what} 0, which is no end, is over ${limit} ${most}`];
 }
 
 /** An image is no profile that anybody allowed. */

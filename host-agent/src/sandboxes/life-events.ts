@@ -23,6 +23,10 @@ export type LifeEvent =
   /** It hung, and does not any more. */
   | { readonly kind: 'recovered'; readonly sandbox: string }
   | { readonly kind: 'expired'; readonly sandbox: string; readonly timeoutS: number }
+  /** Nobody used it for its idle_timeout_s: it is deleted, saved as `snapshot` if that was asked for. */
+  | { readonly kind: 'idle'; readonly sandbox: string; readonly idleS: number; readonly snapshot?: string }
+  /** It was to be saved for that, and could not be: it stays. */
+  | { readonly kind: 'idle-kept'; readonly sandbox: string; readonly reason: string }
   | { readonly kind: 'deleted'; readonly sandbox: string }
   | {
       readonly kind: 'snapshot-taken';
@@ -69,6 +73,8 @@ const LINES: Readonly<Record<LifeEvent['kind'], Line>> = {
   hung: ['warn', 'a sandbox hangs'],
   recovered: ['info', 'the guest agent answers again'],
   expired: ['info', 'the lifetime of a sandbox is over'],
+  idle: ['info', 'a sandbox was idle for its idle_timeout_s'],
+  'idle-kept': ['warn', 'an idle sandbox stays, as it could not be saved'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-deleted': ['info', 'snapshot deleted'],

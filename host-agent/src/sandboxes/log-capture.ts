@@ -13,6 +13,7 @@ export type LogCaptureParts = {
   readonly guest: Pick<Guest, 'service' | 'isConnected' | 'watchConnections'>;
   readonly log: SandboxLog;
   readonly logger: Logger;
+  readonly onOutput?: () => void;
 };
 
 export class LogCapture {
@@ -74,7 +75,8 @@ export class LogCapture {
   }
 
   #take(subscription: OutputSubscription, records: readonly ServiceRecord[], bytes: number): void {
-    const { log } = this.#parts;
+    const { log, onOutput } = this.#parts;
+    if (records.some(({ kind }) => kind !== 'ring')) onOutput?.();
     for (const record of records) this.#record(record);
     if (log.hasFailed) this.stop();
     // Not before there is room: the ring in the guest is where output waits for a slow disk.

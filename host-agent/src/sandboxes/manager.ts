@@ -16,6 +16,8 @@ import type { Sandboxes, SandboxHost } from './face.ts';
 import { forkGuest } from './fork.ts';
 import { readHostRoom } from './host-room.ts';
 import type { House } from './house.ts';
+import { endIdle } from './idle/end-idle.ts';
+import { forgetIdle } from './idle/in-use.ts';
 import { inheritOptions } from './inherit.ts';
 import { reconcile } from './reconcile.ts';
 import { resolveEarly, resolveWhole } from './resolve-create.ts';
@@ -129,6 +131,7 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     await this.#options.logs?.start(new Set(adopted.map(({ id }) => id)));
     await this.#snapshots.start();
     await this.#templates.start();
+    await forgetIdle(this.#options.directories, new Set(adopted.map(({ id }) => id)));
     for (const sandbox of adopted) this.#keep(sandbox);
     const { watchdogTimeoutMs: timeoutMs, events, log } = this.#options;
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
@@ -318,15 +321,32 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     sandbox.beginLife(this);
   }
 
+  idle(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
+    const { events, log } = this.#options;
+    return endIdle(sandbox, signal, {
+      events,
+      log,
+      save: (caller) => this.snapshot(sandbox, signal, caller),
+      unsave: (id) => this.deleteSnapshot(id),
+      remove: (why) => this.#end(sandbox, why),
+    });
+  }
+
   expired(sandbox: Sandbox): void {
-    const { log } = this.#options;
     const { timeoutS } = sandbox.record.options;
     this.#options.events.emit({ kind: 'expired', sandbox: sandbox.id, timeoutS });
-    // Whoever deletes it at the same time waits for this one.
-    this.#delete(sandbox, ': its timeout_s has passed').catch((err) => {
+    void this.#end(sandbox, ': its timeout_s has passed');
+  }
+
+  /** Whoever deletes it at the same time waits for this one. Never rejects. */
+  #end(sandbox: Sandbox, why: string): Promise<void> {
+    return this.#delete(sandbox, why).catch((err) => {
       if (!this.#sandboxes.has(sandbox.id) || this.#stopping.signal.aborted) return;
-      log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; it is tried again');
-      setTimeout(() => this.expired(sandbox), EXPIRY_RETRY_MS).unref();
+      this.#options.log.error(
+        { err, sandbox: sandbox.id },
+        'cannot delete an expired sandbox; it is tried again',
+      );
+      setTimeout(() => void this.#end(sandbox, why), EXPIRY_RETRY_MS).unref();
     });
   }
 }

@@ -11,6 +11,8 @@ import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
 import type { SandboxHandle } from './face.ts';
+import type { IdleWatch } from './idle/idle-watch.ts';
+import { filesInUse, runInUse, watchIdle } from './idle/in-use.ts';
 import { Lifetime } from './lifetime.ts';
 import { LogCapture } from './log-capture.ts';
 import type { SandboxRecord } from './record.ts';
@@ -27,6 +29,8 @@ export interface SandboxOwner {
   snapshot(sandbox: Sandbox, signal?: AbortSignal, caller?: Caller): Promise<SnapshotInfo>;
   /** Its time is over. */
   expired(sandbox: Sandbox): void;
+  /** Nobody used it for as long as it may be so; `signal` fires when somebody does after all. */
+  idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
 }
 
 export class Sandbox implements SandboxHandle {
@@ -52,6 +56,7 @@ export class Sandbox implements SandboxHandle {
   #leaving: Promise<void> | undefined;
   #why = '';
   #lifetime: Lifetime | undefined;
+  #idle: IdleWatch | undefined;
   readonly #log: SandboxLog | undefined;
   readonly #capture: LogCapture | undefined;
 
@@ -69,7 +74,12 @@ export class Sandbox implements SandboxHandle {
     this.guest = held.guest;
     this.#log = held.sandboxLog;
     if (this.#log !== undefined)
-      this.#capture = new LogCapture({ guest: this.guest, log: this.#log, logger: log });
+      this.#capture = new LogCapture({
+        guest: this.guest,
+        log: this.#log,
+        logger: log,
+        onOutput: () => this.#idle?.touch(),
+      });
     void this.vm.exited.then((exit) => {
       this.guest.close(new Error(exit.reason));
       if (this.#state !== 'running') return;
@@ -123,6 +133,7 @@ export class Sandbox implements SandboxHandle {
   /** Lets go of it: its guest runs on, for a later daemon to adopt. */
   detach(cause: Error): void {
     this.#lifetime?.end();
+    this.#idle?.stop(false);
     this.guest.close(cause);
     this.vm.detach();
   }
@@ -141,25 +152,38 @@ export class Sandbox implements SandboxHandle {
     }
     if (options.timeoutS > 0)
       this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, () => owner.expired(this));
+    if (options.idle !== undefined) {
+      const onIdle = (signal: AbortSignal) => owner.idle(this, signal);
+      this.#idle = watchIdle(this, this.#context, options.idle, onIdle);
+    }
+  }
+
+  /** Says something in its durable log. */
+  note(text: string): void {
+    this.#log?.event('exec', text);
   }
 
   exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession {
     this.assertAlive();
     const within = { ...options, baseEnv: this.record.options.rootfs.env };
-    if (this.#log === undefined) return this.guest.exec(request, events, within);
-    const session = this.guest.exec(request, logExecEvents(this.#log, events), within);
-    logExecStart(this.#log, request.cmd);
-    return session;
+    const run = (told: ExecEvents): ExecSession => {
+      if (this.#log === undefined) return this.guest.exec(request, told, within);
+      const session = this.guest.exec(request, logExecEvents(this.#log, told), within);
+      logExecStart(this.#log, request.cmd);
+      return session;
+    };
+    return this.#idle === undefined ? run(events) : runInUse(this.#idle, events, run);
   }
 
   service(): SandboxService {
     this.assertAlive();
+    this.#idle?.touch();
     return createSandboxService(this.guest, this.record.options.rootfs.env);
   }
 
   files(): GuestFiles {
     this.assertAlive();
-    return this.guest.files;
+    return this.#idle === undefined ? this.guest.files : filesInUse(this.#idle, this.guest.files);
   }
 
   stats(): VmUsage {
@@ -172,7 +196,8 @@ export class Sandbox implements SandboxHandle {
   async snapshot(signal?: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox that is nobody’s has no snapshots');
-    return this.#owner.snapshot(this, signal, caller);
+    const end = this.#idle?.begin();
+    return this.#owner.snapshot(this, signal, caller).finally(end);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */
@@ -234,6 +259,7 @@ export class Sandbox implements SandboxHandle {
     this.#why = why;
     if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
     this.#lifetime?.end();
+    this.#idle?.stop(true);
     this.#capture?.stop();
     const isMarked = await this.#markDeleting();
     this.#context.faults.reach('delete.marked');

@@ -16,6 +16,8 @@ export type CreateSandboxOptions = {
   readonly diskBytes?: number | undefined;
   /** Seconds of life; 0 or absent is no limit. */
   readonly timeoutS?: number | undefined;
+  /** Absent: it may be idle for as long as it likes. */
+  readonly idle?: IdleRule | undefined;
   readonly bootArgs?: string | undefined;
   /** Configured and started before the sandbox is anyone's. Of an image: what differs from its own. */
   readonly service?: CreatedService | undefined;
@@ -24,6 +26,9 @@ export type CreateSandboxOptions = {
   /** Ports of the host that lead into it, which gives it a network. */
   readonly publish?: readonly PublishedPort[] | undefined;
 };
+
+/** After so many seconds without use it is deleted, or saved first. */
+export type IdleRule = { readonly timeoutS: number; readonly action: 'delete' | 'snapshot' };
 
 /** Host names that the guest may reach, normalized; nothing else. */
 export type NetworkWish = { readonly allowlist: readonly string[] };
@@ -35,6 +40,7 @@ export type ResolvedSandboxOptions = {
   readonly memoryMib: number;
   readonly diskBytes: number;
   readonly timeoutS: number;
+  readonly idle?: IdleRule | undefined;
   readonly bootArgs: string;
   readonly service?: ServiceSpec;
   readonly network?: NetworkWish | undefined;

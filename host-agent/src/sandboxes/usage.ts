@@ -25,7 +25,7 @@ export function toHoldings(sandboxes: Iterable<Sandbox>): Holding[] {
 
 /** `count` of a fork; absent for a create. What a copy runs on with was allowed when it was started. */
 export function toWanted(options: ResolvedSandboxOptions, count?: number): Wanted {
-  const { vcpus, memoryMib, diskBytes, timeoutS, rootfs, service, network } = options;
+  const { vcpus, memoryMib, diskBytes, timeoutS, idle, rootfs, service, network } = options;
   return {
     count: count ?? 1,
     areForks: count !== undefined,
@@ -33,6 +33,8 @@ export function toWanted(options: ResolvedSandboxOptions, count?: number): Wante
     memoryMib,
     diskBytes,
     timeoutS,
+    idleTimeoutS: idle?.timeoutS ?? 0,
+    savesItself: idle?.action === 'snapshot',
     // No user's has the agent's image alone.
     rootfs: { kind: rootfs.kind === 'profile' ? 'profile' : 'image', name: rootfs.name },
     startsService: service !== undefined,

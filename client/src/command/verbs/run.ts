@@ -37,6 +37,16 @@ export const run: Verb = {
       placeholder: 'host',
       help: 'a host that it may reach, such as *.debian.org',
     },
+    'idle-timeout': {
+      type: 'string',
+      placeholder: 'time',
+      help: 'how long nobody may use it before it ends',
+    },
+    'idle-action': {
+      type: 'string',
+      placeholder: 'delete|snapshot',
+      help: 'how it ends then; delete by default',
+    },
     timeout: { type: 'string', placeholder: 'time', help: 'its longest life, such as 30s, 10m or 2h' },
     pull: {
       type: 'string',
@@ -109,6 +119,8 @@ async function toSource(client: Client, source: string, signal: AbortSignal): Pr
 
 function toRequest({ text, texts }: Input): CreateOptions {
   const [memory, cpus, disk, timeout, pull] = ['memory', 'cpus', 'disk', 'timeout', 'pull'].map(text);
+  const idleTimeout = text('idle-timeout');
+  const idleAction = text('idle-action');
   const allowlist = texts('network-allow');
   const publish = texts('publish').map(toPort);
   return {
@@ -116,6 +128,8 @@ function toRequest({ text, texts }: Input): CreateOptions {
     ...(cpus !== undefined && { vcpus: toCount('cpus', cpus) }),
     ...(disk !== undefined && { disk_bytes: toBytes('disk', disk) }),
     ...(timeout !== undefined && { timeout_s: toSeconds('timeout', timeout) }),
+    ...(idleTimeout !== undefined && { idle_timeout_s: toSeconds('idle-timeout', idleTimeout) }),
+    ...(idleAction !== undefined && { idle_action: idleAction as 'delete' }),
     ...(pull !== undefined && { pull: pull as 'missing' }),
     ...(allowlist.length > 0 && { network: { enabled: true, allowlist } }),
     ...(publish.length > 0 && { publish }),

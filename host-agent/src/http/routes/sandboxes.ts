@@ -86,6 +86,7 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
     memoryMib: body.memory_mib,
     diskBytes: body.disk_bytes,
     timeoutS: body.timeout_s,
+    ...(body.idle_timeout_s > 0 && { idle: { timeoutS: body.idle_timeout_s, action: body.idle_action } }),
     bootArgs: body.boot_args,
     ...(network?.enabled === true && { network: { allowlist: network.allowlist } }),
     ...(publish.length > 0 && { publish: toPorts(publish) }),

@@ -9,6 +9,7 @@ import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
+import type { Clock, Counters } from '../idle/idle-watch.ts';
 import type { LifeEvents } from '../life-events.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
@@ -35,6 +36,10 @@ export type ResourceContext = {
   readonly events: LifeEvents;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
+  /** Absent: the host's. Idle sandboxes are told by it. */
+  readonly idleClock?: Clock | undefined;
+  /** Absent: those of the VM. */
+  readonly readCounters?: ((id: string) => Counters | undefined) | undefined;
   /** A guest agent that does not answer for this long hangs; 0 never. */
   readonly watchdogTimeoutMs: number;
 };

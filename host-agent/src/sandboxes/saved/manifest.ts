@@ -42,6 +42,7 @@ export const manifestSchema = z.object({
     diskBytes: z.number().int(),
     timeoutS: z.number().int(),
     bootArgs: z.string(),
+    idle: z.object({ timeoutS: z.number().int(), action: z.enum(['delete', 'snapshot']) }).optional(),
     network: z.object({ allowlist: z.array(z.string()).readonly() }).optional(),
   }),
   /** Whether the guest may have been in the middle of a frame. */

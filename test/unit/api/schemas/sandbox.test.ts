@@ -15,7 +15,14 @@ const create = createSandboxRequest(INTERFACE_LIMITS);
 
 t.test('create: nothing, null, 0 and "" are the defaults', (t) => {
   const empty = accept(create, undefined);
-  t.match(empty, { timeout_s: 0, boot_args: '', pull: 'missing', publish: [] });
+  t.match(empty, {
+    timeout_s: 0,
+    idle_timeout_s: 0,
+    idle_action: 'delete',
+    boot_args: '',
+    pull: 'missing',
+    publish: [],
+  });
   for (const field of [
     'vcpus',
     'memory_mib',
@@ -28,7 +35,7 @@ t.test('create: nothing, null, 0 and "" are the defaults', (t) => {
     t.equal(empty[field], undefined, field);
   }
   const fields = Object.keys(toJsonSchema(create).properties ?? {});
-  t.equal(fields.length, 11);
+  t.equal(fields.length, 13);
   t.same(accept(create, null), empty);
   t.same(accept(create, Object.fromEntries(fields.map((field) => [field, null]))), empty);
   t.same(

@@ -114,6 +114,8 @@ const WANTED: Wanted = {
   memoryMib: 128,
   diskBytes: 1,
   timeoutS: 0,
+  idleTimeoutS: 0,
+  savesItself: false,
   rootfs: { kind: 'profile', name: 'base' },
   startsService: false,
 };

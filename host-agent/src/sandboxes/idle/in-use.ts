@@ -1,0 +1,110 @@
+// What counts as use of a sandbox, and where its counters are.
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ExecEvents, ExecSession } from '../../guest/exec-types.ts';
+import type { GuestFiles, PulledFile } from '../../guest/files.ts';
+import { hasOpenConnection } from '../../network/index.ts';
+import type { Directories } from '../resources/paths.ts';
+import type { ResourceContext } from '../resources/resource.ts';
+import type { IdleRule } from '../types.ts';
+import { readVmUsage, type Used } from '../vm-usage.ts';
+import { type Counters, IdleWatch } from './idle-watch.ts';
+
+/** Not beneath the directories of sandboxes, where their VMMs can write. */
+const idleRoot = ({ runDir }: Directories): string => join(runDir, 'idle');
+
+export function watchIdle(
+  sandbox: Used & { readonly id: string },
+  { directories, idleClock, readCounters }: ResourceContext,
+  { timeoutS }: IdleRule,
+  onIdle: (signal: AbortSignal) => Promise<void>,
+): IdleWatch {
+  const { id, record } = sandbox;
+  return new IdleWatch({
+    idleMs: timeoutS * 1000,
+    path: join(idleRoot(directories), id),
+    clock: idleClock,
+    read: () => (readCounters === undefined ? toCounters(sandbox) : readCounters(id)),
+    hasConnection: async () => record.network !== undefined && hasOpenConnection(record.network.guestIp),
+    onIdle,
+  });
+}
+
+/** Removes the times of sandboxes that are not there any more. */
+export async function forgetIdle(directories: Directories, known: ReadonlySet<string>): Promise<void> {
+  const root = idleRoot(directories);
+  const names = await readdir(root).catch(() => []);
+  await Promise.all(names.filter((name) => !known.has(name)).map((name) => rm(join(root, name))));
+}
+
+function toCounters(sandbox: Used): Counters | undefined {
+  const usage = readVmUsage(sandbox);
+  if (usage === undefined) return undefined;
+  const { receivedBytes = 0, sentBytes = 0 } = usage.network ?? {};
+  return { cpuMs: usage.cpuMs, networkBytes: receivedBytes + sentBytes };
+}
+
+/** A command is a use until it has ended. */
+export function runInUse(
+  idle: IdleWatch,
+  events: ExecEvents,
+  run: (events: ExecEvents) => ExecSession,
+): ExecSession {
+  const end = idle.begin();
+  try {
+    return run({
+      started: (pid) => events.started?.(pid),
+      output: (stream, chunk) => events.output(stream, chunk),
+      exit: (outcome) => {
+        end();
+        events.exit(outcome);
+      },
+      drain: () => events.drain?.(),
+    });
+  } catch (error) {
+    end();
+    throw error;
+  }
+}
+
+/** A transfer is a use until its last byte, or until nobody wants the rest. */
+export function filesInUse(idle: IdleWatch, files: GuestFiles): GuestFiles {
+  const pull = async (ask: () => Promise<PulledFile>): Promise<PulledFile> => {
+    const end = idle.begin();
+    try {
+      const pulled = await ask();
+      return { ...pulled, body: inUse(pulled.body, end) };
+    } catch (error) {
+      end();
+      throw error;
+    }
+  };
+  return {
+    pushFiles: (path, read, signal) => {
+      const end = idle.begin();
+      return files.pushFiles(path, read, signal).finally(end);
+    },
+    pullFile: (path, maxBytes, signal) => pull(() => files.pullFile(path, maxBytes, signal)),
+    pullDirectory: (path, signal) => pull(() => files.pullDirectory(path, signal)),
+  };
+}
+
+function inUse(body: PulledFile['body'], end: () => void): PulledFile['body'] {
+  return {
+    next: async () => {
+      try {
+        const piece = await body.next();
+        if (piece === undefined) end();
+        return piece;
+      } catch (error) {
+        end();
+        throw error;
+      }
+    },
+    cancel: () => {
+      end();
+      body.cancel();
+    },
+    ...(body.poke && { poke: () => body.poke?.() }),
+  };
+}

@@ -1,0 +1,250 @@
+// Sandboxes that nobody uses: when they end, what keeps them, who wins at the end.
+import { readdirSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import type { ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
+import type { Piece } from '../../../../host-agent/src/lib/byte-queue.ts';
+import { IdleWatch } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
+import { filesInUse } from '../../../../host-agent/src/sandboxes/idle/in-use.ts';
+import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
+import type { IdleRule } from '../../../../host-agent/src/sandboxes/types.ts';
+import { MadeClock } from '../../../support/made-clock.ts';
+import { type MemoryDaemonOptions, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
+
+const MINUTE = 60_000;
+const DELETE: IdleRule = { timeoutS: 60, action: 'delete' };
+const SNAPSHOT: IdleRule = { timeoutS: 60, action: 'snapshot' };
+
+async function makeScratch(t: Test): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'idle-'));
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+async function start(t: Test, idle: IdleRule = DELETE, options: MemoryDaemonOptions = {}) {
+  const clock = new MadeClock();
+  const counters = { cpuMs: 0, networkBytes: 0 };
+  const readCounters = () => ({ ...counters });
+  const daemon = await startMemoryDaemon(t, { idleClock: clock, readCounters, ...options });
+  const { id } = await daemon.manager.create({ idle });
+  const isThere = (): boolean => daemon.manager.list().some((sandbox) => sandbox.id === id);
+  const kinds = (): string[] => daemon.happened.map(({ kind }) => kind);
+  const gone = () => until(() => kinds().includes('deleted'));
+  return {
+    ...daemon,
+    clock,
+    counters,
+    readCounters,
+    id,
+    isThere,
+    gone,
+    kinds,
+    sandbox: daemon.manager.get(id),
+  };
+}
+
+/** A command that runs until the result is called. */
+function run(sandbox: Sandbox): { readonly session: ExecSession; readonly exited: Promise<unknown> } {
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const request = { cmd: ['wait'], env: {}, cwd: '', timeout_s: 0 } as unknown as Parameters<
+    Sandbox['exec']
+  >[0];
+  const session = sandbox.exec(request, { output: () => undefined, exit: resolve });
+  return { session, exited: promise };
+}
+
+t.test('after its time without use it is deleted, and that is said', async (t) => {
+  const { clock, manager, id, isThere, happened, home, gone } = await start(t);
+  await clock.pass(MINUTE - 1000);
+  t.ok(isThere());
+  t.same(readdirSync(join(home.runDir, 'idle')), [id]);
+  await clock.pass(1000);
+  await gone();
+  t.match(happened.slice(-2), [
+    { kind: 'idle', sandbox: id, idleS: 60, snapshot: undefined },
+    { kind: 'deleted', sandbox: id },
+  ]);
+  t.throws(() => manager.get(id), { code: 'not_found' });
+  t.same(readdirSync(home.runDir), [], 'its time is kept no longer');
+});
+
+t.test('without the option it may be idle for ever', async (t) => {
+  const { clock, manager } = await start(t);
+  const { id } = await manager.create({});
+  await clock.pass(100 * MINUTE);
+  t.same(
+    manager.list().map((sandbox) => sandbox.id),
+    [id],
+  );
+});
+
+t.test('work and traffic keep it, and what a guest does that does nothing does not', async (t) => {
+  const { clock, counters, isThere, gone } = await start(t);
+  for (let minutes = 0; minutes < 3; minutes++) {
+    counters.cpuMs += 1000;
+    await clock.pass(MINUTE - 1000);
+    t.ok(isThere(), 'CPU');
+    counters.networkBytes += 1000;
+    await clock.pass(MINUTE - 1000);
+    t.ok(isThere(), 'bytes');
+  }
+  for (let looks = 0; looks < 5 && isThere(); looks++) {
+    counters.cpuMs += 500;
+    counters.networkBytes += 100;
+    await clock.pass(15_000);
+  }
+  await gone();
+});
+
+t.test('a command keeps it until it has ended', async (t) => {
+  const { clock, sandbox, isThere, gone } = await start(t);
+  const { session, exited } = run(sandbox);
+  await clock.pass(10 * MINUTE);
+  t.ok(isThere());
+  session.cancel();
+  await exited;
+  await clock.pass(MINUTE - 1000);
+  t.ok(isThere(), 'its time began anew');
+  await clock.pass(16_000);
+  await gone();
+});
+
+t.test('a transfer keeps it until its last byte, or until it failed or nobody wants the rest', async (t) => {
+  const clock = new MadeClock();
+  let ends = 0;
+  const idle = new IdleWatch({
+    idleMs: MINUTE,
+    path: join(await makeScratch(t), 'idle'),
+    clock,
+    read: () => undefined,
+    hasConnection: async () => false,
+    onIdle: async () => void ends++,
+  });
+  t.teardown(() => idle.stop(true));
+  let piece: (value: Piece | undefined) => void = () => undefined;
+  const pushed = Promise.withResolvers<{ files: number; bytes: number }>();
+  const body = {
+    next: () => new Promise<Piece | undefined>((resolve) => (piece = resolve)),
+    cancel: () => undefined,
+  };
+  const files = filesInUse(idle, {
+    pushFiles: () => pushed.promise,
+    pullFile: async () => ({ body }),
+    pullDirectory: () => Promise.reject(new Error('there is none')),
+  });
+  const isKept = async (): Promise<boolean> => {
+    const before = ends;
+    await clock.pass(3 * MINUTE);
+    return ends === before;
+  };
+  const push = files.pushFiles('/x', async () => undefined);
+  t.ok(await isKept(), 'a push');
+  pushed.resolve({ files: 0, bytes: 0 });
+  await push;
+  t.notOk(await isKept());
+  const pulled = await files.pullFile('/x', 1);
+  const next = pulled.body.next();
+  t.ok(await isKept(), 'a pull');
+  piece(undefined);
+  await next;
+  t.notOk(await isKept());
+  const left = await files.pullFile('/x', 1);
+  t.ok(await isKept());
+  left.body.cancel();
+  left.body.cancel();
+  t.notOk(await isKept(), 'given up');
+  await t.rejects(files.pullDirectory('/x'));
+  t.notOk(await isKept(), 'failed');
+});
+
+t.test('an open connection keeps it, however silent', async (t) => {
+  const clock = new MadeClock();
+  let isOpen = true;
+  let ends = 0;
+  const options = { idleMs: MINUTE, path: join(await makeScratch(t), 'idle'), clock, read: () => undefined };
+  const onIdle = async () => void ends++;
+  const idle = new IdleWatch({ ...options, hasConnection: async () => isOpen, onIdle });
+  t.teardown(() => idle.stop(true));
+  await clock.pass(10 * MINUTE);
+  t.equal(ends, 0);
+  isOpen = false;
+  await clock.pass(MINUTE);
+  t.equal(ends, 1);
+});
+
+t.test('a command that cannot begin is no use that never ends', async (t) => {
+  const { clock, sandbox, gone } = await start(t);
+  sandbox.guest.close(new Error('the channel broke'));
+  t.throws(() => run(sandbox), { code: 'guest_unreachable' });
+  await clock.pass(2 * MINUTE);
+  await gone();
+});
+
+t.test('the next daemon goes on with its time', async (t) => {
+  const first = await start(t);
+  await first.clock.pass(40_000);
+  await first.crash();
+  const { clock, readCounters, home } = first;
+  const next = await startMemoryDaemon(t, { home, idleClock: clock, readCounters });
+  t.equal(next.manager.list().length, 1);
+  await clock.pass(15_000);
+  t.equal(next.manager.list().length, 1);
+  await clock.pass(20_000);
+  await until(() => next.manager.list().length === 0);
+});
+
+t.test('asked for a snapshot it is saved, and its copy is as idle', async (t) => {
+  const { clock, manager, id, gone, happened, kinds } = await start(t, SNAPSHOT);
+  await clock.pass(MINUTE);
+  await gone();
+  const [snapshot] = manager.listSnapshots();
+  t.equal(snapshot?.sourceId, id);
+  t.match(
+    happened.find(({ kind }) => kind === 'idle'),
+    { sandbox: id, snapshot: snapshot?.id },
+  );
+  t.same(kinds().slice(-3), ['snapshot-taken', 'idle', 'deleted']);
+  await manager.fork(snapshot!.id, 1);
+  await clock.pass(MINUTE);
+  await until(() => manager.list().length === 0);
+  t.equal(manager.listSnapshots().length, 2);
+});
+
+t.test('a command that comes while it is saved wins: it stays, and the snapshot goes', async (t) => {
+  const { clock, host, manager, sandbox, isThere, kinds } = await start(t, SNAPSHOT);
+  host.onPaused = () => void run(sandbox);
+  await clock.pass(MINUTE);
+  await until(() => kinds().includes('snapshot-deleted') || manager.listSnapshots().length === 0);
+  await clock.pass(5 * MINUTE);
+  t.ok(isThere());
+  t.same(manager.listSnapshots(), []);
+  t.notOk(kinds().includes('idle'));
+  t.notOk(kinds().includes('idle-kept'));
+});
+
+t.test('one that cannot be saved stays, and its log says why', async (t) => {
+  const { clock, host, manager, id, isThere, kinds, logs } = await start(t, SNAPSHOT);
+  host.onSave = () => {
+    throw new Error('the disk is broken');
+  };
+  await clock.pass(MINUTE);
+  await until(() => kinds().includes('idle-kept'));
+  t.ok(isThere());
+  t.same(manager.listSnapshots(), []);
+  const page = await logs.read(id, { since: 0 });
+  t.ok(
+    page?.records.some(({ text }) =>
+      /idle for 60 s, but it could not be saved and stays: .*disk is broken/.test(text),
+    ),
+  );
+});
+
+t.test('a sandbox whose VM died is not deleted for that', async (t) => {
+  const { clock, host, id, isThere } = await start(t);
+  host.of(id).end('the guest panicked');
+  await clock.pass(10 * MINUTE);
+  t.ok(isThere());
+});
