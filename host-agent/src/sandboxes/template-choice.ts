@@ -28,7 +28,7 @@ export function templatesInRoot(
 ): readonly [Wanted, ...Wanted[]] {
   const rootfs = { ...options.rootfs, ...(agentPath !== undefined && { agentPath }) };
   const diskBytes = Math.min(options.diskBytes, ground.diskBytes);
-  const own = { ...options, rootfs, diskBytes, timeoutS: 0 };
+  const own = { ...options, rootfs, diskBytes, timeoutS: 0, idle: undefined };
   const plain = toWanted(own, ground);
   return network === undefined ? [plain] : [toWanted({ ...own, network: NO_NAMES }, ground), plain];
 }
@@ -39,7 +39,10 @@ export function templateWithoutRoot(
   agent: RootfsSource,
   ground: TemplateGround,
 ): Wanted {
-  return toWanted({ ...options, rootfs: agent, diskBytes: ground.diskBytes, timeoutS: 0 }, ground);
+  return toWanted(
+    { ...options, rootfs: agent, diskBytes: ground.diskBytes, timeoutS: 0, idle: undefined },
+    ground,
+  );
 }
 
 function toWanted(options: ResolvedSandboxOptions, ground: TemplateGround): Wanted {
