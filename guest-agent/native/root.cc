@@ -115,7 +115,11 @@ Step enter(const char* layer_options, bool joins_agent) {
                         "redirect_dir=on,xino=on,metacopy=off,index=off,volatile";
   then([&] { return mount_at("overlay", "/.root", "overlay", MS_NOATIME, options.c_str()); });
   for (const char* path : {"/dev", "/proc", "/sys", "/run"})
-    then([=] { return mount_at(path, (std::string("/.root") + path).c_str(), "", MS_MOVE, ""); });
+    then([=] {
+      std::string target = std::string("/.root") + path;
+      unlink(target.c_str());  // a file or a link of the image; a directory stays
+      return mount_at(path, target.c_str(), "", MS_MOVE, "");
+    });
   then([] { return call("chdir", chdir("/.root")); });
   then([] { return call("mount", mount(".", "/", nullptr, MS_MOVE, nullptr)); });
   then([] { return call("chroot", chroot(".")); });

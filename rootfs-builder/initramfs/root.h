@@ -119,6 +119,7 @@ static void assemble_root(void) {
 }
 
 static void relocate_mount(const char *from, const char *to) {
+  unlink(to); /* a file or a link of the image; a directory stays */
   if (mkdir(to, 0755) < 0 && errno != EEXIST) fail_errno("switch root", to); /* an empty image has no mount points */
   if (mount(from, to, NULL, MS_MOVE, NULL) < 0) fail_errno("switch root", to);
 }

@@ -112,6 +112,18 @@ t.test(
   },
 );
 
+t.test('an image may have files and links where its mount points are to be', async (t) => {
+  const { lines, said, read } = await boot(
+    t,
+    { ...DISKS, 'proc/cmdline': '', 'root/dev': 'a file', 'root/sys/kept': 'kept' },
+    { 'root/proc': '/nowhere' },
+  );
+  t.equal(said, '');
+  t.ok(lines.includes('chroot .'));
+  for (const path of ['root/dev/.', 'root/proc/.']) t.throws(() => read(path), { code: 'EISDIR' }, path);
+  t.equal(read('root/sys/kept'), 'kept', 'a directory stays');
+});
+
 t.test('modules in their order: of all machines, of present devices, and those asked for', async (t) => {
   const list = [
     'always.ko',

@@ -1,9 +1,10 @@
 // Sandboxes from container images: a real registry, real guests.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
+import { compileProgram } from '../support/image-program.ts';
 import { scaled } from '../support/time-scale.ts';
 import { type Member, pax } from '../unit/guest-agent/support/tar-blocks.ts';
 import { type MadeImage, makeLayout, skopeo, World } from '../unit/host-agent/images/world.ts';
@@ -14,39 +15,7 @@ const registry = await world.startRegistry();
 const daemon = await startDaemon(t, { flags: ['--template-disk-bytes', '0'] });
 const { api } = daemon;
 
-/** A program without any library: it does what its first argument says, and runs on as `serve`. */
-const SOURCE = `
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-int main(int count, char **words) {
-  char cwd[256];
-  const char *what = count > 1 ? words[1] : "serve";
-  if (!strcmp(what, "mode")) {
-    struct stat found;
-    for (int n = 2; n < count; n++) {
-      if (lstat(words[n], &found) < 0) printf("%s missing\\n", words[n]);
-      else printf("%s %o %u:%u %lld %llu\\n", words[n], found.st_mode, found.st_uid, found.st_gid, (long long)found.st_mtime,
-                  (unsigned long long)found.st_nlink);
-    }
-    return 0;
-  }
-  printf("%s uid=%u A=%s cwd=%s\\n", what, getuid(), getenv("A") ? getenv("A") : "-", getcwd(cwd, sizeof cwd));
-  fflush(stdout);
-  while (!strcmp(what, "serve")) pause();
-  return 0;
-}`;
-
-function compile(): Buffer {
-  const [source, program] = [world.path('it.c'), world.path('it')];
-  writeFileSync(source, SOURCE);
-  execFileSync('gcc', ['-static', '-O1', '-o', program, source]);
-  return readFileSync(program);
-}
-
-const program = compile();
+const program = compileProgram('gcc', '-static');
 const scratch: MadeImage = {
   layers: [
     [

@@ -1,5 +1,5 @@
 // The file systems that programs expect, where the initramfs or the image did not provide them.
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
 import { ignoreExisting } from '../lib/existing.ts';
 import { addon } from '../native/addon.ts';
 import { attempt } from './attempt.ts';
@@ -61,6 +61,7 @@ export function mountFileSystems(): void {
   for (const { target, type, flags, options } of MOUNTS) {
     if (mounted.has(target)) continue;
     attempt(`mount ${target}`, () => {
+      unlinkNonDirectory(target);
       ensureDirectory(target, 0o755);
       addon.mount(type, target, type, flags, options);
     });
@@ -74,6 +75,11 @@ export function mountFileSystems(): void {
 /** Those that a root may lack. */
 export function ensureDirectories(): void {
   for (const [path, mode] of DIRECTORIES) attempt(`make ${path}`, () => ensureDirectory(path, mode));
+}
+
+/** An image may have a file or a link there. */
+function unlinkNonDirectory(path: string): void {
+  if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === false) unlinkSync(path);
 }
 
 function ensureDirectory(path: string, mode: number): void {

@@ -1,10 +1,9 @@
 // Who this guest is: everything that two copies of one memory must not share, set in one call.
-import { mkdirSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { AgentError, type Identity, type Network, type SetClock } from '@sandboxd/proto';
 import { enterRoot } from '../boot/enter-root.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { applyNetwork, checkNetwork } from './network.ts';
+import { writeOwnFile } from './own-file.ts';
 
 const MIN_ENTROPY_BYTES = 32;
 const MAX_ENTROPY_BYTES = 512;
@@ -46,10 +45,10 @@ export function applyIdentity(identity: Identity): number {
   addon.setClock(identity.unixTimeUs);
   addon.setHostname(identity.hostname);
   if (identity.entersRoot) enterRoot(identity.joinsAgent);
-  write('/etc/hostname', `${identity.hostname}\n`);
-  write('/etc/machine-id', `${identity.machineId}\n`);
-  write('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
-  write('/run/sandbox/id', `${identity.sandboxId}\n`);
+  writeOwnFile('/etc/hostname', `${identity.hostname}\n`);
+  writeOwnFile('/etc/machine-id', `${identity.machineId}\n`);
+  writeOwnFile('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
+  writeOwnFile('/run/sandbox/id', `${identity.sandboxId}\n`);
   renewBootId();
   applyNetwork((identity.network as Network | null) ?? undefined);
   return addon.shiftClock(0);
@@ -58,7 +57,7 @@ export function applyIdentity(identity: Identity): number {
 /** From the generator that was just given new entropy. */
 function renewBootId(): void {
   const id = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/uuid');
-  write(BOOT_ID_FILE, id);
+  writeOwnFile(BOOT_ID_FILE, id);
   // A copy has the mount of the guest that was saved.
   if (addon.readText(NO_DIRECTORY, BOOT_ID) !== id) addon.mount(BOOT_ID_FILE, BOOT_ID, '', MS_BIND, '');
 }
@@ -84,12 +83,4 @@ function readHosts(): string {
   } catch {
     return '';
   }
-}
-
-/** Natively: a copy of a guest is not usable before this is done, and emulated, Node's own file calls take their time. */
-function write(path: string, text: string): void {
-  if (addon.replaceText(path, text) >= 0) return;
-  mkdirSync(dirname(path), { recursive: true });
-  const result = addon.replaceText(path, text);
-  if (result < 0) throw new AgentError('internal', `cannot write ${path}: error ${-result}`);
 }

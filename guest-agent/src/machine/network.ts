@@ -3,6 +3,7 @@ import { isIPv4 } from 'node:net';
 import { AgentError, type Network } from '@sandboxd/proto';
 import { logError } from '../lib/log.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
+import { writeOwnFile } from './own-file.ts';
 
 const RESOLVER_FILE = '/etc/resolv.conf';
 
@@ -51,6 +52,5 @@ function abortConnections(): void {
 function writeResolver(text: string): void {
   if (typeof addon.readLink(NO_DIRECTORY, RESOLVER_FILE) === 'string')
     addon.removeFile(NO_DIRECTORY, RESOLVER_FILE);
-  const result = addon.replaceText(RESOLVER_FILE, text);
-  if (result < 0) throw new AgentError('internal', `cannot write ${RESOLVER_FILE}: error ${-result}`);
+  writeOwnFile(RESOLVER_FILE, text);
 }

@@ -98,9 +98,10 @@ export class TarReader {
     if (this.#left === 0) this.#endContent();
   }
 
-  /** Whether the archive may end here for those who do without its end mark. */
+  /** Whether the archive may end here for those who do without its end mark, and without what fills the last block. */
   get isBetweenMembers(): boolean {
-    return this.#state === 'ended' || (this.#state === 'header' && this.#blockBytes === 0);
+    if (this.#state === 'ended' || this.#state === 'padding') return true;
+    return this.#state === 'header' && this.#blockBytes === 0;
   }
 
   /** No byte follows. Throws TarError for an archive that was cut off. */

@@ -181,6 +181,18 @@ t.test('taken: gzip in pieces, and what lies behind an archive', async (t) => {
   t.equal((await convert(image, [{ packed: pieces, diffId }], small)).digest, plain.digest);
 });
 
+t.test(
+  'taken: a layer without its end mark, as umoci writes them, but not one that is cut off',
+  async (t) => {
+    const whole = archive([file('a', 'hello')]);
+    const plain = await convert(image, [whole], small);
+    for (const bytes of [1024, 512 + 100, 512 + 5])
+      t.equal((await convert(image, [whole.subarray(0, bytes)], small)).digest, plain.digest);
+    for (const bytes of [512 + 4, 300])
+      await t.rejects(convert(image, [whole.subarray(0, bytes)], small), { message: /cut off/ });
+  },
+);
+
 t.test('taken: names that only a host would mind', async (t) => {
   const lower = [symlink('etc', '/../../../../../../etc'), symlink('proc', '/proc/self/root')];
   const tree = merge([lower, [file('etc2/passwd'), symlink('out', '../../../../tmp'), file('out/evil')]]);
