@@ -211,6 +211,9 @@ int main(int count, char **arguments) {
   // A write beyond it fails then, and ends nobody: what is ignored stays so in the program.
   if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR) fail("ignore the signal of large files");
   limit(RLIMIT_NPROC, "threads", number(needed(options, "threads")));
+  // Where the daemon may be more urgent than others, what it starts may not make itself so.
+  limit(RLIMIT_RTPRIO, "real-time priority", 0);
+  limit(RLIMIT_NICE, "priority", 0);
   umask(077);
   drop_privileges(uid);
   if (close_range(number(needed(options, "fds")), ~0U, 0) < 0) fail("close descriptors");
