@@ -3,13 +3,14 @@ import type { Command, Group } from './command.ts';
 
 const COLUMNS = 24;
 
-export function renderCommands(groups: readonly Group[]): string {
+export function renderCommands(single: readonly Command[], groups: readonly Group[]): string {
   const lines = groups.flatMap(({ name, commands }) =>
     commands.map((command) => renderRow(`${name} ${command.name}`, command.summary)),
   );
   return [
     'Commands:',
     renderRow('serve', 'run the daemon in the foreground; what happens without a command, too'),
+    ...single.map(({ name, summary }) => renderRow(name, summary)),
     ...lines,
     '',
     '`sandboxd <command> --help` says more about one.',

@@ -5,7 +5,7 @@ import { isAppError, toError } from '../lib/errors.ts';
 import { type Command, type Group, parseWords, UsageError } from './command.ts';
 import { renderCommand, renderCommands, renderGroup } from './help.ts';
 import { serve } from './serve.ts';
-import { GROUPS } from './table.ts';
+import { COMMANDS, GROUPS } from './table.ts';
 
 const EXIT = { failed: 1, usage: 2, interrupted: 130 } as const;
 const HELP_WORDS: readonly (string | undefined)[] = ['--help', '-h', 'help'];
@@ -29,12 +29,14 @@ async function dispatch(words: readonly string[]): Promise<void> {
   const [first, ...rest] = words;
   // Flags alone are the daemon's, as they are behind `serve`.
   if (first === undefined || first.startsWith('-'))
-    return serve(words, { commandsHelp: renderCommands(GROUPS) });
+    return serve(words, { commandsHelp: renderCommands(COMMANDS, GROUPS) });
   if (first === 'serve') return serve(rest);
-  if (first === 'help') return serve(['--help'], { commandsHelp: renderCommands(GROUPS) });
+  if (first === 'help') return serve(['--help'], { commandsHelp: renderCommands(COMMANDS, GROUPS) });
+  const command = COMMANDS.find(({ name }) => name === first);
+  if (command !== undefined) return runOrExplain(command, `sandboxd ${first}`, rest);
   const group = GROUPS.find(({ name }) => name === first);
   if (group === undefined) {
-    const known = ['serve', ...GROUPS.map(({ name }) => name)].join(', ');
+    const known = ['serve', ...[...COMMANDS, ...GROUPS].map(({ name }) => name)].join(', ');
     throw new UsageError(`there is no command "${first}"; known are ${known} (\`sandboxd --help\`)`);
   }
   await runGroup(group, rest);
@@ -48,9 +50,12 @@ async function runGroup(group: Group, [word, ...rest]: readonly string[]): Promi
     const known = group.commands.map(({ name }) => name).join(', ');
     throw new UsageError(`${problem} behind \`sandboxd ${group.name}\`; known are ${known}`);
   }
-  const path = `sandboxd ${group.name} ${command.name}`;
-  if (rest.some((each) => each === '--help' || each === '-h')) return print(renderCommand(path, command));
-  await runCommand(command, path, rest);
+  await runOrExplain(command, `sandboxd ${group.name} ${command.name}`, rest);
+}
+
+async function runOrExplain(command: Command, path: string, words: readonly string[]): Promise<void> {
+  if (words.some((each) => each === '--help' || each === '-h')) return print(renderCommand(path, command));
+  await runCommand(command, path, words);
 }
 
 /** A signal lets the command remove what it has begun. */

@@ -1,6 +1,7 @@
 // The table of commands: help, completions and manual pages are made of it.
 import { audit } from './audit/index.ts';
 import type { Command, Group } from './command.ts';
+import { doctor } from './doctor/index.ts';
 import { images } from './images/index.ts';
 import { keys } from './keys/index.ts';
 import { profiles } from './profiles/index.ts';
@@ -10,4 +11,4 @@ import { tenants } from './tenants/index.ts';
 export const GROUPS: readonly Group[] = [profiles, images, keys, tenants, audit];
 
 /** Commands by themselves. */
-export const COMMANDS: readonly Command[] = [];
+export const COMMANDS: readonly Command[] = [doctor];

@@ -1,0 +1,116 @@
+// Whether guests run here, by the probe that the daemon itself makes: a throw-away one is booted, saved and copied.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
+import { pino } from 'pino';
+import type { Helpers } from '../../app.ts';
+import type { Config } from '../../config/index.ts';
+import type { Engine, EngineProbe } from '../../engines/engine.ts';
+import { AUTO, makeEngines } from '../../engines/index.ts';
+import { openIsolation } from '../../engines/isolation.ts';
+import { firstLine } from '../../lib/errors.ts';
+import { type Finding, fault, type Group, ok, warning } from './host.ts';
+
+/** `isQuick`: no guest is booted. */
+export function engines(helpers: Helpers, isQuick: boolean, signal: AbortSignal): Group {
+  return {
+    name: 'guests',
+    check: async ({ config }) => {
+      const scratch = await mkdtemp(join(tmpdir(), 'doctor-'));
+      try {
+        return await checkGuests({ config, helpers, isQuick, signal, scratch });
+      } finally {
+        await rm(scratch, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+type Options = {
+  readonly config: Config;
+  readonly helpers: Helpers;
+  readonly isQuick: boolean;
+  readonly signal: AbortSignal;
+  readonly scratch: string;
+};
+
+async function checkGuests({ config, helpers, isQuick, signal, scratch }: Options): Promise<Finding[]> {
+  const log = pino({ level: 'silent' });
+  const jailOptions = config.jail && {
+    ...config.jail,
+    program: helpers.jail,
+    cgroups: { ...config.jail.cgroups, dir: '/' },
+  };
+  const isolation = await openIsolation({ jail: jailOptions, isRequired: false, log }).catch(
+    (error: unknown) => firstLine(error),
+  );
+  if (typeof isolation === 'string')
+    return [fault('jail', isolation, 'run this, and the daemon, as root on a host that allows it')];
+  const jail = judgeJail(isolation.report, config.requiresIsolation);
+  const kernel = await findKernel(config, helpers, scratch).catch((error: unknown) => firstLine(error));
+  if (typeof kernel === 'string') return [jail, fault('kernel of guests', kernel, 'sandboxd profiles bake')];
+  const prepared = ok('kernel of guests', kernel.version);
+  if (isQuick) return [jail, prepared];
+  const context = {
+    ...{ kernelPath: kernel.vmlinuxPath, initramfsPath: kernel.initramfsPath, scratchDir: scratch },
+    ...{ forkMemory: config.forkMemory, probeTimeoutMs: config.probeTimeoutMs, jail: isolation.jail },
+    ...{ claimProgram: helpers.claim, memfdProgram: helpers.memfd, log },
+  };
+  const tried: Tried[] = [];
+  for (const engine of makeEngines(config.engine, context, config.enginePrograms))
+    tried.push({ engine, probe: await engine.probe(signal) });
+  return [jail, prepared, ...judgeEngines(tried, config)];
+}
+
+/** The one in use; what an installation brings is tried where there is none, and left as it is. */
+async function findKernel(config: Config, helpers: Helpers, scratch: string) {
+  const given = { KERNEL: config.kernelPath, INITRD: config.initramfsPath };
+  return resolveKernel(config.dataDir, given).catch(async (error: unknown) => {
+    if (helpers.kernel === undefined) throw error;
+    const dir = join(scratch, 'kernel');
+    await seedKernel(dir, helpers.kernel);
+    return resolveKernel(dir, given);
+  });
+}
+
+export function judgeJail(
+  { enabled, missing }: { readonly enabled: boolean; readonly missing: readonly string[] },
+  isRequired: boolean,
+): Finding {
+  if (!enabled)
+    return warning('jail', 'none: a guest that breaks its VMM has the host', 'drop insecure_no_jail');
+  if (missing.length === 0) return ok('jail', 'whole');
+  return (isRequired ? fault : warning)(
+    'jail',
+    `without ${missing.join(', ')}`,
+    'see the control groups below; sandboxes start without these limits, and not at all with require_isolation',
+  );
+}
+
+export type Tried = {
+  readonly engine: Pick<Engine, 'name' | 'accelerator' | 'isEmulation'>;
+  readonly probe: EngineProbe;
+};
+
+/** A line for each: one that does not work is no harm where a better one does. */
+export function judgeEngines(
+  tried: readonly Tried[],
+  config: Pick<Config, 'engine' | 'requiresIsolation'>,
+): Finding[] {
+  const works = tried.filter(({ probe }) => probe.isUsable);
+  const isFast = works.some(({ engine }) => !engine.isEmulation);
+  const isFit = isFast || (works.length > 0 && !config.requiresIsolation);
+  return tried.map(({ engine, probe }) => {
+    const name = `${engine.name} (${engine.accelerator})`;
+    const seen = probe.isUsable ? `${probe.version}: ${probe.detail}` : probe.reason;
+    if (probe.isUsable && (!engine.isEmulation || isFast)) return ok(name, seen);
+    if (!probe.isUsable && isFast) return ok(name, `not used: ${seen}`);
+    const advice = probe.isUsable
+      ? 'for development only: switch virtualisation on in the firmware, load kvm_intel or kvm_amd, or take a machine that has it'
+      : config.engine === AUTO
+        ? 'see what the other lines say; docs/engines.md has the ways'
+        : `engine is ${config.engine}: mend that, or take another (docs/engines.md)`;
+    return (isFit ? warning : fault)(name, seen, advice);
+  });
+}

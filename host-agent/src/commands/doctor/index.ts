@@ -1,0 +1,98 @@
+// `sandboxd doctor`: everything that a host needs or should have, and what to do about it.
+import { toError } from '../../lib/errors.ts';
+import { VERSION } from '../../lib/version.ts';
+import type { Command } from '../command.ts';
+import { HELPERS } from '../installation.ts';
+import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
+import { cgroups } from './cgroups.ts';
+import { engines } from './engines.ts';
+import { type Finding, fault, type Group, type Host, type Level, realHost } from './host.ts';
+import { kernel } from './kernel.ts';
+import { limits } from './limits.ts';
+import { machine } from './machine.ts';
+import { network } from './network.ts';
+import { service } from './service.ts';
+import { storage } from './storage.ts';
+
+/** As those who watch hosts expect it. */
+const EXIT: Readonly<Record<Level, number>> = { ok: 0, warning: 1, fault: 2 };
+const NAME_COLUMNS = 24;
+const LEVEL_COLUMNS = 8;
+
+export type Report = readonly { readonly group: string; readonly findings: readonly Finding[] }[];
+
+export const doctor: Command = {
+  name: 'doctor',
+  operands: '',
+  summary:
+    'say what this host needs or should have; exits with 0 when all is well, 1 with warnings, 2 with faults',
+  flags: {
+    ...SHARED_FLAGS,
+    json: { type: 'boolean', help: 'the report as JSON' },
+    quick: { type: 'boolean', help: 'boot no guests to try the engines' },
+  },
+  run: async (input, signal) => {
+    const host = realHost(loadSharedConfig(input));
+    const isJson = input.isSet('json');
+    const groups = [
+      engines(HELPERS, input.isSet('quick'), signal),
+      cgroups,
+      kernel,
+      machine,
+      limits,
+      storage,
+      network,
+      service,
+    ];
+    const report: { group: string; findings: readonly Finding[] }[] = [];
+    for (const group of groups) {
+      const findings = await examine(group, host, signal);
+      report.push({ group: group.name, findings });
+      if (!isJson) process.stdout.write(renderGroup(group.name, findings));
+    }
+    if (isJson)
+      process.stdout.write(
+        `${JSON.stringify({ version: VERSION, worst: worstOf(report), groups: report }, null, 2)}\n`,
+      );
+    else process.stdout.write(renderSum(report));
+    process.exitCode = EXIT[worstOf(report)];
+  },
+};
+
+export async function examine(
+  { name, check }: Group,
+  host: Host,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  try {
+    return await check(host);
+  } catch (error) {
+    signal.throwIfAborted();
+    return [
+      fault(
+        name,
+        `cannot be examined: ${toError(error).message}`,
+        'run this as root; report it if that is no help',
+      ),
+    ];
+  }
+}
+
+export function worstOf(report: Report): Level {
+  const levels = report.flatMap(({ findings }) => findings.map(({ level }) => level));
+  return (['fault', 'warning'] as const).find((level) => levels.includes(level)) ?? 'ok';
+}
+
+export function renderGroup(name: string, findings: readonly Finding[]): string {
+  const lines = findings.flatMap(({ name, level, seen, advice }) => [
+    `  ${level.padEnd(LEVEL_COLUMNS)} ${name.padEnd(NAME_COLUMNS)} ${seen}`,
+    ...(advice === undefined ? [] : [`${' '.repeat(LEVEL_COLUMNS + 3)}→ ${advice}`]),
+  ]);
+  return `${name}\n${lines.join('\n')}\n`;
+}
+
+function renderSum(report: Report): string {
+  const all = report.flatMap(({ findings }) => findings);
+  const count = (level: Level) => all.filter((each) => each.level === level).length;
+  return `\n${count('ok')} ok, ${count('warning')} warnings, ${count('fault')} faults\n`;
+}

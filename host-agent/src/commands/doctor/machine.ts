@@ -1,0 +1,95 @@
+// What the machine itself has or does, which guests could use against each other.
+import { type Finding, type Group, type Host, ok, warning } from './host.ts';
+
+const CPUS = '/sys/devices/system/cpu';
+const SLOW_CLOCKS = ['hpet', 'acpi_pm', 'refined-jiffies', 'jiffies'];
+
+export const machine: Group = {
+  name: 'machine',
+  check: async (host) => [
+    await checkClock(host),
+    checkClockSource(host),
+    checkThreads(host),
+    checkWeaknesses(host),
+    checkMerging(host),
+    checkSwap(host),
+  ],
+};
+
+async function checkClock({ run }: Host): Promise<Finding> {
+  const isSynchronized = (await run('timedatectl', 'show', '--property=NTPSynchronized', '--value'))?.trim();
+  if (isSynchronized === 'yes') return ok('clock', 'follows a time server');
+  const seen =
+    isSynchronized === 'no'
+      ? 'follows no time server'
+      : 'nobody here can say whether it follows a time server';
+  return warning(
+    'clock',
+    seen,
+    'install chrony or systemd-timesyncd: guests get their time from this clock, and keys and certificates expire by it',
+  );
+}
+
+function checkClockSource({ read }: Host): Finding {
+  const source = read('/sys/devices/system/clocksource/clocksource0/current_clocksource') ?? 'unknown';
+  return SLOW_CLOCKS.includes(source)
+    ? warning(
+        'clock source',
+        source,
+        'each look at the clock is a slow device access; see why the kernel gave up its TSC (dmesg | grep -i tsc)',
+      )
+    : ok('clock source', source);
+}
+
+function checkThreads({ read }: Host): Finding {
+  const isActive = read(`${CPUS}/smt/active`);
+  if (isActive !== '1') return ok('smt', isActive === '0' ? 'off' : 'none');
+  return warning(
+    'smt',
+    'on: two guests may share a core at the same time',
+    'with guests of strangers switch it off (nosmt on the kernel command line, or echo off > /sys/devices/system/cpu/smt/control)',
+  );
+}
+
+function checkWeaknesses({ read, list }: Host): Finding {
+  const dir = `${CPUS}/vulnerabilities`;
+  const names = list(dir);
+  const open = names.filter((name) => read(`${dir}/${name}`)?.startsWith('Vulnerable'));
+  const revision = read(`${CPUS}/cpu0/microcode/version`) ?? 'not shown';
+  if (names.length === 0)
+    return warning(
+      'microcode',
+      'this kernel does not say what its CPU is vulnerable to',
+      'run a kernel of Debian',
+    );
+  if (open.length === 0) return ok('microcode', `revision ${revision}, nothing is left open`);
+  return warning(
+    'microcode',
+    `revision ${revision}, vulnerable: ${open.join(', ')}`,
+    'install intel-microcode or amd64-microcode (non-free-firmware) and start anew; drop mitigations=off from the kernel command line; in a virtual machine its host has to do it',
+  );
+}
+
+function checkMerging({ read }: Host): Finding {
+  return read('/sys/kernel/mm/ksm/run') === '1'
+    ? warning(
+        'ksm',
+        'on: equal pages of guests are merged, which tells them what others have',
+        'echo 0 > /sys/kernel/mm/ksm/run, and disable ksmtuned',
+      )
+    : ok('ksm', 'off');
+}
+
+function checkSwap({ read }: Host): Finding {
+  const devices = (read('/proc/swaps') ?? '')
+    .split('\n')
+    .slice(1)
+    .map((line) => line.split(/\s/)[0]);
+  return devices.length === 0
+    ? ok('swap', 'none')
+    : warning(
+        'swap',
+        `on ${devices.join(', ')}`,
+        'what guests have in memory gets onto that disk: swapoff -a, or encrypt it; VMMs in control groups are not swapped',
+      );
+}

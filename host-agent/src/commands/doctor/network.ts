@@ -1,0 +1,60 @@
+// What networks of sandboxes need, and who else decides about packets here.
+import { adviseOn, findDroppers } from '../../network/forward-drop.ts';
+import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
+
+/** What the names of all links of sandboxes begin with. */
+const LINK_PREFIX = 'sbx';
+
+export const network: Group = {
+  name: 'network',
+  check: async (host) => {
+    const chains = await host.run('nft', '--json', 'list', 'chains');
+    return [checkTun(host), checkNftables(chains), checkForwarding(host), await checkFirewall(host, chains)];
+  },
+};
+
+function checkTun({ isUsable }: Host): Finding {
+  return isUsable('/dev/net/tun')
+    ? ok('tun', '/dev/net/tun can be used')
+    : fault(
+        'tun',
+        '/dev/net/tun cannot be used',
+        'modprobe tun, and tun in /etc/modules-load.d; a container has to be given the device',
+      );
+}
+
+function checkNftables(chains: string | undefined): Finding {
+  return chains === undefined
+    ? fault('nftables', 'rules cannot be listed', 'as root: apt-get install nftables; modprobe nf_tables')
+    : ok('nftables', 'rules can be listed');
+}
+
+function checkForwarding({ read }: Host): Finding {
+  const value = read('/proc/sys/net/ipv4/ip_forward');
+  if (value === '1') return ok('forwarding', 'on');
+  if (value === '0')
+    return ok('forwarding', 'off; the daemon switches it on with the first network, for sandboxes only');
+  return fault('forwarding', 'cannot be read', 'networks need /proc/sys/net/ipv4/ip_forward');
+}
+
+async function checkFirewall({ read, run }: Host, chains: string | undefined): Promise<Finding> {
+  const droppers = chains === undefined ? [] : findDroppers(chains);
+  if (droppers.length > 0)
+    return warning(
+      'firewall',
+      `drops what is forwarded (${droppers.join(', ')})`,
+      adviseOn(droppers, LINK_PREFIX),
+    );
+  // Rules of the older kind, which nft does not see.
+  const legacy = read('/proc/net/ip_tables_names');
+  const policy = legacy?.split('\n').includes('filter')
+    ? await run('iptables-legacy', '-S', 'FORWARD')
+    : undefined;
+  if (policy?.includes('-P FORWARD DROP'))
+    return warning(
+      'firewall',
+      'drops what is forwarded (iptables-legacy FORWARD)',
+      `iptables-legacy -I FORWARD -i ${LINK_PREFIX}+ -j ACCEPT; iptables-legacy -I FORWARD -o ${LINK_PREFIX}+ -j ACCEPT`,
+    );
+  return ok('firewall', 'nobody else drops what is forwarded');
+}

@@ -1,0 +1,126 @@
+// The unit of systemd: that it runs, and that nobody changed what sandboxes need of it.
+import { VERSION } from '../../lib/version.ts';
+import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
+
+export const SERVICE = 'sandboxd.service';
+/** What gives a service a mount namespace of its own, by the value that does not. */
+const OWN_MOUNTS = {
+  PrivateTmp: 'no',
+  PrivateDevices: 'no',
+  PrivateMounts: 'no',
+  ProtectSystem: 'no',
+  ProtectHome: 'no',
+  ProtectKernelTunables: 'no',
+  ProtectKernelModules: 'no',
+  ProtectKernelLogs: 'no',
+  ProtectControlGroups: 'no',
+} as const;
+const HEALTH_TIMEOUT_MS = 5000;
+
+export const service: Group = {
+  name: 'service',
+  check: async (host) => {
+    if (host.list('/run/systemd/system').length === 0 && host.read('/proc/1/comm') !== 'systemd')
+      return [
+        warning(
+          'systemd',
+          'is not what runs this host',
+          'have something start the daemon at boot and again when it ends, and end it alone (docs/install.md)',
+        ),
+      ];
+    const properties = await readProperties(host.run, SERVICE, [
+      ...['LoadState', 'ActiveState', 'SubState', 'UnitFileState', 'KillMode', 'WatchdogUSec', 'Type'],
+      ...Object.keys(OWN_MOUNTS),
+    ]);
+    if (properties.LoadState !== 'loaded')
+      return [
+        warning(
+          'unit',
+          `there is no ${SERVICE}`,
+          'install the Debian package, or write one (docs/install.md)',
+        ),
+      ];
+    return [
+      checkState(properties),
+      checkEnabled(properties),
+      checkKillMode(properties),
+      checkMounts(properties),
+      await checkAnswer(host),
+    ].flatMap((finding) => finding ?? []);
+  },
+};
+
+type Properties = Readonly<Record<string, string>>;
+
+/** What systemd says of a unit; nothing where there is no systemd. */
+export async function readProperties(
+  run: Host['run'],
+  unit: string,
+  names: readonly string[],
+): Promise<Properties> {
+  const text = (await run('systemctl', 'show', unit, `--property=${names.join(',')}`)) ?? '';
+  const pairs = text.split('\n').flatMap((line) => {
+    const at = line.indexOf('=');
+    return at < 0 ? [] : [[line.slice(0, at), line.slice(at + 1)] as const];
+  });
+  return Object.fromEntries(pairs);
+}
+
+function checkState({ ActiveState: state = 'unknown', SubState: detail }: Properties): Finding {
+  if (state === 'active') return ok('state', `${state} (${detail})`);
+  return state === 'failed'
+    ? fault(
+        'state',
+        `${state} (${detail})`,
+        'journalctl -u sandboxd says why; then systemctl restart sandboxd',
+      )
+    : warning('state', `${state} (${detail})`, 'systemctl start sandboxd');
+}
+
+function checkEnabled({ UnitFileState: state = 'unknown' }: Properties): Finding {
+  return state.startsWith('enabled')
+    ? ok('at boot', state)
+    : warning('at boot', state, 'systemctl enable sandboxd: it would not be there after the next boot');
+}
+
+function checkKillMode({ KillMode: mode = 'unknown' }: Properties): Finding {
+  return mode === 'process'
+    ? ok('kill mode', mode)
+    : fault('kill mode', mode, 'KillMode=process in the unit: otherwise a restart ends all sandboxes');
+}
+
+function checkMounts(properties: Properties): Finding {
+  const changed = Object.entries(OWN_MOUNTS).flatMap(([name, value]) => {
+    const seen = properties[name];
+    return seen === undefined || seen === '' || seen === value ? [] : [`${name}=${seen}`];
+  });
+  return changed.length === 0
+    ? ok('mounts', 'those of the host')
+    : fault(
+        'mounts',
+        `of its own (${changed.join(', ')})`,
+        'take that out of the unit (systemctl edit sandboxd): networks of sandboxes are kept by mounts, and would end with the daemon',
+      );
+}
+
+async function checkAnswer({ config, list }: Host): Promise<Finding | undefined> {
+  const { listen, tls } = config;
+  // A made-up host has no daemon; one with TLS may have a certificate that nobody here trusts.
+  if ('path' in listen || tls !== undefined || listen.port === 0 || list('/proc/self').length === 0)
+    return undefined;
+  const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
+  const url = `http://${host}:${listen.port}/healthz`;
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
+    const { version } = (await answer.json()) as { version?: string };
+    if (version === VERSION) return ok('answer', `${url}: version ${version}`);
+    return warning(
+      'answer',
+      `${url}: version ${version ?? 'unknown'}, and this is ${VERSION}`,
+      'systemctl restart sandboxd: sandboxes stay',
+    );
+  } catch (error) {
+    const { message, cause } = error as Error & { cause?: Error };
+    return fault('answer', `${url}: ${cause?.message ?? message}`, 'journalctl -u sandboxd');
+  }
+}

@@ -1,0 +1,109 @@
+// The disk with the data directory: its file system, whether it shares extents, and its room.
+import { constants } from 'node:fs';
+import { copyFile, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { errnoOf } from '../../lib/errors.ts';
+import { type Finding, fault, type Group, ok, warning } from './host.ts';
+
+const GIB = 2 ** 30;
+const LEAST_BYTES = 2 * GIB;
+const WANTED_BYTES = 20 * GIB;
+const WANTED_SHARE = 0.1;
+/** Magic numbers of statfs(2), by the names that people know. */
+const FILE_SYSTEMS: Readonly<Record<number, string>> = {
+  61267: 'ext4',
+  1481003842: 'XFS',
+  2435016766: 'Btrfs',
+  16914836: 'tmpfs',
+  2035054128: 'overlay',
+  26985: 'NFS',
+  801189825: 'ZFS',
+};
+const UNFIT: Readonly<Record<string, string>> = {
+  tmpfs: 'what is on it is memory, and gone with the next boot',
+  overlay: 'it is a container’s own layer, which goes with it',
+  NFS: 'saved guests are mapped from it, and would hang with its server',
+};
+
+export const storage: Group = {
+  name: 'storage',
+  check: async ({ config }) => {
+    const dir = await nearest(config.dataDir);
+    return [
+      await checkOwner(config.dataDir),
+      await checkKind(dir),
+      await checkReflinks(dir),
+      await checkRoom(dir),
+    ];
+  },
+};
+
+/** The directory, or the one that it will be made in. */
+async function nearest(dir: string): Promise<string> {
+  const found = await stat(dir).catch(() => undefined);
+  return found?.isDirectory() || dir === '/' ? dir : nearest(dirname(dir));
+}
+
+async function checkOwner(dir: string): Promise<Finding> {
+  const found = await stat(dir).catch(() => undefined);
+  if (found === undefined) return ok('data directory', `${dir} is not there yet`);
+  const mode = (found.mode & 0o777).toString(8);
+  return found.uid === 0 && (found.mode & 0o077) === 0
+    ? ok('data directory', `${dir} is root's alone`)
+    : warning(
+        'data directory',
+        `${dir} belongs to user ${found.uid}, mode ${mode}`,
+        `chown root:root ${dir}; chmod 700 ${dir}`,
+      );
+}
+
+async function checkKind(dir: string): Promise<Finding> {
+  const { type } = await statfs(dir);
+  const name = FILE_SYSTEMS[type] ?? `0x${type.toString(16)}`;
+  const why = UNFIT[name];
+  return why === undefined
+    ? ok('file system', `${name} at ${dir}`)
+    : warning(
+        'file system',
+        `${name} at ${dir}: ${why}`,
+        'put the data directory on a disk with XFS, Btrfs or ext4 (data_dir)',
+      );
+}
+
+/** By making one. */
+async function checkReflinks(dir: string): Promise<Finding> {
+  let scratch: string;
+  try {
+    scratch = await mkdtemp(join(dir, '.doctor-'));
+  } catch (error) {
+    return fault(
+      'reflinks',
+      `nothing can be written to ${dir}: ${errnoOf(error)}`,
+      'run this as root, and mount the disk writable',
+    );
+  }
+  try {
+    await writeFile(join(scratch, 'from'), Buffer.alloc(65_536, 1));
+    await copyFile(join(scratch, 'from'), join(scratch, 'to'), constants.COPYFILE_FICLONE_FORCE);
+    return ok('reflinks', 'copies share what they have in common');
+  } catch {
+    return warning(
+      'reflinks',
+      'none: each create and fork copies what its source has written',
+      'XFS (made with reflink=1, the default) or Btrfs has them; with ext4 all works, only larger and slower',
+    );
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+async function checkRoom(dir: string): Promise<Finding> {
+  const { bavail, blocks, bsize, ffree, files } = await statfs(dir);
+  const freeBytes = bavail * bsize;
+  const share = bavail / blocks;
+  const seen = `${(freeBytes / GIB).toFixed(1)} GiB free, ${(share * 100).toFixed(0)} %${files > 0 ? `, and ${ffree} inodes` : ''}`;
+  const advice =
+    'delete snapshots and images that nobody needs, `sandboxd profiles prune`, lower template_disk_bytes and image_disk_bytes, or give it a larger disk';
+  if (freeBytes < LEAST_BYTES || (files > 0 && ffree < 1000)) return fault('room', seen, advice);
+  return freeBytes < WANTED_BYTES || share < WANTED_SHARE ? warning('room', seen, advice) : ok('room', seen);
+}
