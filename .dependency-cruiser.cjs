@@ -4,7 +4,7 @@
 const FLOORS = [
   ['lib'],
   ['store', 'config'],
-  ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics'],
+  ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics', 'events'],
   ['sandboxes'],
   ['http'],
   ['app'],

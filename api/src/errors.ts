@@ -10,6 +10,7 @@ export const ERRORS = {
   method_not_allowed: { status: 405, when: 'the path has other methods, which Allow names' },
   timeout: { status: 408, when: 'the client fell silent within its request' },
   conflict: { status: 409, when: 'the resource is in a state, or held by somebody, that forbids it' },
+  gone: { status: 410, when: 'what the request goes on from is not kept any more' },
   too_large: { status: 413, when: 'the body is larger than a limit of the interface' },
   unsupported_encoding: { status: 415, when: 'the JSON body is compressed' },
   expectation_failed: { status: 417, when: 'Expect asks for something else than 100-continue' },

@@ -108,6 +108,8 @@ export const MAX_OUTPUT_PAGE_BYTES = MIB;
 /** At once, of each kind, of everybody and of one tenant or key. */
 export const MAX_WATCHERS = 1024;
 export const MAX_WATCHERS_OF_EACH = 256;
+/** Ids, and kinds, that one stream of events can be narrowed to. */
+export const MAX_EVENT_FILTERS = 64;
 
 // ---- durable logs ----
 

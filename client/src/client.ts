@@ -1,7 +1,16 @@
 // The daemon, and what there is on it.
 import { platform } from '#platform';
 import { Requests } from './connection/requests.ts';
-import type { CallOptions, CreateOptions, Profiles, SandboxInfo, SnapshotInfo, WhoAmI } from './contract.ts';
+import type {
+  CallOptions,
+  CreateOptions,
+  Profiles,
+  SandboxEvent,
+  SandboxInfo,
+  SnapshotInfo,
+  WhoAmI,
+} from './contract.ts';
+import { type EventOptions, followEvents } from './events.ts';
 import { Images } from './images.ts';
 import { type LogOptions, readLogs } from './logs.ts';
 import { Sandbox, Snapshot } from './sandbox.ts';
@@ -56,6 +65,11 @@ export class Client {
   async interfaceVersion(options: CallOptions = {}): Promise<string> {
     const document = await this.#requests.ask('describe', options);
     return (document as { readonly info: { readonly version: string } }).info.version;
+  }
+
+  /** What happens to sandboxes and snapshots; a connection that is lost goes on where it was. */
+  events(options?: EventOptions): AsyncGenerator<SandboxEvent, void> {
+    return followEvents(this.#requests, options);
   }
 
   whoami(options: CallOptions = {}): Promise<WhoAmI> {

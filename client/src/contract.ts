@@ -4,6 +4,7 @@ import type { Schemas } from './gen/schemas.ts';
 export type SandboxInfo = Schemas['SandboxResponse'];
 export type CreateOptions = Schemas['CreateSandboxRequest'];
 export type SandboxStats = Schemas['SandboxStats'];
+export type SandboxEvent = Schemas['Event'];
 export type SnapshotInfo = Schemas['SnapshotResponse'];
 export type ForkOptions = Schemas['ForkReq'];
 export type ImageInfo = Schemas['ImageResponse'];

@@ -13,6 +13,7 @@ import { makeAdopters, makeEngines } from './engines/index.ts';
 import { type Isolation, openIsolation } from './engines/isolation.ts';
 import { confine } from './engines/jail/confine.ts';
 import { LEASES_DIR } from './engines/jail/uid-leases.ts';
+import { Journal } from './events/index.ts';
 import {
   Authenticator,
   Certificate,
@@ -40,6 +41,7 @@ import { SandboxManager } from './sandboxes/manager.ts';
 import { countLifeEvents, measureSandboxes } from './sandboxes/measures.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
 import type { SnapshotRecord } from './sandboxes/snapshots.ts';
+import type { StoredEvent } from './sandboxes/stored-event.ts';
 import { Store } from './store/store.ts';
 
 /** More at once would only make each slower. */
@@ -176,7 +178,9 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const logs =
       config.sandboxLogs && new LogStore({ ...config.sandboxLogs, dir: join(config.dataDir, 'logs'), log });
     resources.defer(() => logs?.stop());
-    const events = new LifeEvents();
+    const journal = await Journal.open<StoredEvent>(store, { ...config.events, log });
+    resources.defer(() => journal.close());
+    const events = new LifeEvents(journal, (err) => log.error({ err }, 'an event could not be written down'));
     events.subscribe(logLifeEvents(log));
     const metrics = new Metrics();
     resources.use(measureProcess(metrics, about.version));
@@ -237,6 +241,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const services: HttpServices = {
       log,
       metrics,
+      events: journal,
       authenticator,
       audit,
       sandboxes,

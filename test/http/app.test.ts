@@ -279,6 +279,7 @@ t.test('every code of the catalogue has its status', async (t) => {
     unauthenticated: 401,
     forbidden: 403,
     not_found: 404,
+    gone: 410,
     conflict: 409,
     too_large: 413,
     internal: 500,

@@ -4,6 +4,7 @@ import { ROUTES, type Route } from '@sandboxd/api';
 import t from 'tap';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import { lintDocument } from '../../scripts/interface-document.ts';
+import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { makeApp } from './support.ts';
 
 const routes: readonly (readonly [string, Route])[] = Object.entries(ROUTES);
@@ -30,7 +31,9 @@ t.test('the linter would notice a document that is none', async (t) => {
 });
 
 t.test('every route but a WebSocket has an example, which is taken as it is', async (t) => {
-  const { app, sandboxes } = makeApp({ logs: { read: async () => ({ nextOffset: 0, records: [] }) } });
+  const { journal: events } = await startMemoryDaemon(t);
+  const logs = { read: async () => ({ nextOffset: 0, records: [] }) };
+  const { app, sandboxes } = makeApp({ events, logs });
   const status = async () => ({ state: 'running' }) as Awaited<ReturnType<SandboxService['status']>>;
   sandboxes.serviceCalls = {
     status,

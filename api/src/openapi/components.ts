@@ -5,6 +5,7 @@ import { type JsonSchema, toJsonSchema } from '../json-schema.ts';
 import { INTERFACE_LIMITS } from '../limits.ts';
 import { errorResponse } from '../schemas/answers.ts';
 import { execResult, resourceUsage } from '../schemas/command.ts';
+import { event } from '../schemas/event.ts';
 import { execRequest, resizeFrame, signalFrame } from '../schemas/exec.ts';
 import { execOutput, execPiece } from '../schemas/exec-output.ts';
 import { pushResult } from '../schemas/file.ts';
@@ -40,6 +41,7 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   NetworkRequest: networkRequest,
   NetworkResponse: networkResponse,
   ResourceUsage: resourceUsage,
+  Event: event,
   ExecReq: execRequest,
   ExecResult: execResult,
   ExecOutput: execOutput,

@@ -11,6 +11,7 @@ const TAGS = {
   meta: 'Liveness, what there is to boot from, what the caller may do, and this description.',
   images: 'Container images as bootable root filesystems.',
   sandboxes: 'Virtual machines, from creation to destruction.',
+  events: 'What happened, as it happens.',
   exec: 'Commands in a sandbox.',
   files: 'Files into a sandbox and out of it.',
   logs: 'What was said in a sandbox, which outlives it.',

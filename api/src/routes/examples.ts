@@ -64,3 +64,12 @@ export const SANDBOX_STATS = {
   written_bytes: 1_048_576,
   network: { received_bytes: 5120, received_packets: 12, sent_bytes: 2048, sent_packets: 10 },
 };
+
+export const EVENT = {
+  id: '0rh192pt-31',
+  at: '2026-03-14T15:09:26.535Z',
+  kind: 'created',
+  sandbox: SANDBOX_ID,
+  origin: 'template',
+  duration_ms: 84,
+};

@@ -1,5 +1,6 @@
 // The table of all routes.
 import { INTERFACE_LIMITS, type RequestLimits } from '../limits.ts';
+import { eventRoutes } from './events.ts';
 import { execRoutes } from './exec.ts';
 import { fileRoutes } from './files.ts';
 import { imageRoutes } from './images.ts';
@@ -15,6 +16,7 @@ export function routesWithin(limits: RequestLimits) {
     ...metaRoutes,
     ...imageRoutes,
     ...sandboxRoutes(limits),
+    ...eventRoutes,
     ...execRoutes,
     ...fileRoutes,
     ...logRoutes,

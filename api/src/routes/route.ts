@@ -44,7 +44,16 @@ export type Route = {
   readonly method: Method;
   /** As Hono writes it. */
   readonly path: string;
-  readonly tag: 'meta' | 'images' | 'sandboxes' | 'exec' | 'files' | 'logs' | 'service' | 'snapshots';
+  readonly tag:
+    | 'events'
+    | 'meta'
+    | 'images'
+    | 'sandboxes'
+    | 'exec'
+    | 'files'
+    | 'logs'
+    | 'service'
+    | 'snapshots';
   /** One line, without full stop. */
   readonly summary: string;
   readonly description?: string;

@@ -3,6 +3,7 @@ import type { Verb } from './verb.ts';
 import { completion } from './verbs/completion.ts';
 import { context } from './verbs/context.ts';
 import { cp } from './verbs/cp.ts';
+import { events } from './verbs/events.ts';
 import { exec } from './verbs/exec.ts';
 import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
@@ -29,6 +30,7 @@ const OWN: readonly Verb[] = [
   rmi,
   service,
   stats,
+  events,
   inspect,
   keys,
   context,

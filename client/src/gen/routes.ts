@@ -18,6 +18,7 @@ export const ROUTES = {
   getSandbox: {"method":"GET","path":"/sandboxes/{id}","summary":"Show a sandbox"},
   deleteSandbox: {"method":"DELETE","path":"/sandboxes/{id}","summary":"Destroy a sandbox"},
   readStats: {"method":"GET","path":"/sandboxes/{id}/stats","summary":"Say what a sandbox takes of the host"},
+  followEvents: {"method":"GET","path":"/events","summary":"Follow what happens to sandboxes and snapshots"},
   exec: {"method":"POST","path":"/sandboxes/{id}/exec","summary":"Run a command"},
   execWebSocket: {"method":"GET","path":"/sandboxes/{id}/exec","summary":"Run a command over a WebSocket"},
   readFile: {"method":"GET","path":"/sandboxes/{id}/files","summary":"Read a file, or a directory as an archive"},
@@ -56,6 +57,7 @@ export type Calls = {
   getSandbox: { readonly body: undefined; readonly answer: Schemas['SandboxResponse'] };
   deleteSandbox: { readonly body: undefined; readonly answer: undefined };
   readStats: { readonly body: undefined; readonly answer: Schemas['SandboxStats'] };
+  followEvents: { readonly body: undefined; readonly answer: undefined };
   exec: { readonly body: Schemas['ExecReq']; readonly answer: Schemas['ExecOutput'] };
   execWebSocket: { readonly body: undefined; readonly answer: undefined };
   readFile: { readonly body: undefined; readonly answer: undefined };

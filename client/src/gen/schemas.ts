@@ -168,6 +168,53 @@ export interface components {
             /** @description bytes written to disks */
             readonly io_write_bytes: number;
         };
+        /** @description something that happened */
+        readonly Event: {
+            /** @description what to go on behind */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description when
+             */
+            readonly at: string;
+            /**
+             * @description what happened
+             * @enum {string}
+             */
+            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-deleted";
+            /**
+             * sandbox id
+             * @description to which sandbox; of snapshot-taken, which was saved
+             */
+            readonly sandbox?: string;
+            /**
+             * snapshot id
+             * @description the snapshot that was taken or deleted, or that an idle sandbox was saved as
+             */
+            readonly snapshot?: string;
+            /**
+             * @description of created and forked: what it was made from
+             * @enum {string}
+             */
+            readonly origin?: "boot" | "template" | "snapshot";
+            /**
+             * snapshot id
+             * @description of forked: the snapshot
+             */
+            readonly source_snapshot_id?: string;
+            /** @description how long it took, of created, forked, snapshot-taken */
+            readonly duration_ms?: number;
+            /** @description of snapshot-taken: how long the sandbox stood still */
+            readonly paused_ms?: number;
+            /** @description of expired: its lifetime */
+            readonly timeout_s?: number;
+            /** @description of idle: for how long nobody used it */
+            readonly idle_s?: number;
+            /** @description of died, hung and idle-kept: why */
+            readonly reason?: string;
+            /** @description whose it is, for a key that sees several */
+            readonly tenant?: string;
+        };
         /** @description a command to run */
         readonly ExecReq: {
             /** @description program and arguments, no shell line; the program is looked up in the PATH that it will have */

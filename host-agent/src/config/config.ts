@@ -89,6 +89,7 @@ export type Config = {
   };
   /** Absent: there is no audit trail. */
   readonly audit?: { readonly maxBytes: number };
+  readonly events: { readonly keepMs: number; readonly maxBytes: number };
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
@@ -159,6 +160,7 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
       dnsServers: values.dns_upstream,
     },
     ...(values.audit === 'on' && { audit: { maxBytes: values.audit_max_bytes } }),
+    events: { keepMs: values.events_keep_s * 1000, maxBytes: values.events_keep_bytes },
     log: { level: values.log_level, format: values.log_format },
   };
 }

@@ -234,6 +234,14 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: GIB,
       help: 'most that the audit trail takes; its oldest file, an eighth of it, goes first',
     }),
+    events_keep_s: integer(60, 2 ** 31 - 1, {
+      fallback: 7 * 86_400,
+      help: 'what happened is kept for this many seconds, for those who follow it',
+    }),
+    events_keep_bytes: bytes(64 * 1024, GIB, {
+      fallback: 32 * MIB,
+      help: 'most that kept events take; the oldest go first',
+    }),
     metrics_listen: listenAddress({
       help: 'serve GET /metrics on an address of its own, too, which has nothing else of the API',
     }),

@@ -9,6 +9,7 @@ import { authentication } from './middleware/authentication.ts';
 import { logging } from './middleware/logging.ts';
 import { metrics } from './middleware/metrics.ts';
 import { requestId } from './middleware/request-id.ts';
+import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
 import { imageHandlers } from './routes/images.ts';
@@ -35,6 +36,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...metaHandlers(services),
     ...imageHandlers(services),
     ...sandboxHandlers(services),
+    ...eventHandlers(services),
     ...execHandlers(services),
     ...serviceHandlers(services),
     ...logHandlers(services),

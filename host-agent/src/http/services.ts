@@ -2,10 +2,12 @@
 
 import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
+import type { Journal } from '../events/index.ts';
 import type { Images } from '../images/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { SandboxHost } from '../sandboxes/face.ts';
+import type { StoredEvent } from '../sandboxes/stored-event.ts';
 import type { Authenticator } from './authentication.ts';
 import type { AuditSink } from './middleware/audit.ts';
 
@@ -45,6 +47,8 @@ export interface HttpServices {
   readonly audit?: AuditSink | undefined;
   /** Absent: no numbers are kept. */
   readonly metrics?: Metrics | undefined;
+  /** Absent: nothing that happens is kept. */
+  readonly events?: Journal<StoredEvent> | undefined;
   readonly limits: SandboxLimits;
   /** Absent when this daemon has no container images. */
   readonly images?: Images | undefined;

@@ -5,6 +5,8 @@ export type ErrorCode =
   /** The request makes no sense as it is. */
   | 'invalid_argument'
   | 'not_found'
+  /** It was here once, or is not any more what it was. */
+  | 'gone'
   /** Refused by policy. */
   | 'forbidden'
   | 'unauthenticated'

@@ -1,56 +1,32 @@
 // What happened to sandboxes, snapshots and templates: the one seam for whoever keeps count of it or tells others.
 import type { Logger } from 'pino';
-import type { VmExit } from '../engines/engine.ts';
+import type { Journal } from '../events/index.ts';
+import type { Owner } from '../keys/index.ts';
+import type { LifeEvent } from './life-event.ts';
+import { type StoredEvent, toStored } from './stored-event.ts';
 
-export type LifeEvent =
-  /** It can be used from now on. `times` are milliseconds from the start of making it to the end of each stage. */
-  | {
-      readonly kind: 'created' | 'forked';
-      readonly sandbox: string;
-      readonly origin: 'boot' | 'saved';
-      readonly rootfs: 'profile' | 'image' | 'agent';
-      readonly times: Readonly<Record<string, number>>;
-    }
-  | { readonly kind: 'adopted'; readonly sandbox: string }
-  /** Its VM ended by itself. `diagnosis`: last lines of its console and of its VMM's log. */
-  | {
-      readonly kind: 'died';
-      readonly sandbox: string;
-      readonly exit: VmExit;
-      readonly diagnosis: string;
-    }
-  | { readonly kind: 'hung'; readonly sandbox: string; readonly reason: string }
-  /** It hung, and does not any more. */
-  | { readonly kind: 'recovered'; readonly sandbox: string }
-  | { readonly kind: 'expired'; readonly sandbox: string; readonly timeoutS: number }
-  /** Nobody used it for its idle_timeout_s: it is deleted, saved as `snapshot` if that was asked for. */
-  | { readonly kind: 'idle'; readonly sandbox: string; readonly idleS: number; readonly snapshot?: string }
-  /** It was to be saved for that, and could not be: it stays. */
-  | { readonly kind: 'idle-kept'; readonly sandbox: string; readonly reason: string }
-  | { readonly kind: 'deleted'; readonly sandbox: string }
-  | {
-      readonly kind: 'snapshot-taken';
-      readonly snapshot: string;
-      readonly sandbox: string;
-      readonly pausedMs: number;
-      readonly totalMs: number;
-    }
-  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
-  | {
-      readonly kind: 'template-made';
-      readonly template: string;
-      readonly rootfs: string;
-      /** Its copies have an interface from the beginning. */
-      readonly hasNetwork: boolean;
-      readonly pausedMs: number;
-      readonly totalMs: number;
-    }
-  | { readonly kind: 'template-evicted'; readonly template: string; readonly sizeBytes: number };
+export type { LifeEvent } from './life-event.ts';
 
 export type LifeListener = (event: LifeEvent) => void;
 
+/** An event that goes with a change of the registry. */
+export type Told = {
+  /** To be called within the change: what users may know of it is on disk if and only if the change is. */
+  readonly keep: () => void;
+  /** To be called once the change was made. Tells those who follow what is on disk, and, the first time, the listeners. */
+  readonly tell: () => void;
+};
+
 export class LifeEvents {
   readonly #listeners = new Set<LifeListener>();
+  readonly #journal: Journal<StoredEvent> | undefined;
+  readonly #onLost: (error: unknown) => void;
+
+  /** `onLost` is told what an event could not be written with. Without a journal nothing is kept. */
+  constructor(journal?: Journal<StoredEvent>, onLost: (error: unknown) => void = () => undefined) {
+    this.#journal = journal;
+    this.#onLost = onLost;
+  }
 
   /** Until the returned function is called. A listener must not throw. */
   subscribe(listener: LifeListener): () => void {
@@ -58,8 +34,36 @@ export class LifeEvents {
     return () => this.#listeners.delete(listener);
   }
 
-  emit(event: LifeEvent): void {
+  /** Tells the listeners, and writes it down, for an event that no change of the registry goes with. */
+  emit(event: LifeEvent, owner?: Owner): void {
+    const stored = toStored(event, owner);
+    if (stored !== undefined) this.#journal?.append(stored).catch(this.#onLost);
+    this.tell(event);
+  }
+
+  /** Tells the listeners alone. */
+  tell(event: LifeEvent): void {
     for (const listener of this.#listeners) listener(event);
+  }
+
+  prepare(event: LifeEvent, owner?: Owner): Told {
+    let isTold = false;
+    return {
+      keep: () => {
+        const stored = toStored(event, owner);
+        if (stored !== undefined) this.#journal?.put(stored);
+      },
+      tell: () => {
+        this.#journal?.look();
+        if (!isTold) this.tell(event);
+        isTold = true;
+      },
+    };
+  }
+
+  /** What was kept is on disk. */
+  kept(): void {
+    this.#journal?.look();
   }
 }
 

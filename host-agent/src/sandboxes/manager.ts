@@ -11,6 +11,7 @@ import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, type Need } from './admission.ts';
 import { CallerView } from './caller-view.ts';
+import { commitSandboxes } from './commit.ts';
 import { createSandbox } from './create.ts';
 import type { Sandboxes, SandboxHost } from './face.ts';
 import { forkGuest } from './fork.ts';
@@ -19,6 +20,7 @@ import type { House } from './house.ts';
 import { endIdle } from './idle/end-idle.ts';
 import { forgetIdle } from './idle/in-use.ts';
 import { inheritOptions } from './inherit.ts';
+import type { LifeEvent } from './life-events.ts';
 import { reconcile } from './reconcile.ts';
 import { resolveEarly, resolveWhole } from './resolve-create.ts';
 import { assertCanPublish } from './resolve-options.ts';
@@ -170,10 +172,10 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     await this.#delete(isLeaving ? sandbox : this.get(id, caller));
   }
 
-  async #delete(sandbox: Sandbox, why?: string): Promise<void> {
-    await sandbox.leave(why);
+  async #delete(sandbox: Sandbox, why?: string, events?: readonly LifeEvent[]): Promise<void> {
+    await sandbox.leave(why, events);
     if (!this.#sandboxes.delete(sandbox.id)) return;
-    this.#options.events.emit({ kind: 'deleted', sandbox: sandbox.id });
+    this.#options.events.tell({ kind: 'deleted', sandbox: sandbox.id });
     this.#sweeps.begin(sandbox);
   }
 
@@ -292,28 +294,13 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   ): Promise<readonly Sandbox[]> {
     const add = async (): Promise<readonly Sandbox[]> => {
       using _held = await this.#admission.reserve(need);
-      const sandboxes = await this.#commit(await make(), signal);
+      const sandboxes = await commitSandboxes(this.#options, await make(), signal);
       for (const sandbox of sandboxes) this.#keep(sandbox);
       return sandboxes;
     };
     const work = add();
     this.#starting.add(work);
     return work.finally(() => this.#starting.delete(work));
-  }
-
-  /** From here on they survive a crash. */
-  async #commit(sandboxes: readonly Sandbox[], signal: AbortSignal): Promise<readonly Sandbox[]> {
-    const { records, faults } = this.#options;
-    try {
-      signal.throwIfAborted();
-      await records.putAll(sandboxes.map((sandbox) => ({ id: sandbox.id, record: sandbox.becomeReady() })));
-      faults.reach('start.committed');
-      signal.throwIfAborted();
-      return sandboxes;
-    } catch (error) {
-      await Promise.allSettled(sandboxes.map((sandbox) => sandbox.discard()));
-      throw error;
-    }
   }
 
   #keep(sandbox: Sandbox): void {
@@ -328,25 +315,26 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
       log,
       save: (caller) => this.snapshot(sandbox, signal, caller),
       unsave: (id) => this.deleteSnapshot(id),
-      remove: (why) => this.#end(sandbox, why),
+      remove: (why, told) => this.#end(sandbox, why, told),
     });
   }
 
   expired(sandbox: Sandbox): void {
     const { timeoutS } = sandbox.record.options;
-    this.#options.events.emit({ kind: 'expired', sandbox: sandbox.id, timeoutS });
-    void this.#end(sandbox, ': its timeout_s has passed');
+    const expired = { kind: 'expired', sandbox: sandbox.id, timeoutS } as const;
+    this.#options.events.tell(expired);
+    void this.#end(sandbox, ': its timeout_s has passed', [expired]);
   }
 
   /** Whoever deletes it at the same time waits for this one. Never rejects. */
-  #end(sandbox: Sandbox, why: string): Promise<void> {
-    return this.#delete(sandbox, why).catch((err) => {
+  #end(sandbox: Sandbox, why: string, events?: readonly LifeEvent[]): Promise<void> {
+    return this.#delete(sandbox, why, events).catch((err) => {
       if (!this.#sandboxes.has(sandbox.id) || this.#stopping.signal.aborted) return;
       this.#options.log.error(
         { err, sandbox: sandbox.id },
         'cannot delete an expired sandbox; it is tried again',
       );
-      setTimeout(() => void this.#end(sandbox, why), EXPIRY_RETRY_MS).unref();
+      setTimeout(() => void this.#end(sandbox, why, events), EXPIRY_RETRY_MS).unref();
     });
   }
 }

@@ -35,8 +35,13 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
   for (const id of leftovers) {
     if (known.has(id)) continue;
     try {
-      await removeLeftovers(context, id, all.get(id));
-      await records.remove(id);
+      const record = all.get(id);
+      await removeLeftovers(context, id, record);
+      // One that users know of ended with its host.
+      const told =
+        record?.isReady === true && context.events.prepare({ kind: 'deleted', sandbox: id }, record.owner);
+      await (told ? records.remove(id, told.keep) : records.remove(id));
+      if (told) told.tell();
       log.info({ sandbox: id }, 'removed what an earlier daemon left of a sandbox');
     } catch (err) {
       // The others are worth more than an empty directory; the next start tries again.

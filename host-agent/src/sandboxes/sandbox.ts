@@ -13,6 +13,8 @@ import { logExecEvents, logExecStart } from './exec-log.ts';
 import type { SandboxHandle } from './face.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { filesInUse, runInUse, watchIdle } from './idle/in-use.ts';
+import { toInfo } from './info.ts';
+import type { LifeEvent, Told } from './life-events.ts';
 import { Lifetime } from './lifetime.ts';
 import { LogCapture } from './log-capture.ts';
 import type { SandboxRecord } from './record.ts';
@@ -33,6 +35,8 @@ export interface SandboxOwner {
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
 }
 
+type SandboxRecords = ResourceContext['records'];
+
 export class Sandbox implements SandboxHandle {
   readonly id: string;
   readonly paths: SandboxPaths;
@@ -41,6 +45,12 @@ export class Sandbox implements SandboxHandle {
   readonly #context: ResourceContext;
   readonly #logger: Logger;
   readonly #held: Held;
+  #birth: Told | undefined;
+  /** Whether users may have heard of it. */
+  #isAnnounced: boolean;
+  readonly #announced = Promise.withResolvers<void>();
+  /** What is to be known of its end, until that is on disk. */
+  #lastWords: readonly LifeEvent[] = [];
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner | undefined;
@@ -66,6 +76,8 @@ export class Sandbox implements SandboxHandle {
     this.id = id;
     this.#context = context;
     this.#record = record;
+    this.#isAnnounced = record.isReady;
+    if (record.isReady) this.#announced.resolve();
     this.#held = held;
     this.#logger = log;
     this.paths = paths;
@@ -86,7 +98,7 @@ export class Sandbox implements SandboxHandle {
       this.#state = checkTransition(this.#state, 'failed');
       // One that an earlier daemon saw ending is known already.
       if (this.#record.exit !== undefined) return;
-      const tell = (diagnosis: string) => context.events.emit({ kind: 'died', sandbox: id, exit, diagnosis });
+      const tell = (diagnosis: string) => context.events.tell({ kind: 'died', sandbox: id, exit, diagnosis });
       void this.vm.diagnose().then(tell);
       this.#keepExit(exit).catch((err) => log.error({ err }, 'cannot record the end of a VM'));
     });
@@ -106,28 +118,31 @@ export class Sandbox implements SandboxHandle {
   }
 
   get info(): SandboxInfo {
-    const { options, createdAtMs, sourceSnapshotId, network } = this.record;
-    const { allowlist = [] } = options.network ?? {};
-    return {
-      id: this.id,
-      createdAt: new Date(createdAtMs),
-      memoryMib: options.memoryMib,
-      vcpus: options.vcpus,
-      diskBytes: options.diskBytes,
-      rootfs: { kind: options.rootfs.kind, name: options.rootfs.name },
-      workdir: this.paths.dir,
-      ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
-      ...(network !== undefined && {
-        network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
-      }),
-      ...(options.publish && { published: options.publish }),
-    };
+    return toInfo(this.id, this.record, this.paths.dir);
   }
 
-  /** Its record once users may know of it; the caller puts it into the registry. */
-  becomeReady(): SandboxRecord {
+  /** Its record once users may know of it, for the registry, and the event that goes with it. */
+  becomeReady(): { readonly record: SandboxRecord; readonly told: Told } {
     this.#record = { ...this.#record, isReady: true };
-    return this.#record;
+    const { options, owner, sourceSnapshotId } = this.#record;
+    const times = this.#times ?? {};
+    const about = {
+      kind: sourceSnapshotId === undefined ? 'created' : 'forked',
+      sandbox: this.id,
+      origin: 'bootMs' in times ? 'boot' : 'saved',
+      rootfs: options.rootfs.kind,
+      ...(sourceSnapshotId !== undefined && { sourceSnapshot: sourceSnapshotId }),
+      times,
+    } as const;
+    this.#birth = this.#context.events.prepare(about, owner);
+    return { record: this.#record, told: this.#birth };
+  }
+
+  /** That record is in the registry: whatever becomes of it now is known to users. */
+  announce(): void {
+    this.#announced.resolve();
+    this.#isAnnounced = true;
+    this.#context.events.kept();
   }
 
   /** Lets go of it: its guest runs on, for a later daemon to adopt. */
@@ -141,15 +156,9 @@ export class Sandbox implements SandboxHandle {
   /** From here on it is somebody's: its time runs. */
   beginLife(owner: SandboxOwner): void {
     this.#owner = owner;
-    const { options, createdAtMs, sourceSnapshotId } = this.record;
-    const { events } = this.#context;
-    if (this.#times === undefined) events.emit({ kind: 'adopted', sandbox: this.id });
-    else {
-      const kind = sourceSnapshotId === undefined ? 'created' : 'forked';
-      const origin = 'bootMs' in this.#times ? 'boot' : 'saved';
-      const rootfs = options.rootfs.kind;
-      events.emit({ kind, sandbox: this.id, origin, rootfs, times: this.#times });
-    }
+    const { options, createdAtMs, owner: whose } = this.record;
+    if (this.#birth === undefined) this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, whose);
+    else this.#birth.tell();
     if (options.timeoutS > 0)
       this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, () => owner.expired(this));
     if (options.idle !== undefined) {
@@ -221,11 +230,12 @@ export class Sandbox implements SandboxHandle {
 
   /**
    * Ends it for everybody, and gives back what others may want; the same promise for every caller. What only takes time is
-   * left for `sweep`. After a failure it can be tried again. `why` is what is said to those who use it, after "was deleted".
+   * left for `sweep`. After a failure it can be tried again. `why` is what is said to those who use it, after "was deleted";
+   * `events` are why, for those who follow.
    */
-  leave(why = ''): Promise<void> {
+  leave(why = '', events: readonly LifeEvent[] = []): Promise<void> {
     this.#isLeaving = true;
-    this.#leaving ??= this.#leave(why).catch((error) => {
+    this.#leaving ??= this.#leave(why, events).catch((error) => {
       this.#isLeaving = false;
       this.#leaving = undefined;
       throw error;
@@ -238,7 +248,7 @@ export class Sandbox implements SandboxHandle {
     if (this.#state === 'deleted') return;
     const { records, faults } = this.#context;
     await sweepResources(this.#remains());
-    await records.remove(this.id);
+    await this.#forget(records);
     faults.reach('delete.forgotten');
     this.#state = checkTransition(this.#state, 'deleted');
   }
@@ -255,9 +265,21 @@ export class Sandbox implements SandboxHandle {
     await this.remove();
   }
 
-  async #leave(why: string): Promise<void> {
+  async #forget(records: SandboxRecords): Promise<void> {
+    if (this.#lastWords.length === 0) return records.remove(this.id);
+    // The mark could not be written, so this may fail as well: then what is left is removed all the same.
+    await records
+      .remove(this.id, () => this.#keepLastWords())
+      .then(() => this.#spoke())
+      .catch(() => records.remove(this.id));
+  }
+
+  async #leave(why: string, events: readonly LifeEvent[]): Promise<void> {
     this.#why = why;
-    if (this.#state !== 'deleting') this.#state = checkTransition(this.#state, 'deleting');
+    if (this.#state !== 'deleting') {
+      this.#state = checkTransition(this.#state, 'deleting');
+      if (this.#isAnnounced) this.#lastWords = [...events, { kind: 'deleted', sandbox: this.id }];
+    }
     this.#lifetime?.end();
     this.#idle?.stop(true);
     this.#capture?.stop();
@@ -286,7 +308,9 @@ export class Sandbox implements SandboxHandle {
     const { records } = this.#context;
     if (records.get(this.id) === undefined) return true;
     try {
-      await records.put(this.id, { ...this.#record, isReady: false, isDeleting: !this.#isUnheardOf });
+      const mark = { ...this.#record, isReady: false, isDeleting: !this.#isUnheardOf };
+      await records.put(this.id, mark, () => this.#keepLastWords());
+      this.#spoke();
       return true;
     } catch (err) {
       // A delete must work on a full disk, too: it is what makes room.
@@ -295,8 +319,23 @@ export class Sandbox implements SandboxHandle {
     }
   }
 
+  #keepLastWords(): void {
+    for (const event of this.#lastWords) this.#context.events.prepare(event, this.#record.owner).keep();
+  }
+
+  #spoke(): void {
+    this.#lastWords = [];
+    this.#context.events.kept();
+  }
+
   async #keepExit(exit: VmExit): Promise<void> {
     this.#record = { ...this.#record, exit };
-    if (this.#record.isReady) await this.#context.records.put(this.id, this.#record);
+    // Its end comes behind its beginning.
+    await this.#announced.promise;
+    if (this.#state !== 'failed') return;
+    const { events, records } = this.#context;
+    const died = events.prepare({ kind: 'died', sandbox: this.id, exit, diagnosis: '' }, this.#record.owner);
+    await records.put(this.id, this.#record, died.keep);
+    events.kept();
   }
 }

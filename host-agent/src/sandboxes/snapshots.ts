@@ -49,12 +49,14 @@ export class Snapshots {
    * somebody's data all the same: it is left alone.
    */
   async start(): Promise<void> {
-    const { dataDir, records, log } = this.#options;
+    const { dataDir, records, events, log } = this.#options;
     const all = new Map(records.all().map(({ id, record }) => [id, record]));
     const kept = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
     for (const [id, record] of all) {
       if (!kept.includes(id)) {
-        await records.remove(id);
+        const gone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
+        await (record.isComplete ? records.remove(id, gone.keep) : records.remove(id));
+        if (record.isComplete) gone.tell();
         const reason = record.isComplete ? 'its files are gone' : 'it was never completed, or half removed';
         log.warn({ snapshot: id, reason }, 'forgot a snapshot');
         continue;
@@ -81,7 +83,12 @@ export class Snapshots {
     const made = { createdAtMs: Date.now(), sourceId: sandbox.id };
     const record = { ...made, ...(owner && { owner }), isComplete: false };
     await using undo = new AsyncDisposableStack();
-    undo.defer(() => records.remove(id));
+    const untaken = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
+    let isKnown = false;
+    undo.defer(async () => {
+      await (isKnown ? records.remove(id, untaken.keep) : records.remove(id));
+      events.kept();
+    });
     await records.put(id, record);
     faults.reach('snapshot.recorded');
     undo.defer(() => removeSaved(temporary));
@@ -103,19 +110,24 @@ export class Snapshots {
     await flush(root);
     faults.reach('snapshot.published');
     const complete = { ...record, isComplete: true };
-    await records.put(id, complete);
+    const taken = events.prepare(
+      {
+        kind: 'snapshot-taken',
+        snapshot: id,
+        sandbox: sandbox.id,
+        pausedMs: Math.round(pausedMs),
+        totalMs: Math.round(totalMs),
+      },
+      owner,
+    );
+    await records.put(id, complete, taken.keep);
+    isKnown = true;
     await records.flush();
     faults.reach('snapshot.committed');
     signal.throwIfAborted();
     undo.move();
     this.#entries.set(id, { record: complete, saved: new SavedGuest(this.#dir(id), saved.manifest, true) });
-    events.emit({
-      kind: 'snapshot-taken',
-      snapshot: id,
-      sandbox: sandbox.id,
-      pausedMs: Math.round(pausedMs),
-      totalMs: Math.round(totalMs),
-    });
+    taken.tell();
     return this.get(id);
   }
 
@@ -158,21 +170,25 @@ export class Snapshots {
   /** Resolves when nothing of it is left; waits for forks that are just starting from it. AppError not_found. */
   async delete(id: string, caller?: Caller): Promise<void> {
     const { saved, record } = this.#find(id, caller);
-    const { records, faults } = this.#options;
-    if (records.get(id) !== undefined) await this.#markDeleting(id, record);
+    const { records, faults, events } = this.#options;
+    const told = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
+    const known = records.get(id);
+    // One whose delete failed is marked already, and so told.
+    if (known !== undefined) await this.#markDeleting(id, record, known.isComplete ? told.keep : undefined);
+    const isTold = records.get(id)?.isComplete !== true;
     faults.reach('snapshot-delete.marked');
     await saved.remove();
     faults.reach('snapshot-delete.files');
-    await records.remove(id);
+    await (isTold ? records.remove(id) : records.remove(id, told.keep).catch(() => records.remove(id)));
     faults.reach('snapshot-delete.forgotten');
-    if (this.#entries.delete(id)) this.#options.events.emit({ kind: 'snapshot-deleted', snapshot: id });
+    if (this.#entries.delete(id)) told.tell();
   }
 
   /** From here on the next start would finish it. */
-  async #markDeleting(id: string, record: SnapshotRecord): Promise<void> {
+  async #markDeleting(id: string, record: SnapshotRecord, keep?: () => void): Promise<void> {
     const { records, log } = this.#options;
     try {
-      await records.put(id, { ...record, isComplete: false });
+      await records.put(id, { ...record, isComplete: false }, keep);
     } catch (err) {
       // A delete must work on a full disk, too: it is what makes room.
       log.warn({ err, snapshot: id }, 'the delete of a snapshot cannot be written down beforehand');

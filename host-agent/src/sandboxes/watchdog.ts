@@ -1,11 +1,12 @@
 // Notices guests that hang: each agent is asked for a sign of life again and again, and operations on one that gives none
 // say so instead of waiting. Its VMM is asked, too.
 import type { Logger } from 'pino';
-import type { LifeEvents } from './life-events.ts';
+import type { LifeEvent, LifeEvents } from './life-events.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export type Watched = Pick<Sandbox, 'id' | 'state' | 'isSaving' | 'hang'> & {
   readonly guest: Pick<Sandbox['guest'], 'isConnected' | 'ping'>;
+  readonly record?: Pick<Sandbox['record'], 'owner'>;
   readonly vm: Pick<Sandbox['vm'], 'readBlockedTask' | 'responds' | 'standstill'>;
 };
 
@@ -92,7 +93,7 @@ export class Watchdog implements Disposable {
     try {
       await sandbox.guest.ping();
       watch.silentLooks = 0;
-      if (sandbox.hang !== undefined) this.#options.events.emit({ kind: 'recovered', sandbox: sandbox.id });
+      if (sandbox.hang !== undefined) this.#emit(sandbox, { kind: 'recovered', sandbox: sandbox.id });
       sandbox.hang = undefined;
     } catch {
       // The connection broke: that has its own message, and is made again. Until it answers it is as silent as before.
@@ -109,7 +110,11 @@ export class Watchdog implements Disposable {
     const reason = sandbox.vm.standstill ?? `${who} has not answered for ${this.#seconds} s`;
     if (reason === sandbox.hang) return;
     sandbox.hang = reason;
-    this.#options.events.emit({ kind: 'hung', sandbox: sandbox.id, reason });
+    this.#emit(sandbox, { kind: 'hung', sandbox: sandbox.id, reason });
+  }
+
+  #emit({ record }: Watched, event: LifeEvent): void {
+    this.#options.events.emit(event, record?.owner);
   }
 
   /** A guest whose VMM alone hangs can be used; saving, growing and ending it cannot be relied on. */

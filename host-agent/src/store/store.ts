@@ -9,11 +9,13 @@ import { MIGRATIONS, SCHEMA_VERSION } from './migrations.ts';
 
 export { SCHEMA_VERSION } from './migrations.ts';
 
-const MAX_TABLES = 16;
+const MAX_TABLES = 32;
 /** The end of a transaction that failed is never told. */
 const CLOSE_WAIT_MS = 5000;
 const META_TABLE = 'meta';
 const VERSION_KEY = 'schema_version';
+
+export type Range = { readonly from?: string; readonly limit?: number; readonly isReverse?: boolean };
 
 /** Records of one kind by id. Reads see every write that was awaited. */
 export class Table<T> {
@@ -46,26 +48,51 @@ export class Table<T> {
     return [...this.#db.getRange()].map(({ key, value }) => ({ id: key, record: value }));
   }
 
-  /** Resolves once the record survives a crash of this process. */
-  async put(id: string, record: T): Promise<void> {
+  /** Records from an id on, ordered by id; `isReverse`: from the last one back. */
+  range({ from, limit, isReverse = false }: Range = {}): { readonly id: string; readonly record: T }[] {
+    const options = { ...(from !== undefined && { start: from }), ...(limit !== undefined && { limit }) };
+    const found = this.#db.getRange({ ...options, reverse: isReverse });
+    return [...found].map(({ key, value }) => ({ id: key, record: value }));
+  }
+
+  /** The same, with what other processes wrote until now. */
+  latestRange(range: Range = {}): ReturnType<Table<T>['range']> {
+    this.#db.resetReadTxn();
+    return this.range(range);
+  }
+
+  /** Resolves once the record survives a crash of this process. What `also` puts and removes is kept with it, or neither. */
+  async put(id: string, record: T, also?: () => void): Promise<void> {
+    if (also !== undefined) return this.putAll([{ id, record }], also);
     const stored = this.#db.put(id, record);
     this.#onWrite();
     await stored;
   }
 
-  /** All of them or none, whatever happens meanwhile. Resolves as `put` does. */
-  async putAll(records: readonly { readonly id: string; readonly record: T }[]): Promise<void> {
+  /** All of them and what `also` does, or none, whatever happens meanwhile. Resolves as `put` does. */
+  async putAll(
+    records: readonly { readonly id: string; readonly record: T }[],
+    also?: () => void,
+  ): Promise<void> {
     // Not `transaction`: what it wrote before it threw would stay.
     const stored = this.#db.childTransaction(() => {
       for (const { id, record } of records) void this.#db.put(id, record);
+      also?.();
     });
     this.#onWrite();
     await stored;
   }
 
-  /** Resolves once the removal survives a crash of this process. */
-  async remove(id: string): Promise<void> {
-    const removed = this.#db.remove(id);
+  /** Resolves once the removal survives a crash of this process, and with it what `also` did. */
+  async remove(id: string, also?: () => void): Promise<void> {
+    const remove = () => this.#db.remove(id);
+    const removed =
+      also === undefined
+        ? remove()
+        : this.#db.childTransaction(() => {
+            void remove();
+            also();
+          });
     this.#onWrite();
     await removed;
   }

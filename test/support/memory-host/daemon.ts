@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import type { Test } from 'tap';
+import { Journal } from '../../../host-agent/src/events/index.ts';
 import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
 import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
@@ -13,6 +14,7 @@ import { type LifeEvent, LifeEvents } from '../../../host-agent/src/sandboxes/li
 import { SandboxManager, type SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
+import type { StoredEvent } from '../../../host-agent/src/sandboxes/stored-event.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
@@ -40,6 +42,7 @@ export type MemoryDaemon = {
   readonly host: MemoryHost;
   readonly manager: SandboxManager;
   readonly store: Store;
+  readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
   readonly lines: LogLine[];
   /** Every event of life, in order. */
@@ -74,7 +77,8 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     retentionBytes: 2 ** 30,
     log,
   });
-  const events = new LifeEvents();
+  const journal = await Journal.open<StoredEvent>(store, { keepMs: 3_600_000, maxBytes: 16 * MIB, log });
+  const events = new LifeEvents(journal);
   const happened: LifeEvent[] = [];
   events.subscribe((event) => happened.push(event));
   const manager = new SandboxManager({
@@ -112,6 +116,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     clearInterval(alive);
     await finish();
     await logs.stop();
+    await journal.close();
     await store.close();
   };
   t.teardown(() => end(() => manager.stop('destroy')));
@@ -123,6 +128,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     logs,
     lines,
     happened,
+    journal,
     crash: () => end(() => manager.stop('keep')),
   };
 }

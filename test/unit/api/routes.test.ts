@@ -25,6 +25,7 @@ const DOCUMENTED = [
   ['GET', '/metrics', 'read', 200],
   ['GET', '/openapi.json', 'public', 200],
   ['GET', '/docs', 'public', 200],
+  ['GET', '/events', 'read', 200],
   ['GET', '/images', 'read', 200],
   ['POST', '/images', 'create', 201],
   ['POST', '/images/import', 'create', 201],

@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import type { Caller } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
-import type { LifeEvents } from '../life-events.ts';
+import type { LifeEvent, LifeEvents } from '../life-events.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { SnapshotInfo } from '../types.ts';
 
@@ -11,7 +11,7 @@ export type EndIdleParts = {
   readonly log: Logger;
   readonly save: (caller: Caller | undefined) => Promise<SnapshotInfo>;
   readonly unsave: (snapshotId: string) => Promise<void>;
-  readonly remove: (why: string) => Promise<void>;
+  readonly remove: (why: string, events: readonly LifeEvent[]) => Promise<void>;
 };
 
 /** Whoever uses it before it is being deleted wins: then it stays, without a snapshot. Never rejects. */
@@ -30,10 +30,11 @@ export async function endIdle(
       ({ id: snapshot } = await save(owner && { ...owner, id: owner.key }));
       if (signal.aborted || sandbox.state !== 'running') throw new Error('it is used again, or was deleted');
     }
-    const event = { kind: 'idle', sandbox: sandbox.id, idleS: idle.timeoutS } as const;
-    events.emit({ ...event, ...(snapshot !== undefined && { snapshot }) });
+    const about = { kind: 'idle', sandbox: sandbox.id, idleS: idle.timeoutS } as const;
+    const event = { ...about, ...(snapshot !== undefined && { snapshot }) };
+    events.tell(event);
     const saved = snapshot === undefined ? '' : `, and was saved as ${snapshot}`;
-    await remove(`: nobody used it for its idle_timeout_s of ${idle.timeoutS}${saved}`);
+    await remove(`: nobody used it for its idle_timeout_s of ${idle.timeoutS}${saved}`, [event]);
   } catch (error) {
     // What stays is not saved again and again.
     if (snapshot !== undefined) await unsave(snapshot).catch(() => undefined);
@@ -42,6 +43,6 @@ export async function endIdle(
     log.warn({ err: error, sandbox: sandbox.id }, 'cannot end an idle sandbox; it is tried again');
     if (idle.action !== 'snapshot') return;
     sandbox.note(`idle for ${idle.timeoutS} s, but it could not be saved and stays: ${reason}`);
-    events.emit({ kind: 'idle-kept', sandbox: sandbox.id, reason });
+    events.emit({ kind: 'idle-kept', sandbox: sandbox.id, reason }, sandbox.record.owner);
   }
 }

@@ -43,11 +43,13 @@ export const vmm: Resource = {
     held.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findDead(engine, record));
     if (held.vm?.exit === undefined || record.exit !== undefined) return;
     const diagnosis = await held.vm.diagnose();
-    context.events.emit({ kind: 'died', sandbox: id, exit: held.vm.exit, diagnosis });
+    const { exit } = held.vm;
+    const died = context.events.prepare({ kind: 'died', sandbox: id, exit, diagnosis }, record.owner);
     // Without it the next start finds the cause anew, as this one did.
     await context.records
-      .put(id, { ...record, exit: held.vm.exit })
+      .put(id, { ...record, exit }, died.keep)
       .catch((err) => log.error({ err }, 'cannot record the end of a VM'));
+    died.tell();
   },
 
   async release({ held }) {

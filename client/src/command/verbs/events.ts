@@ -1,0 +1,68 @@
+// `sandbox events`: what happens, as it happens.
+import type { SandboxEvent } from '../../contract.ts';
+import { UsageError, type Verb } from '../verb.ts';
+
+const KINDS: readonly SandboxEvent['kind'][] = [
+  'created',
+  'forked',
+  'adopted',
+  'died',
+  'hung',
+  'recovered',
+  'expired',
+  'idle',
+  'idle-kept',
+  'deleted',
+  'snapshot-taken',
+  'snapshot-deleted',
+];
+
+export const events: Verb = {
+  name: 'events',
+  operands: '[sandbox…]',
+  completes: ['sandbox'],
+  summary: 'Show what happens to sandboxes and snapshots, as it happens',
+  details: 'Of all of them unless some are named. A connection that is lost goes on where it was.',
+  flags: {
+    kind: {
+      type: 'string',
+      multiple: true,
+      placeholder: 'kind',
+      help: `${KINDS.join(', ')}; all by default`,
+    },
+    after: {
+      type: 'string',
+      placeholder: 'id',
+      help: 'go on behind this event; 0: from the oldest that is kept',
+    },
+    'no-follow': { type: 'boolean', help: 'end at the present' },
+  },
+  count: [0, Number.POSITIVE_INFINITY],
+  example: 'sandbox events --no-follow',
+  async run({ operands, text, texts, isSet }, { client, terminal, signal, isJson }) {
+    const after = text('after');
+    const stream = client.events({
+      signal,
+      follow: !isSet('no-follow'),
+      ...(operands.length > 0 && { sandboxes: operands }),
+      ...(texts('kind').length > 0 && { kinds: texts('kind').map(toKind) }),
+      ...(after !== undefined && { after }),
+    });
+    for await (const event of stream)
+      await terminal.write(isJson ? `${JSON.stringify(event)}\n` : `${describe(event)}\n`);
+    return 0;
+  },
+};
+
+function toKind(word: string): SandboxEvent['kind'] {
+  const kind = KINDS.find((each) => each === word);
+  if (kind === undefined) throw new UsageError(`--kind must be one of ${KINDS.join(', ')}`);
+  return kind;
+}
+
+function describe({ id, at, kind, sandbox, snapshot, ...facts }: SandboxEvent): string {
+  const more = Object.entries(facts).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  return [at, kind.padEnd(16), sandbox ?? '', snapshot ?? '', ...more]
+    .filter((part) => part !== '')
+    .join(' ');
+}

@@ -1,0 +1,215 @@
+// What happened, in order, on disk. An entry is written within the change of the registry that it tells of: whatever ends the
+// daemon, both are there or neither.
+import type { Logger } from 'pino';
+import { AppError } from '../lib/errors.ts';
+import { randomSuffix } from '../lib/ids.ts';
+import type { Store, Table } from '../store/store.ts';
+
+const ENTRIES = 'events';
+const META = 'events_meta';
+const META_KEY = 'journal';
+/** Digits of a number as a key: keys are in the order of their texts. */
+const DIGITS = 16;
+/** The newest entries are in memory, for all who follow. */
+const RECENT = 1024;
+const PRUNE_MS = 60_000;
+/** Entries that are looked at, or removed, at once. */
+const BATCH = 500;
+
+export type Entry<E> = {
+  readonly seq: number;
+  readonly event: E;
+  /** The event as it is sent, made once for all. */
+  text?: Buffer;
+};
+
+type Meta = {
+  /** Of this journal: ids of another one mean nothing here. */
+  readonly epoch: string;
+  /** The newest entry that is not kept any more. */
+  readonly prunedTo: number;
+  /** The newest entry when that was written. */
+  readonly last: number;
+};
+
+export type JournalOptions = {
+  readonly keepMs: number;
+  readonly maxBytes: number;
+  readonly log: Logger;
+};
+
+type Stored<E> = { readonly event: E; readonly bytes: number };
+
+export class Journal<E extends { readonly atMs: number }> {
+  readonly #store: Store;
+  readonly #entries: Table<Stored<E>>;
+  readonly #metas: Table<Meta>;
+  readonly #options: JournalOptions;
+  readonly #listeners = new Set<() => void>();
+  readonly #timer: NodeJS.Timeout;
+  #meta: Meta;
+  #next: number;
+  #bytes = 0;
+  #recent: Entry<E>[] = [];
+  #pruning: Promise<void> = Promise.resolve();
+
+  private constructor(store: Store, meta: Meta, options: JournalOptions) {
+    this.#store = store;
+    this.#entries = store.table(ENTRIES);
+    this.#metas = store.table(META);
+    this.#options = options;
+    this.#meta = meta;
+    const [newest] = this.#entries.range({ isReverse: true, limit: 1 });
+    this.#next = Math.max(meta.last, toSeq(newest?.id)) + 1;
+    for (const { record } of this.#entries.range()) this.#bytes += record.bytes;
+    this.#recent = this.#load(Math.max(0, this.#next - 1 - RECENT), RECENT);
+    this.#timer = setInterval(() => void this.prune(), PRUNE_MS).unref();
+  }
+
+  static async open<E extends { readonly atMs: number }>(
+    store: Store,
+    options: JournalOptions,
+  ): Promise<Journal<E>> {
+    const metas = store.table<Meta>(META);
+    const known = metas.get(META_KEY);
+    const meta = known ?? { epoch: randomSuffix().slice(0, 8), prunedTo: 0, last: 0 };
+    if (known === undefined) await metas.put(META_KEY, meta);
+    const journal = new Journal<E>(store, meta, options);
+    await journal.prune();
+    return journal;
+  }
+
+  /** Number of the newest entry, 0 when there was none yet. */
+  get last(): number {
+    return Math.max(this.#meta.last, this.#recent.at(-1)?.seq ?? 0);
+  }
+
+  /** Entries up to this one are not kept any more. */
+  get prunedTo(): number {
+    return this.#meta.prunedTo;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  toId(seq: number): string {
+    return `${this.#meta.epoch}-${seq}`;
+  }
+
+  /** The entry that an id names, behind which a reader goes on. AppError invalid_argument, gone. */
+  toSeq(id: string): number {
+    const [, epoch, digits] = /^([0-9a-v]{8})-(\d{1,15})$/.exec(id) ?? [];
+    if (digits === undefined)
+      throw new AppError(
+        'invalid_argument',
+        `event id ${JSON.stringify(id.slice(0, 64))} is malformed; send one as it came`,
+      );
+    const seq = Number(digits);
+    if (epoch !== this.#meta.epoch || seq > this.last) {
+      throw new AppError(
+        'gone',
+        `event ${id} is none of this daemon's events; read the list of sandboxes and go on without Last-Event-ID`,
+      );
+    }
+    if (seq < this.prunedTo) {
+      throw new AppError(
+        'gone',
+        `events right behind ${id} are not kept any more, the oldest that is there comes behind ${this.toId(this.prunedTo)}; read the list of sandboxes and go on from there`,
+      );
+    }
+    return seq;
+  }
+
+  /** To be called within a change of the registry. */
+  put(event: E): void {
+    const bytes = JSON.stringify(event).length;
+    void this.#entries.put(toKey(this.#next++), { event, bytes });
+    this.#bytes += bytes;
+  }
+
+  /** A change of its own. Resolves once it survives a crash. */
+  async append(event: E): Promise<void> {
+    await this.#store.atomically(() => this.put(event));
+    this.look();
+  }
+
+  /** Something was written: whoever waits is told. */
+  look(): void {
+    const from = this.last;
+    for (;;) {
+      const more = this.#load(this.last, BATCH);
+      this.#recent.push(...more);
+      if (more.length < BATCH) break;
+    }
+    if (this.#recent.length > 2 * RECENT) this.#recent = this.#recent.slice(-RECENT);
+    if (this.last > from) for (const listener of [...this.#listeners]) listener();
+  }
+
+  /** Called when there is more to read, until the returned function is. */
+  onMore(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Oldest first, at most some hundred of those behind `seq`; empty at the present. */
+  read(seq: number): readonly Entry<E>[] {
+    const oldest = this.#recent[0]?.seq;
+    if (seq >= this.last) return [];
+    if (oldest === undefined || seq < oldest - 1) return this.#load(seq, BATCH);
+    const at = this.#recent.findLastIndex((entry) => entry.seq <= seq) + 1;
+    return this.#recent.slice(at, at + BATCH);
+  }
+
+  /** Forgets what is too old, or too much. */
+  prune(now = Date.now()): Promise<void> {
+    this.#pruning = this.#pruning
+      .then(() => this.#prune(now))
+      .catch((err: unknown) => this.#options.log.warn({ err }, 'cannot forget old events'));
+    return this.#pruning;
+  }
+
+  /** Resolves when nothing is written any more. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#pruning;
+  }
+
+  async #prune(now: number): Promise<void> {
+    const { keepMs, maxBytes } = this.#options;
+    for (;;) {
+      let freed = 0;
+      const old: string[] = [];
+      for (const { id, record } of this.#entries.range({ limit: BATCH })) {
+        if (this.#bytes - freed <= maxBytes && record.event.atMs >= now - keepMs) break;
+        freed += record.bytes;
+        old.push(id);
+      }
+      const newest = old.at(-1);
+      if (newest === undefined) return;
+      const meta = { ...this.#meta, prunedTo: toSeq(newest), last: Math.max(this.last, toSeq(newest)) };
+      await this.#store.atomically(() => {
+        for (const id of old) void this.#entries.remove(id);
+        void this.#metas.put(META_KEY, meta);
+      });
+      this.#meta = meta;
+      this.#bytes -= freed;
+      this.#recent = this.#recent.filter(({ seq }) => seq > meta.prunedTo);
+      if (old.length < BATCH) return;
+    }
+  }
+
+  #load(seq: number, limit: number): Entry<E>[] {
+    return this.#entries
+      .range({ from: toKey(seq + 1), limit })
+      .map(({ id, record: { event } }) => ({ seq: toSeq(id), event }));
+  }
+}
+
+function toKey(seq: number): string {
+  return String(seq).padStart(DIGITS, '0');
+}
+
+function toSeq(key: string | undefined): number {
+  return Number(key ?? 0);
+}

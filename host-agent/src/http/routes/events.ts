@@ -1,0 +1,61 @@
+// What happened: followed, or read up to the present.
+import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
+import { sees } from '../../keys/index.ts';
+import { AppError } from '../../lib/errors.ts';
+import { Places } from '../../lib/places.ts';
+import { clientSignal } from '../client-signal.ts';
+import { headerOf } from '../context.ts';
+import { answerOutflow } from '../outflow.ts';
+import type { Handlers } from '../serve-routes.ts';
+import type { HttpServices } from '../services.ts';
+import { EventStream } from '../streams/event-stream.ts';
+
+const LINES = 'application/x-ndjson';
+const MESSAGES = 'text/event-stream';
+/** A connection on which nothing happens shows that it is there. */
+const PULSE_MS = 15_000;
+
+export function eventHandlers({ events: journal, stopping }: HttpServices) {
+  const places = new Places({
+    what: 'streams of events',
+    most: MAX_WATCHERS,
+    mostOfEach: MAX_WATCHERS_OF_EACH,
+  });
+  return {
+    followEvents: ({ query: { sandbox, kind, follow, last_event_id } }, c) => {
+      if (journal === undefined) throw new AppError('unsupported', 'this daemon keeps no events');
+      const caller = c.get('caller');
+      const sandboxes = sandbox && new Set(sandbox);
+      const kinds = kind && new Set<string>(kind);
+      const after = headerOf(c, 'last-event-id') || last_event_id;
+      const standard = follow ? journal.last : journal.prunedTo;
+      const from =
+        after === undefined || after === ''
+          ? standard
+          : after === '0'
+            ? journal.prunedTo
+            : journal.toSeq(after);
+      const areLines = (c.req.header('accept') ?? '').toLowerCase().includes(LINES);
+      const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };
+      if (c.req.method === 'HEAD') return c.body(null, 200, headers);
+      const place = places.take(caller?.tenant ?? caller?.id);
+      const pulse = setInterval(() => stream.poke(), PULSE_MS).unref();
+      const stream = new EventStream({
+        journal,
+        from,
+        isFollowing: follow,
+        areLines,
+        isWanted: (event) =>
+          sees(caller, event.owner) &&
+          kinds?.has(event.kind) !== false &&
+          sandboxes?.has(event.sandbox ?? '') !== false,
+        signals: [clientSignal(c), stopping],
+        onEnd: () => {
+          clearInterval(pulse);
+          place[Symbol.dispose]();
+        },
+      });
+      return answerOutflow(c, stream, headers);
+    },
+  } satisfies Partial<Handlers>;
+}

@@ -1,0 +1,62 @@
+// What users may know of an event of life: without what is the host's own.
+import type { Owner } from '../keys/index.ts';
+import type { LifeEvent } from './life-event.ts';
+
+/** Those that are written down. Templates are no user's. */
+export type StoredKind = Exclude<LifeEvent['kind'], 'template-made' | 'template-evicted'>;
+
+/** JSON-safe. */
+export type StoredEvent = {
+  readonly kind: StoredKind;
+  readonly atMs: number;
+  readonly sandbox?: string;
+  readonly snapshot?: string;
+  /** Of the sandbox or snapshot; absent: nobody's. */
+  readonly owner?: Owner;
+  readonly origin?: 'boot' | 'template' | 'snapshot';
+  readonly sourceSnapshot?: string;
+  readonly durationMs?: number;
+  readonly pausedMs?: number;
+  readonly timeoutS?: number;
+  readonly idleS?: number;
+  readonly reason?: string;
+};
+
+/** Undefined for what is not written down. */
+export function toStored(
+  event: LifeEvent,
+  owner: Owner | undefined,
+  atMs = Date.now(),
+): StoredEvent | undefined {
+  const facts = toFacts(event);
+  return facts && { atMs, ...facts, ...(owner !== undefined && { owner }) };
+}
+
+function toFacts(event: LifeEvent): Omit<StoredEvent, 'atMs' | 'owner'> | undefined {
+  switch (event.kind) {
+    case 'created':
+    case 'forked': {
+      const { kind, sandbox, sourceSnapshot, times } = event;
+      const origin = kind === 'forked' ? 'snapshot' : event.origin === 'saved' ? 'template' : 'boot';
+      return {
+        kind,
+        sandbox,
+        origin,
+        durationMs: times.totalMs ?? 0,
+        ...(sourceSnapshot !== undefined && { sourceSnapshot }),
+      };
+    }
+    case 'died':
+      // What its console said last is for the host.
+      return { kind: event.kind, sandbox: event.sandbox, reason: event.exit.reason };
+    case 'snapshot-taken': {
+      const { kind, sandbox, snapshot, pausedMs, totalMs } = event;
+      return { kind, sandbox, snapshot, pausedMs, durationMs: totalMs };
+    }
+    case 'template-made':
+    case 'template-evicted':
+      return undefined;
+    default:
+      return event;
+  }
+}

@@ -1,0 +1,143 @@
+// What is written down of the life of sandboxes: each event once, with the change that it names, wherever the daemon is killed.
+import t from 'tap';
+import { AppError } from '../../../../host-agent/src/lib/errors.ts';
+import type { StoredEvent } from '../../../../host-agent/src/sandboxes/stored-event.ts';
+import { type MemoryDaemon, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
+
+function told({ journal }: Pick<MemoryDaemon, 'journal'>): StoredEvent[] {
+  journal.look();
+  return journal.read(0).map(({ event }) => event);
+}
+const kinds = (daemon: Pick<MemoryDaemon, 'journal'>) => told(daemon).map(({ kind }) => kind);
+const caller = { key: 'k', id: '1', tenant: 'acme' };
+
+t.test('a life, with whose it is and nothing of the host', async (t) => {
+  const daemon = await startMemoryDaemon(t);
+  const { manager, host } = daemon;
+  const { id } = await manager.create({}, undefined, { caller });
+  const snapshot = await manager.get(id).snapshot(undefined, caller);
+  const [fork] = await manager.fork(snapshot.id, 1, undefined, { caller });
+  await manager.deleteSnapshot(snapshot.id);
+  await manager.get(fork?.id ?? '').vm.kill();
+  await until(() => kinds(daemon).includes('died'));
+  await manager.delete(id);
+  await manager.delete(fork?.id ?? '');
+  const events = told(daemon);
+  t.same(
+    events.map(({ kind, sandbox, snapshot: of }) => [kind, sandbox, of]),
+    [
+      ['created', id, undefined],
+      ['snapshot-taken', id, snapshot.id],
+      ['forked', fork?.id, undefined],
+      ['snapshot-deleted', undefined, snapshot.id],
+      ['died', fork?.id, undefined],
+      ['deleted', id, undefined],
+      ['deleted', fork?.id, undefined],
+    ],
+  );
+  for (const { owner } of events) t.same(owner, { key: 'k', tenant: 'acme' });
+  t.match(events[2], { origin: 'snapshot', sourceSnapshot: snapshot.id });
+  t.notMatch(JSON.stringify(events), /diagnosis|memory|\/data|console/);
+  t.ok(host);
+});
+
+t.test('killed anywhere, the next daemon goes on without gap or duplicate', async (t) => {
+  const points = [
+    'start.recorded',
+    'start.made',
+    'start.committed',
+    'delete.marked',
+    'delete.killed',
+    'delete.forgotten',
+    'snapshot.recorded',
+    'snapshot.committed',
+    'snapshot-delete.marked',
+    'snapshot-delete.files',
+  ];
+  for (const point of points) {
+    const home = await makeHome(t);
+    let isDead = false;
+    const faults = {
+      reach: (name: string) => {
+        if (name === point || isDead) {
+          isDead = true;
+          // Nothing of this daemon happens any more.
+          throw new AppError('internal', `killed at ${point}`);
+        }
+      },
+    };
+    const first = await startMemoryDaemon(t, { home, faults, templateBudgetBytes: 0 });
+    const live = async () => {
+      const { id } = await first.manager.create({});
+      const snapshot = await first.manager.get(id).snapshot();
+      await first.manager.deleteSnapshot(snapshot.id);
+      await first.manager.delete(id);
+    };
+    await live().catch(() => undefined);
+    await first.crash().catch(() => undefined);
+    const second = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+    const events = told(second).filter(({ kind }) => kind !== 'adopted');
+    const listed = new Set(second.manager.list().map(({ id }) => id));
+    for (const { id } of second.manager.listSnapshots()) listed.add(id);
+    // What users know of is exactly what was told: begun and not ended.
+    const alive = new Set<string>();
+    for (const { kind, sandbox = '', snapshot = '' } of events) {
+      if (kind === 'created') {
+        t.notOk(alive.has(sandbox), `${point}: created once`);
+        alive.add(sandbox);
+      }
+      if (kind === 'snapshot-taken') {
+        t.notOk(alive.has(snapshot), `${point}: taken once`);
+        alive.add(snapshot);
+      }
+      if (kind === 'deleted') t.ok(alive.delete(sandbox), `${point}: deleted once`);
+      if (kind === 'snapshot-deleted') t.ok(alive.delete(snapshot), `${point}: snapshot deleted once`);
+    }
+    t.same(alive, listed, `${point}: ${events.map(({ kind }) => kind).join(' ')}`);
+  }
+});
+
+t.test('one that nobody ever heard of leaves no event', async (t) => {
+  const daemon = await startMemoryDaemon(t, {
+    changeRecords: (records) =>
+      Object.assign(records, { putAll: () => Promise.reject(new Error('the registry is full')) }),
+    templateBudgetBytes: 0,
+  });
+  await t.rejects(daemon.manager.create({}));
+  t.same(kinds(daemon), []);
+});
+
+t.test('a client that leaves at the last moment sees it come and go', async (t) => {
+  const left = new AbortController();
+  const faults = {
+    reach: (name: string) => {
+      if (name === 'start.committed') left.abort(new AppError('cancelled', 'left'));
+    },
+  };
+  const daemon = await startMemoryDaemon(t, { faults, templateBudgetBytes: 0 });
+  await t.rejects(daemon.manager.create({}, left.signal), { code: 'cancelled' });
+  t.same(kinds(daemon), ['created', 'deleted']);
+});
+
+t.test('the end of a lifetime says so before it says deleted', async (t) => {
+  const daemon = await startMemoryDaemon(t);
+  await daemon.manager.create({ timeoutS: 1 });
+  await until(() => kinds(daemon).includes('deleted'));
+  t.same(kinds(daemon), ['created', 'expired', 'deleted']);
+  t.equal(told(daemon)[1]?.timeoutS, 1);
+});
+
+t.test('a delete that fails and is tried again is told once', async (t) => {
+  const daemon = await startMemoryDaemon(t);
+  let failures = 1;
+  const { id } = await daemon.manager.create({});
+  const { guest } = daemon.manager.get(id);
+  const close = guest.close.bind(guest);
+  guest.close = (error) => {
+    if (failures-- > 0) throw new Error('not now');
+    return close(error);
+  };
+  await daemon.manager.delete(id).catch(() => daemon.manager.delete(id));
+  t.same(kinds(daemon), ['created', 'deleted']);
+});
