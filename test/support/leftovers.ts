@@ -54,7 +54,7 @@ async function findLeftovers(
     ...(await findControlGroups(directories)),
     ...(await findUnknownFiles(directories)),
     ...(await findOpenLogs(dataDir)),
-    ...(await readRecordIds(dataDir, ['snapshots', 'images', 'audit'])).map((key) => `record ${key}`),
+    ...(await readRecordIds(dataDir, KEPT)).map((key) => `record ${key}`),
   ];
   for (const dir of [runDir, join(dataDir, 'sandboxes')])
     found.push(...(await names(dir)).filter((name) => name !== LOCK_NAME).map((name) => join(dir, name)));
@@ -78,11 +78,14 @@ export async function findMounts({ dataDir, runDir }: Directories): Promise<stri
     .map((point) => `mount ${point}`);
 }
 
+/** Tables of what stays when all sandboxes are gone. */
+const KEPT = ['snapshots', 'images', 'audit', 'events', 'events_meta'];
+
 /** `<table>/<id>` of every record but the registry's own. */
 export async function readRecordIds(dataDir: string, except: readonly string[] = []): Promise<string[]> {
   const path = join(dataDir, 'state.lmdb');
   if (!existsSync(path)) return [];
-  await using root = asyncClosing(open({ path, noSubdir: true, readOnly: true, maxDbs: 16 }));
+  await using root = asyncClosing(open({ path, noSubdir: true, readOnly: true, maxDbs: 32 }));
   const tables = [...root.db.getKeys()]
     .map(String)
     .filter((name) => name !== 'meta' && !except.includes(name));
