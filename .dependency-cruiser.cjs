@@ -6,6 +6,7 @@ const FLOORS = [
   ['store', 'config'],
   ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics', 'events'],
   ['sandboxes'],
+  ['webhooks'],
   ['http'],
   ['app'],
   ['app.ts'],

@@ -43,6 +43,7 @@ import type { SandboxRecord } from './sandboxes/record.ts';
 import type { SnapshotRecord } from './sandboxes/snapshots.ts';
 import type { StoredEvent } from './sandboxes/stored-event.ts';
 import { Store } from './store/store.ts';
+import { Dispatcher, WebhookRegistry } from './webhooks/index.ts';
 
 /** More at once would only make each slower. */
 const MAX_CONCURRENT_STARTS = 4;
@@ -226,6 +227,8 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     });
     starting.signal.throwIfAborted();
     await sandboxes.start();
+    const webhooks = new Dispatcher({ registry: new WebhookRegistry(store), journal, log });
+    resources.defer(() => webhooks.stop());
     measureSandboxes(metrics, {
       house: sandboxes.house,
       top: config.metrics.topSandboxes,

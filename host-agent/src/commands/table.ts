@@ -6,9 +6,10 @@ import { images } from './images/index.ts';
 import { keys } from './keys/index.ts';
 import { profiles } from './profiles/index.ts';
 import { tenants } from './tenants/index.ts';
+import { webhooks } from './webhooks/index.ts';
 
 /** Every group of commands; the daemon itself is `serve`. */
-export const GROUPS: readonly Group[] = [profiles, images, keys, tenants, audit];
+export const GROUPS: readonly Group[] = [profiles, images, keys, tenants, webhooks, audit];
 
 /** Commands by themselves. */
 export const COMMANDS: readonly Command[] = [doctor];

@@ -60,3 +60,23 @@ function toFacts(event: LifeEvent): Omit<StoredEvent, 'atMs' | 'owner'> | undefi
       return event;
   }
 }
+
+/** An event as clients and webhooks get it. */
+export function toEventBody(id: string, event: StoredEvent) {
+  const { sourceSnapshot, durationMs, pausedMs, timeoutS, owner } = event;
+  return {
+    id,
+    at: new Date(event.atMs).toISOString(),
+    kind: event.kind,
+    sandbox: event.sandbox,
+    snapshot: event.snapshot,
+    origin: event.origin,
+    source_snapshot_id: sourceSnapshot,
+    duration_ms: durationMs,
+    paused_ms: pausedMs,
+    timeout_s: timeoutS,
+    idle_s: event.idleS,
+    reason: event.reason,
+    tenant: owner?.tenant,
+  };
+}

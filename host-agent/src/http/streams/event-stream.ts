@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Entry, Journal } from '../../events/index.ts';
 import { type Outflow, type Piece, toPiece } from '../../lib/byte-queue.ts';
-import type { StoredEvent } from '../../sandboxes/stored-event.ts';
+import { type StoredEvent, toEventBody } from '../../sandboxes/stored-event.ts';
 
 export type EventStreamOptions = {
   readonly journal: Journal<StoredEvent>;
@@ -117,24 +117,4 @@ function toLine(journal: Journal<StoredEvent>, entry: Entry<StoredEvent>): Buffe
 
 function toJson(journal: Journal<StoredEvent>, { seq, event }: Entry<StoredEvent>): string {
   return JSON.stringify(toEventBody(journal.toId(seq), event));
-}
-
-/** An event as clients and webhooks get it. */
-export function toEventBody(id: string, event: StoredEvent) {
-  const { sourceSnapshot, durationMs, pausedMs, timeoutS, owner } = event;
-  return {
-    id,
-    at: new Date(event.atMs).toISOString(),
-    kind: event.kind,
-    sandbox: event.sandbox,
-    snapshot: event.snapshot,
-    origin: event.origin,
-    source_snapshot_id: sourceSnapshot,
-    duration_ms: durationMs,
-    paused_ms: pausedMs,
-    timeout_s: timeoutS,
-    idle_s: event.idleS,
-    reason: event.reason,
-    tenant: owner?.tenant,
-  };
 }

@@ -1,0 +1,4 @@
+// The face of this room.
+export { Dispatcher } from './dispatcher.ts';
+export type { Delivery, Webhook } from './record.ts';
+export { WebhookRegistry } from './registry.ts';

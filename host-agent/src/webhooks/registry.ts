@@ -1,0 +1,116 @@
+// The webhooks in the registry. Commands change them beside a daemon that runs, which looks again every two seconds.
+import { randomBytes } from 'node:crypto';
+import { AppError } from '../lib/errors.ts';
+import type { Store, Table } from '../store/store.ts';
+import { type Delivery, prefixOf, TABLES, toKey, type Webhook } from './record.ts';
+
+const SECRET_BYTES = 32;
+const MAX_HOOKS = 64;
+
+export type NewWebhook = Pick<Webhook, 'url' | 'kinds' | 'tenant'> & { readonly name: string };
+export type ListedWebhook = Omit<Webhook, 'secret'> & {
+  readonly name: string;
+  readonly queued: number;
+  readonly dead: number;
+};
+export type DeadLetter = Delivery & { readonly webhook: string };
+
+export class WebhookRegistry {
+  readonly #store: Store;
+  readonly hooks: Table<Webhook>;
+  readonly queue: Table<Delivery>;
+  readonly deadLetters: Table<Delivery>;
+  readonly #events: Table<unknown>;
+  readonly #meta: Table<{ readonly last: number }>;
+
+  constructor(store: Store) {
+    this.#store = store;
+    this.hooks = store.table(TABLES.hooks);
+    this.queue = store.table(TABLES.queue);
+    this.deadLetters = store.table(TABLES.dead);
+    this.#events = store.table('events');
+    this.#meta = store.table('events_meta');
+  }
+
+  atomically<T>(change: () => T): Promise<T> {
+    return this.#store.atomically(change);
+  }
+
+  /** Told of what happens from now on. Resolves with its secret, which is shown nowhere else. AppError conflict. */
+  async add({ name, ...wanted }: NewWebhook): Promise<string> {
+    const secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`;
+    await this.#store.atomically(() => {
+      if (this.hooks.get(name) !== undefined)
+        throw new AppError(
+          'conflict',
+          `there is a webhook ${name} already; remove it, or choose another name`,
+        );
+      if (this.hooks.range().length >= MAX_HOOKS)
+        throw new AppError('conflict', `there are ${MAX_HOOKS} webhooks already; remove one`);
+      const [newest] = this.#events.range({ isReverse: true, limit: 1 });
+      const cursor = Math.max(this.#meta.get('journal')?.last ?? 0, Number(newest?.id ?? 0));
+      void this.hooks.put(name, { ...wanted, secret, createdAtMs: Date.now(), cursor, missed: 0 });
+    });
+    await this.hooks.flush();
+    return secret;
+  }
+
+  list(): ListedWebhook[] {
+    return this.hooks.latestRange().map(({ id, record: { secret: _, ...shown } }) => ({
+      name: id,
+      ...shown,
+      queued: rowsOf(this.queue, id).length,
+      dead: rowsOf(this.deadLetters, id).length,
+    }));
+  }
+
+  /** With all that it has not taken. AppError not_found. */
+  async remove(name: string): Promise<void> {
+    await this.#store.atomically(() => {
+      this.#find(name);
+      void this.hooks.remove(name);
+      for (const table of [this.queue, this.deadLetters])
+        for (const { id } of rowsOf(table, name)) void table.remove(id);
+    });
+    await this.hooks.flush();
+  }
+
+  /** Oldest first. AppError not_found. */
+  dead(name?: string): DeadLetter[] {
+    if (name !== undefined) this.#find(name);
+    const names = name === undefined ? this.hooks.latestRange().map(({ id }) => id) : [name];
+    return names.flatMap((each) =>
+      rowsOf(this.deadLetters, each).map(({ record }) => ({ ...record, webhook: each })),
+    );
+  }
+
+  /** Dead letters are tried again, all unless some are named. Resolves with how many. AppError not_found. */
+  async resend(name: string, eventIds: readonly string[] = []): Promise<number> {
+    const count = await this.#store.atomically(() => {
+      this.#find(name);
+      const rows = rowsOf(this.deadLetters, name).filter(
+        ({ record }) => eventIds.length === 0 || eventIds.includes(record.eventId),
+      );
+      const unknown = eventIds.find((id) => !rows.some(({ record }) => record.eventId === id));
+      if (unknown !== undefined)
+        throw new AppError('not_found', `webhook ${name} has no dead letter of event ${unknown}`);
+      for (const { id, record } of rows) {
+        void this.deadLetters.remove(id);
+        void this.queue.put(id, { ...record, attempts: 0, nextAtMs: 0 });
+      }
+      return rows.length;
+    });
+    await this.queue.flush();
+    return count;
+  }
+
+  #find(name: string): Webhook {
+    const hook = this.hooks.latest(name);
+    if (hook !== undefined) return hook;
+    throw new AppError('not_found', `there is no webhook ${name}; \`sandboxd webhooks list\` shows all`);
+  }
+}
+
+export function rowsOf(table: Table<Delivery>, name: string, limit = 10_000) {
+  return table.latestRange({ from: toKey(name, 0), limit }).filter(({ id }) => id.startsWith(prefixOf(name)));
+}
