@@ -1,4 +1,7 @@
-// Rules of others that drop what the host forwards, such as Docker's and ufw's: ours cannot accept for them, so the operator has to.
+// Rules of others that drop what the host forwards or gets, such as Docker's and ufw's: ours cannot accept for them, so the
+// operator has to.
+
+import { RESOLVER_PORT } from './resolver/port.ts';
 
 type Chain = {
   readonly family: string;
@@ -8,28 +11,38 @@ type Chain = {
   readonly policy?: string;
 };
 
-/** What `nft --json list chains` says, but for our own tables: chains that drop what they do not know, in words. */
-export function findDroppers(json: string): string[] {
+/** One that drops what it does not know. */
+export type Dropper = { readonly chain: string; readonly hook: 'forward' | 'input' };
+
+/** What `nft --json list chains` says, but for our own tables. */
+export function findDroppers(json: string): Dropper[] {
   const { nftables = [] } = JSON.parse(json) as { nftables?: readonly { readonly chain?: Chain }[] };
   return nftables.flatMap(({ chain }) => {
-    if (chain?.hook !== 'forward' || chain.policy !== 'drop' || chain.table.startsWith('sandboxd_'))
-      return [];
-    return chain.family === 'ip' || chain.family === 'inet'
-      ? [`${chain.family} ${chain.table} ${chain.name}`]
-      : [];
+    const { family, table, name, hook, policy } = chain ?? {};
+    if (policy !== 'drop' || table?.startsWith('sandboxd_') !== false) return [];
+    if ((family !== 'ip' && family !== 'inet') || (hook !== 'forward' && hook !== 'input')) return [];
+    return [{ chain: `${family} ${table} ${name}`, hook }];
   });
 }
 
-/** How to let links of sandboxes through them. */
-export function adviseOn(droppers: readonly string[], linkPrefix: string): string {
-  const commands = droppers.flatMap((chain) =>
+/** How to let links of sandboxes through them, and their questions to the resolver. */
+export function adviseOn(droppers: readonly Dropper[], linkPrefix: string): string {
+  const questions = ['udp', 'tcp'];
+  const commands = droppers.flatMap(({ chain, hook }) => {
     // The names by which iptables, and with it Docker and ufw, know it.
-    chain === 'ip filter FORWARD'
-      ? [`iptables -I FORWARD -i ${linkPrefix}+ -j ACCEPT`, `iptables -I FORWARD -o ${linkPrefix}+ -j ACCEPT`]
-      : [
-          `nft insert rule ${chain} iifname "${linkPrefix}*" accept`,
-          `nft insert rule ${chain} oifname "${linkPrefix}*" accept`,
-        ],
-  );
-  return `rules of this host drop what is forwarded (${droppers.join(', ')}), and so all that sandboxes send and get; allow it: ${commands.join('; ')}`;
+    if (chain === 'ip filter FORWARD')
+      return ['-i', '-o'].map((way) => `iptables -I FORWARD ${way} ${linkPrefix}+ -j ACCEPT`);
+    if (chain === 'ip filter INPUT')
+      return questions.map(
+        (protocol) => `iptables -I INPUT -i ${linkPrefix}+ -p ${protocol} --dport ${RESOLVER_PORT} -j ACCEPT`,
+      );
+    const insert = `nft insert rule ${chain}`;
+    return hook === 'forward'
+      ? ['iifname', 'oifname'].map((way) => `${insert} ${way} "${linkPrefix}*" accept`)
+      : questions.map(
+          (protocol) => `${insert} iifname "${linkPrefix}*" ${protocol} dport ${RESOLVER_PORT} accept`,
+        );
+  });
+  const chains = droppers.map(({ chain }) => chain).join(', ');
+  return `rules of this host drop what they do not know (${chains}), and so what sandboxes send and get; allow it: ${commands.join('; ')}`;
 }

@@ -9,6 +9,7 @@ import type { Table } from '../store/store.ts';
 import { adviseOn, findDroppers } from './forward-drop.ts';
 import type { NetHelper } from './helper.ts';
 import { listLinks } from './links.ts';
+import { RESOLVER_PORT } from './resolver/port.ts';
 import { Resolver } from './resolver/resolver.ts';
 import { hostRules, removeHostRules } from './rules/host.ts';
 import { freeSubnets, readRoutes, Subnet } from './subnet.ts';
@@ -31,11 +32,6 @@ export type HostSideOptions = {
 
 const RECORD = 'host';
 const FORWARDING = '/proc/sys/net/ipv4/ip_forward';
-/**
- * Of the resolver; guests ask port 53 of their gateway. One that programs of users may not have while no daemon runs, and that
- * other name servers, which may listen on every address, do not have either.
- */
-const RESOLVER_PORT = 1013;
 
 export class HostSide {
   readonly subnet: Subnet;

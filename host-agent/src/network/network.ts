@@ -5,7 +5,7 @@ import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
-import type { Ipv4Range } from '../lib/ipv4.ts';
+import { formatIpv4Range, type Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
 import { Denials } from './denials.ts';
 import { NetHelper } from './helper.ts';
@@ -18,7 +18,7 @@ import { ResolverClient } from './resolver/client.ts';
 import type { Upstream } from './resolver/upstream.ts';
 import { GUEST_TABLE, guestRules } from './rules/guest.ts';
 import type { NetworkSlot } from './slot.ts';
-import { assertNoClash, readRoutes, Subnet } from './subnet.ts';
+import { assertNoClash, findClash, readRoutes, Subnet } from './subnet.ts';
 
 export type NetworkOptions = {
   /** The range that slots are of; absent: one that is free. */
@@ -80,6 +80,13 @@ export class Network {
   /** Changes nothing on the host. AppError conflict where the subnet is one that the host has a route to. */
   static async open(options: NetworkOptions): Promise<Network> {
     if (options.subnet !== undefined) assertNoClash(new Subnet(options.subnet), await readRoutes());
+    const { subnet } = HostSide.recorded(options.records) ?? {};
+    // Sandboxes have addresses of it: what was chosen before the route came cannot be changed under them.
+    const clash = subnet && findClash(subnet, await readRoutes());
+    if (clash !== undefined)
+      options.log.warn(
+        `the range of sandboxes' networks, ${subnet}, overlaps the route to ${formatIpv4Range(clash.range)} by ${clash.link || 'no link'}, which came later: what is there and in that range is not reached from this host; delete the sandboxes with networks, and start with another --network-subnet`,
+      );
     return new Network(options);
   }
 

@@ -42,7 +42,7 @@ async function checkFirewall({ read, run }: Host, chains: string | undefined): P
   if (droppers.length > 0)
     return warning(
       'firewall',
-      `drops what is forwarded (${droppers.join(', ')})`,
+      `drops what it does not know (${droppers.map(({ chain }) => chain).join(', ')})`,
       adviseOn(droppers, LINK_PREFIX),
     );
   // Rules of the older kind, which nft does not see.

@@ -4,8 +4,10 @@ import { pino } from 'pino';
 import t from 'tap';
 import { arp, frame, packet } from '../../../support/network/frames.ts';
 import { Lab, OTHER_IP, PRIVATE_IP, sh, WEB_IP } from '../../../support/network/lab.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
+t.setTimeout(scaled(180_000));
 const lab = await Lab.open(t);
 await lab.serve(
   lab.internet,
@@ -69,40 +71,62 @@ t.test('a guest reaches what its allowlist names once it has asked, and nothing 
   t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
 });
 
-t.test(
-  'rules of others that drop what is forwarded are named, with what lets sandboxes through',
-  async (t) => {
-    await sh(
-      'nft add table ip filter; nft "add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }"',
-    );
+/** What Docker and ufw do to a host, and what a firewall in nftables' own words does. */
+const FIREWALLS = {
+  'iptables, as Docker does it': 'iptables-nft -P FORWARD DROP',
+  'iptables, as ufw does it': 'iptables-nft -P FORWARD DROP; iptables-nft -P INPUT DROP',
+  nftables: `nft add table inet firewall
+    for hook in forward input; do nft "add chain inet firewall $hook { type filter hook $hook priority 0; policy drop; }"; done`,
+};
+
+for (const [name, firewall] of Object.entries(FIREWALLS))
+  t.test(`rules of others that drop are named, with what lets sandboxes through: ${name}`, async (t) => {
+    await sh(firewall);
     const lines: string[] = [];
     const network = await lab.openNetwork({
-      log: pino({ level: 'warn' }, { write: (line: string) => lines.push(line) }),
+      log: pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line).msg) }),
     });
     lab.names.set('web.example', [WEB_IP]);
     const slot = await network.lease();
     await network.make(slot);
     await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
     const guest = await lab.boot(slot);
-    const reach = () =>
-      guest.js(
-        `${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example'); console.log(await connect('${WEB_IP}'))`,
-      );
-    t.equal(await reach(), 'timeout');
-    const commands = /allow it: (.*)"/.exec(lines[0] ?? '')?.[1]?.split('; ') ?? [];
-    t.equal(commands.length, 2, lines.join());
-    // As iptables would write it.
-    for (const command of commands)
-      await sh(
-        `nft ${command.replace(/iptables -I FORWARD -([io]) (\S+)\+ -j ACCEPT/, 'insert rule ip filter FORWARD $1ifname \\"$2*\\" accept')}`,
-      );
+    const resolve = `${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`;
+    const reach = () => guest.js(`${resolve} console.log(await connect('${WEB_IP}'))`);
+    t.not(await reach(), 'hello 93.184.215.1', 'otherwise there is nothing to allow');
+    const commands = /allow it: (.*)$/.exec(lines[0] ?? '')?.[1]?.split('; ') ?? [];
+    t.ok(commands.length >= 2, lines.join());
+    // As it stands there, by the iptables that is nftables.
+    for (const command of commands) await sh(command.replace(/^iptables /, 'iptables-nft '));
+    // Of the host itself, which the lab's name server is asked by.
+    await sh(firewall.includes('INPUT') ? 'iptables-nft -I INPUT -i lo -j ACCEPT' : 'true');
+    await sh(firewall.includes('input') ? 'nft insert rule inet firewall input iifname lo accept' : 'true');
     t.equal(await reach(), 'hello 93.184.215.1');
-    await sh('nft delete table ip filter');
+    await sh(firewall.startsWith('nft') ? 'nft delete table inet firewall' : 'nft delete table ip filter');
     guest.unplug();
     await network.remove(slot);
     await network.close();
-  },
-);
+  });
+
+t.test('a route that came after the range was chosen is named at the next start', async (t) => {
+  const first = await lab.openNetwork();
+  const slot = await first.lease();
+  await first.make(slot);
+  await first.close();
+  await sh(`ip route add ${slot.gateway.replace(/\d+\.\d+$/, '77.0')}/24 dev eth0`);
+  const lines: string[] = [];
+  const second = await lab.openNetwork({
+    log: pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line).msg) }),
+  });
+  t.match(lines.join(), /10\.87\.0\.0\/16, overlaps the route to 10\.87\.77\.0\/24 by eth0/);
+  second.adopt(slot);
+  await second.remove(slot);
+  await second.close();
+  await sh(`ip route delete ${slot.gateway.replace(/\d+\.\d+$/, '77.0')}/24 dev eth0`);
+  const third = await lab.openNetwork();
+  t.equal(lines.length, 1, 'without sandboxes nothing is left to clash');
+  await third.close();
+});
 
 t.test('no frame leaves that is not what it should be', async (t) => {
   const network = await lab.openNetwork();
