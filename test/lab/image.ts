@@ -66,6 +66,14 @@ async function readPackageList(): Promise<string[]> {
   });
 }
 
+/** Path of the package that the guests' kernel is from. */
+export async function readKernelDeb(dataDir: string, progress: Progress): Promise<string> {
+  const kernel = await readKernelPackage(dataDir);
+  return runStep(progress, `modules of ${kernel.name}`, (note) =>
+    ensureKernelDeb(kernel, kernelPackagesDirectory(dataDir), note),
+  );
+}
+
 async function readKernelPackage(dataDir: string): Promise<{ name: string; version: string }> {
   const { vmlinuxPath } = await resolveKernel(dataDir, {});
   const manifest = kernelManifestSchema.parse(
@@ -98,7 +106,7 @@ async function buildImage(imagePath: string, treeArchive: string, kernelDeb: str
 }
 
 /** Only the modules of the kernel package: its kernel is booted from outside, and its scripts would make an initramfs. */
-async function addModules(root: string, kernelDeb: string, unpacked: string): Promise<void> {
+export async function addModules(root: string, kernelDeb: string, unpacked: string): Promise<void> {
   await runCommand('dpkg-deb', ['-x', kernelDeb, unpacked]);
   const modules = join(unpacked, 'lib/modules');
   await runCommand('cp', ['-a', modules, join(root, 'usr/lib')]);
