@@ -32,6 +32,8 @@ export class TemplateTrust {
     const { stage } = error.details;
     // Its files are not what they were.
     if (stage === 'verify') return { isBad: true, isWorthBooting: true };
+    // Whether the root or the guest without one is at fault shows in whether a boot of it succeeds.
+    if (stage === 'root' && !this.#proven.has(saved)) return { isBad: false, isWorthBooting: true };
     if (!OWN_STAGES.includes(stage) || this.#proven.has(saved)) return INNOCENT;
     const isLate = causesOf(error).some((cause) => isAppError(cause) && cause.details.isTimeout === true);
     if (!isLate) return { isBad: true, isWorthBooting: true };

@@ -109,6 +109,14 @@ t.test('a root that cannot be entered fails its create alone', async (t) => {
   t.same(made(), ['agent']);
 });
 
+t.test('where no copy has entered a root yet, one that cannot is booted instead', async (t) => {
+  const { host, manager } = await startBare(t);
+  host.agentFaults = { hasNoRoot: true };
+  await manager.create({});
+  await manager.create(profile('other'));
+  t.equal(host.counts.boots, 3, 'the shared guest, and each of them');
+});
+
 t.test('the next daemon goes on with both, and one of another agent with none', async (t) => {
   const first = await startBare(t);
   await first.manager.create({});
