@@ -1,8 +1,15 @@
 // What is written down of the life of sandboxes: each event once, with the change that it names, wherever the daemon is killed.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
+import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
+import type { SnapshotRecord } from '../../../../host-agent/src/sandboxes/snapshots.ts';
 import type { StoredEvent } from '../../../../host-agent/src/sandboxes/stored-event.ts';
+import { Store } from '../../../../host-agent/src/store/store.ts';
 import { type MemoryDaemon, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
 function told({ journal }: Pick<MemoryDaemon, 'journal'>): StoredEvent[] {
@@ -10,6 +17,7 @@ function told({ journal }: Pick<MemoryDaemon, 'journal'>): StoredEvent[] {
   return journal.read(0).map(({ event }) => event);
 }
 const kinds = (daemon: Pick<MemoryDaemon, 'journal'>) => told(daemon).map(({ kind }) => kind);
+t.setTimeout(scaled(180_000));
 const caller = { key: 'k', id: '1', tenant: 'acme' };
 
 t.test('a life, with whose it is and nothing of the host', async (t) => {
@@ -140,4 +148,51 @@ t.test('a delete that fails and is tried again is told once', async (t) => {
   };
   await daemon.manager.delete(id).catch(() => daemon.manager.delete(id));
   t.same(kinds(daemon), ['created', 'deleted']);
+});
+
+t.test('killed by SIGKILL at any moment, the registry and what was told agree', async (t) => {
+  t.setTimeout(scaled(120_000));
+  const home = await makeHome(t);
+  const program = resolve(import.meta.dirname, 'killed-life.ts');
+  let count = 0;
+  for (let round = 0; round < 4; round++) {
+    const child = spawn(process.execPath, [program, dirname(home.dataDir)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let steps = 0;
+    child.stdout.on('data', (bytes: Buffer) => {
+      steps += bytes.length;
+    });
+    await until(() => steps > 4 + 3 * round, 'some lives');
+    await new Promise((done) => setTimeout(done, 7 * round));
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    const store = await Store.open(join(home.dataDir, 'state.lmdb'));
+    const known = new Set([
+      ...store
+        .table<SandboxRecord>('sandboxes')
+        .all()
+        .flatMap(({ id, record }) => (record.isReady ? [id] : [])),
+      ...store
+        .table<SnapshotRecord>('snapshots')
+        .all()
+        .flatMap(({ id, record }) => (record.isComplete ? [id] : [])),
+    ]);
+    const told = new Set<string>();
+    const events = store.table<{ readonly event: StoredEvent }>('events').all();
+    for (const { record } of events) {
+      const { kind, sandbox = '', snapshot = '' } = record.event;
+      const subject = kind.startsWith('snapshot-') ? snapshot : sandbox;
+      if (kind === 'created' || kind === 'snapshot-taken') {
+        if (told.has(subject)) t.fail(`${subject} began twice`);
+        told.add(subject);
+      }
+      if ((kind === 'deleted' || kind === 'snapshot-deleted') && !told.delete(subject))
+        t.fail(`${subject} ended without a beginning, or twice`);
+    }
+    t.same([...told].sort(), [...known].sort(), `round ${round}, ${events.length} events`);
+    count = events.length;
+    await store.close();
+  }
+  t.ok(count > 10, `${count} events`);
 });

@@ -15,8 +15,10 @@ import type { StoredEvent } from '../../../../host-agent/src/sandboxes/stored-ev
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { Dispatcher, WebhookRegistry } from '../../../../host-agent/src/webhooks/index.ts';
 import { send } from '../../../../host-agent/src/webhooks/sender.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
+t.setTimeout(scaled(120_000));
 const MAIN = resolve(import.meta.dirname, '../../../../host-agent/src/main.ts');
 const run = promisify(execFile);
 
