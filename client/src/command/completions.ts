@@ -1,127 +1,74 @@
-// Completions of three shells. Each knows the verbs, their flags, and for ids asks the command itself.
-import type { OperandKind, Verb } from './verb.ts';
-import { GLOBAL_FLAGS } from './words.ts';
+// What three shells load to complete words of the command. Each asks the command itself (`complete.ts`): a name in a line, behind
+// a tab what it is, and `:files` where files of this machine may follow.
+import type { Completion } from './complete.ts';
 
-/** What lists the names of a kind. */
-const LISTS: Readonly<Record<string, string>> = {
-  sandbox: 'sandbox ps -q 2>/dev/null',
-  snapshot: 'sandbox snapshots -q 2>/dev/null; sandbox ps -q 2>/dev/null',
-  profile:
-    "sandbox images --json 2>/dev/null | tr ',[]' '\\n' | sed -n '/profiles/,/images/s/^\"\\([^\":]*\\)\"$/\\1/p'",
-  image: 'sandbox images 2>/dev/null | awk \'$2 == "image" { print $1 }\'',
-};
+/** The verb that a shell asks with; no help shows it. */
+export const ASK = '__complete';
+const FILES = ':files';
 
-type Word = { readonly name: string; readonly help: string };
-
-function flagsOf(verb: Verb): Word[] {
-  return Object.entries({ ...verb.flags, ...GLOBAL_FLAGS }).flatMap(([name, { short, help }]) => [
-    { name: `--${name}`, help },
-    ...(short === undefined ? [] : [{ name: `-${short}`, help }]),
-  ]);
+export function renderCompletion({ candidates, hasFiles }: Completion): string {
+  const lines = candidates.map(({ name, help }) => (help === undefined ? name : `${name}\t${help}`));
+  return [...lines, ...(hasFiles ? [FILES] : [])].map((line) => `${line}\n`).join('');
 }
 
-function namesOf(kind: OperandKind | undefined): string {
-  if (kind === undefined || kind === 'path') return '';
-  return typeof kind === 'string' ? `$(${LISTS[kind]})` : kind.join(' ');
-}
-
-/** The operand that is being written, counted from 0 behind the verb, flags left out. */
-export function toBash(verbs: readonly Verb[]): string {
-  const cases = verbs.map((verb) => {
-    const kinds = verb.completes ?? [];
-    const operands = kinds.map((kind, at) => {
-      const pattern = at === kinds.length - 1 ? '*' : String(at);
-      return `        ${pattern}) names="${namesOf(kind).replaceAll('"', '\\"')}" ;;`;
-    });
-    return `    ${verb.name})
-      flags="${flagsOf(verb)
-        .map(({ name }) => name)
-        .join(' ')}"
-${operands.length === 0 ? '' : `      case $operand in\n${operands.join('\n')}\n      esac\n`}      ;;`;
-  });
-  return `# bash completion of sandbox
+/** What ends with a colon is not over: no space behind it. */
+export const BASH = `# bash completion of sandbox
 _sandbox() {
-  local word=\${COMP_WORDS[COMP_CWORD]} verb=\${COMP_WORDS[1]} operand=0 names= flags= at
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "${verbs.map(({ name }) => name).join(' ')} help" -- "$word"))
-    return
-  fi
-  for ((at = 2; at < COMP_CWORD; at++)); do
-    case \${COMP_WORDS[at]} in -*) ;; *) operand=$((operand + 1)) ;; esac
-  done
-  case $verb in
-${cases.join('\n')}
-  esac
-  case $word in
-    -*) COMPREPLY=($(compgen -W "$flags" -- "$word")) ;;
-    *) COMPREPLY=($(compgen -W "$names" -- "$word")) ;;
-  esac
+  local line word=\${COMP_WORDS[COMP_CWORD]}
+  COMPREPLY=()
+  while IFS= read -r line; do
+    case $line in
+      ${FILES})
+        compopt -o filenames 2>/dev/null
+        while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$word")
+        ;;
+      *)
+        line=\${line%%$'\\t'*}
+        case $line in *:) compopt -o nospace 2>/dev/null ;; esac
+        COMPREPLY+=("$line")
+        ;;
+    esac
+  done < <("\${COMP_WORDS[0]}" ${ASK} "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
-complete -o default -F _sandbox sandbox
+complete -F _sandbox sandbox
 `;
-}
 
-/** Bash's, which zsh can load, with the verbs' summaries. */
-export function toZsh(verbs: readonly Verb[]): string {
-  const described = verbs.map(({ name, summary }) => `    ${quote(`${name}:${summary}`)}`);
-  const cases = verbs.map((verb) => {
-    const flags = flagsOf(verb).map(({ name, help }) => `    ${quote(`${name}:${help}`)}`);
-    const kinds = verb.completes ?? [];
-    const operands = kinds.map((kind, at) => {
-      const pattern = at === kinds.length - 1 ? '*' : String(at);
-      const names = namesOf(kind);
-      return `        (${pattern}) ${names === '' ? '_files' : `compadd -- \${(f)"${names.replace(/^(?!\$)(.*)$/, (list) => `$(printf '%s\\n' ${list})`)}"}`} ;;`;
-    });
-    return `      ${verb.name})
-        if [[ $word == -* ]]; then
-          described=(
-${flags.join('\n')}
-          )
-          _describe flag described
-          return
-        fi
-${operands.length === 0 ? '' : `        case $operand in\n${operands.join('\n')}\n        esac\n`}        ;;`;
-  });
-  return `#compdef sandbox
+/** Loaded by \`source\`, or found in fpath under the name _sandbox. */
+export const ZSH = `#compdef sandbox
 # zsh completion of sandbox
 _sandbox() {
-  local word=\${words[CURRENT]} operand=0 each
-  local -a described
-  if (( CURRENT == 2 )); then
-    described=(
-${described.join('\n')}
-    )
-    _describe verb described
-    return
-  fi
-  for each in \${words[3,CURRENT-1]}; do [[ $each == -* ]] || (( operand++ )); done
-  case \${words[2]} in
-${cases.join('\n')}
-  esac
+  local line
+  local -a described open
+  local -i files=0
+  for line in "\${(@f)$("\${words[1]}" ${ASK} "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+    case $line in
+      '') ;;
+      ${FILES}) files=1 ;;
+      *:$'\\t'*) open+=("\${line%%$'\\t'*}") ;;
+      *$'\\t'*) described+=("\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}") ;;
+      *) described+=("\${line//:/\\\\:}") ;;
+    esac
+  done
+  local -i found=1
+  (( \${#described} )) && _describe -V 'sandbox' described && found=0
+  (( \${#open} )) && compadd -S '' -- $open && found=0
+  (( files )) && _files && found=0
+  return found
 }
-compdef _sandbox sandbox
+if [[ "\${funcstack[1]}" == _sandbox ]]; then _sandbox "$@"; else compdef _sandbox sandbox; fi
 `;
-}
 
-export function toFish(verbs: readonly Verb[]): string {
-  const lines = verbs.flatMap((verb) => {
-    const there = `-n '__fish_seen_subcommand_from ${verb.name}'`;
-    const flags = Object.entries({ ...verb.flags, ...GLOBAL_FLAGS }).map(
-      ([name, { short, type, help }]) =>
-        `complete -c sandbox ${there}${short === undefined ? '' : ` -s ${short}`} -l ${name}${type === 'string' ? ' -r' : ''} -d ${quote(help)}`,
-    );
-    const operands = (verb.completes ?? [])
-      .filter((kind) => kind !== 'path')
-      .map((kind) => `complete -c sandbox -f ${there} -a ${quote(namesOf(kind).replace(/^\$/, ''))}`);
-    return [
-      `complete -c sandbox -f -n __fish_use_subcommand -a ${verb.name} -d ${quote(verb.summary)}`,
-      ...flags,
-      ...operands,
-    ];
-  });
-  return `# fish completion of sandbox\n${lines.join('\n')}\n`;
-}
-
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}
+export const FISH = `# fish completion of sandbox
+function __sandbox_complete
+  set -l before (commandline -opc)
+  set -l word "$(commandline -ct)"
+  for line in ($before[1] ${ASK} $before[2..] "$word" 2>/dev/null)
+    if test "$line" = ${FILES}
+      __fish_complete_path "$word"
+    else
+      printf '%s\\n' "$line"
+    end
+  end
+end
+complete -c sandbox -f -a '(__sandbox_complete)'
+`;

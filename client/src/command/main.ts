@@ -1,6 +1,8 @@
 // The command `sandbox`: which verb the words ask for, what its failures look like, what its exit code is.
 import { suggest } from '@sandboxd/api/suggest';
 import { CertificateError, SandboxdError, UnauthorizedError } from '../errors.ts';
+import { complete } from './complete.ts';
+import { ASK, renderCompletion } from './completions.ts';
 import { resolveContext, toClient } from './context.ts';
 import { renderOverview, renderVerb } from './help.ts';
 import { Terminal } from './terminal.ts';
@@ -43,6 +45,7 @@ async function run(words: readonly string[], terminal: Terminal, stop: AbortCont
     const [about] = rest;
     return print(terminal, about === undefined ? renderOverview(VERBS) : renderVerb(findVerb(about)));
   }
+  if (name === ASK) return print(terminal, renderCompletion(await complete(rest, VERBS)));
   const verb = findVerb(name);
   const input = readWords(verb, rest);
   if (input.isSet('help')) return print(terminal, renderVerb(verb));

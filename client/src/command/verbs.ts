@@ -15,7 +15,7 @@ import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
 import { stats } from './verbs/stats.ts';
 import { version } from './verbs/version.ts';
 
-const OWN: readonly Verb[] = [
+export const VERBS: readonly Verb[] = [
   run,
   exec,
   ps,
@@ -35,6 +35,5 @@ const OWN: readonly Verb[] = [
   keys,
   context,
   version,
+  completion,
 ];
-
-export const VERBS: readonly Verb[] = [...OWN, completion(OWN)];

@@ -70,7 +70,7 @@ function split(flags: Flags, words: readonly string[], from: number | undefined)
 }
 
 /** `--env A=b`, `-e A=b` and `-ie A=b` take the next word, `--env=A=b` and `-eA=b` do not. */
-function takesNext(flags: Flags, word: string): boolean {
+export function takesNext(flags: Flags, word: string): boolean {
   if (word.startsWith('--')) return flags[word.slice(2)]?.type === 'string';
   const letters = word.slice(1);
   for (const [at, letter] of [...letters].entries()) {

@@ -1,10 +1,6 @@
 // The table of verbs, and what is made of it: help, completions, the reading of words, suggestions.
-import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
 import { suggest } from '../../../api/src/suggest.ts';
-import { toBash, toFish, toZsh } from '../../../client/src/command/completions.ts';
 import { renderOverview, renderVerb } from '../../../client/src/command/help.ts';
 import { toBytes, toEnvironment, toMib, toPort, toSeconds } from '../../../client/src/command/units.ts';
 import { UsageError, type Verb } from '../../../client/src/command/verb.ts';
@@ -95,34 +91,5 @@ t.test('amounts, ports, variables', (t) => {
   process.env.TEST_PASSED_ON = 'yes';
   t.same(toEnvironment(['A=b=c', 'TEST_PASSED_ON', 'TEST_NOT_SET']), { A: 'b=c', TEST_PASSED_ON: 'yes' });
   t.throws(() => toEnvironment(['=x']), UsageError);
-  t.end();
-});
-
-t.test('completions know every verb and flag, and bash completes with them', (t) => {
-  for (const render of [toBash, toZsh, toFish]) {
-    const text = render(VERBS);
-    for (const { name, flags } of VERBS) {
-      t.ok(text.includes(name), name);
-      for (const flag of Object.keys(flags)) t.ok(text.includes(flag), `${render.name}: ${name} --${flag}`);
-    }
-  }
-  const dir = t.testdir({});
-  const path = join(dir, 'completion.bash');
-  writeFileSync(path, toBash(VERBS));
-  writeFileSync(join(dir, 'sandbox'), '#!/bin/sh\n[ "$1 $2" = "ps -q" ] && echo sbx_there\n', {
-    mode: 0o755,
-  });
-  const complete = (...words: string[]): string[] => {
-    const script = `source ${path}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sandbox; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const env = { ...process.env, PATH: `${dir}:${process.env.PATH}` };
-    return execFileSync('bash', ['-c', script, 'bash', ...words], { encoding: 'utf8', env })
-      .trim()
-      .split('\n');
-  };
-  t.same(complete('sandbox', 'sna'), ['snapshot', 'snapshots']);
-  t.same(complete('sandbox', 'run', '--mem'), ['--memory']);
-  t.same(complete('sandbox', 'exec', '-it', 'sb'), ['sbx_there']);
-  t.same(complete('sandbox', 'service', 'st'), ['status', 'start', 'stop']);
-  t.same(complete('sandbox', 'service', 'stop', ''), ['sbx_there']);
   t.end();
 });
