@@ -1,6 +1,5 @@
 // What three shells need to complete words of both commands, in the files where Debian's shells look for them.
-import { toBash, toFish, toZsh } from '../../client/src/command/completions.ts';
-import { VERBS } from '../../client/src/command/verbs.ts';
+import { BASH, FISH, ZSH } from '../../client/src/command/completions.ts';
 import { COMMANDS, GROUPS } from '../../host-agent/src/commands/table.ts';
 import { createSettings, toFlag } from '../../host-agent/src/config/settings.ts';
 import type { Setting } from '../../host-agent/src/config/values.ts';
@@ -37,12 +36,11 @@ const AFTER: Readonly<Record<string, readonly Word[]>> = {
 /** By path below /usr/share. */
 export function renderCompletions(): Readonly<Record<string, string>> {
   return {
-    'bash-completion/completions/sandbox': toBash(VERBS),
+    'bash-completion/completions/sandbox': BASH,
     'bash-completion/completions/sandboxd': bash(),
-    // The file is the body of the function that it defines, too: its first call has to go through.
-    'zsh/vendor-completions/_sandbox': `${toZsh(VERBS)}_sandbox "$@"\n`,
+    'zsh/vendor-completions/_sandbox': ZSH,
     'zsh/vendor-completions/_sandboxd': zsh(),
-    'fish/vendor_completions.d/sandbox.fish': toFish(VERBS),
+    'fish/vendor_completions.d/sandbox.fish': FISH,
     'fish/vendor_completions.d/sandboxd.fish': fish(),
   };
 }
