@@ -27,14 +27,17 @@ t.test(`${CYCLES} cycles of create, resolve and delete`, async (t) => {
   const before = await state();
   const pins = await readdir(join(directories.runDir, 'net'));
   const seen = new Set<string | undefined>();
+  let cycles = 0;
   const cycle = async (): Promise<void> => {
+    cycles += 1;
     const sandbox = await api.create(OPTIONS);
     seen.add(sandbox.network?.guest_ip);
     t.equal(await api.sh(sandbox.id, ASK), web.address);
     await api.delete(sandbox.id);
   };
   for (let done = 0; done < CYCLES; done += 3) await Promise.all([cycle(), cycle(), cycle()]);
-  t.equal(seen.size, CYCLES, 'no address came again at once');
+  t.ok(cycles >= CYCLES);
+  t.equal(seen.size, cycles, 'no address came again at once');
   t.same(await settled(async () => ((await state()) === before ? [] : [await state()])), []);
   const left = async () =>
     (await readdir(join(directories.runDir, 'net'))).filter((name) => !pins.includes(name));
