@@ -14,7 +14,7 @@ export KERNEL INITRD
 # Baking, bridges, guests and tests of what the agent does as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-cloud-hypervisor need-cloud-hypervisor \
+.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-cloud-hypervisor need-cloud-hypervisor \
   bench run demo clean soak client deb image test-images
 
 help: ## show this
@@ -48,7 +48,7 @@ check: setup ## format, lint, types, import direction, generated code
 
 test: setup-tests test-images ## every test, with all that they need
 	@scripts/build-sanitized.sh
-	@echo 'left out: make test-kvm, make test-cloud-hypervisor (guests under KVM in an emulated host; hours, and a program)'
+	@echo 'left out: make test-kvm, make test-package, make test-cloud-hypervisor (guests under KVM in an emulated host; hours, and a program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http vm
 
 test-unit: setup-tests build ## tests of single parts, and of engines against a stand-in
@@ -66,6 +66,12 @@ test-vm: setup-tests test-images ## tests in real guests
 
 test-kvm: test-images ## tests in real guests under KVM, within an emulated host: some hours (ONLY=)
 	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)")
+
+test-package: deb ## lintian, the package in a bare Debian and in a booted one with systemd, emulated (SUITE=bookworm)
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts package
+	@$(AS_ROOT) $(NODE) scripts/package/build-deb.ts --data-dir "$(DATA_DIR)" --version 99.0.0 --out dist/upgrade
+	@$(AS_ROOT) $(NODE) test/package/run.ts --data-dir "$(DATA_DIR)" $(if $(SUITE),--suite "$(SUITE)") \
+	  --old dist/sandboxd_[0-9]*_amd64.deb --new dist/upgrade/sandboxd_99.0.0_amd64.deb
 
 test-cloud-hypervisor: need-cloud-hypervisor test-images ## the same on that engine (CLOUD_HYPERVISOR=, ONLY=)
 	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)") \

@@ -33,6 +33,8 @@ const SUITES: Readonly<Record<string, Suite>> = {
   },
   contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
+  // The Debian package, in a tree of Debian.
+  package: { jobs: 1, fileTimeoutS: 1200, isShownLive: true },
   vm: {
     // Elsewhere than on a machine of its own there is one CPU.
     jobs: isSoak() || TIME_SCALE > 1 ? 1 : 2,
