@@ -23,9 +23,14 @@ export type MadeImage = {
 };
 
 /** An OCI layout with one image of the name `ref`; gives the directory. */
-export function makeLayout(
+export function makeLayout(dir: string, { layers, ...image }: MadeImage, ref?: string): string {
+  return makeLayoutOf(dir, { ...image, layers: layers.map((members) => archive(members)) }, ref);
+}
+
+/** The same of archives. */
+export function makeLayoutOf(
   dir: string,
-  { layers, config = {}, platform }: MadeImage,
+  { layers: tars, config = {}, platform }: Omit<MadeImage, 'layers'> & { readonly layers: readonly Buffer[] },
   ref = 'latest',
 ): string {
   const blobs = join(dir, 'blobs/sha256');
@@ -39,7 +44,6 @@ export function makeLayout(
       size: bytes.length,
     };
   };
-  const tars = layers.map((members) => archive(members));
   const diffIds = tars.map((tar) => `sha256:${createHash('sha256').update(tar).digest('hex')}`);
   const about = {
     ...(platform ?? { os: 'linux', architecture: 'amd64' }),
@@ -65,7 +69,7 @@ export class World {
   readonly #children: ChildProcess[] = [];
   #count = 0;
 
-  constructor(t: Test) {
+  constructor(t: Pick<Test, 'teardown'>) {
     t.teardown(() => this.#end());
   }
 
