@@ -63,7 +63,7 @@ export async function benchImages({ api }: Daemon, pulls: number, creates: numbe
     }
 
     const create: Pairs = { ours: [], theirs: [] };
-    const one = (body: object) => timed(async () => made.push((await api.create(body)).id));
+    const one = (body: Record<string, unknown>) => timed(async () => made.push((await api.create(body)).id));
     const made: string[] = [];
     for (let round = 0; round <= creates; round++) {
       const image = { image: { oci: name } };
