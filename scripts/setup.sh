@@ -17,7 +17,8 @@ die() { say "error: $*"; exit 1; }
 LOG=
 TICKER=
 stop_ticker() {
-  [ -z "$TICKER" ] || kill "$TICKER" 2>/dev/null || true
+  # Not TERM: one that comes before the child has dropped its parent's trap is lost, and the wait had no end.
+  [ -z "$TICKER" ] || kill -KILL "$TICKER" 2>/dev/null || true
   [ -z "$TICKER" ] || wait "$TICKER" 2>/dev/null || true
   TICKER=
   [ ! -t 2 ] || printf '\r\033[K' >&2
