@@ -99,7 +99,7 @@ t.test('connections that were used before, and upgrade headers', async (t) => {
   const { port, id } = await serveCat(t);
   const client = new RawClient(t, port);
   client.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
-  await until(() => client.text.endsWith('{"status":"ok"}'), 'the first answer');
+  await until(() => /"status":"ok".*\}$/.test(client.text), 'the first answer');
   const first = client.received.length;
   client.write(Buffer.concat([Buffer.from(head(id) + BODY), stdin('again'), stdinClose]));
   await client.ended();
@@ -112,7 +112,7 @@ t.test('connections that were used before, and upgrade headers', async (t) => {
   await pipelined.ended();
   t.match(
     pipelined.text,
-    /^HTTP\/1.1 200 OK\r\n.*"ok"\}HTTP\/1.1 200 OK\r\nContent-Type: application\/octet/s,
+    /^HTTP\/1.1 200 OK\r\n.*"status":"ok"[^}]*\}HTTP\/1.1 200 OK\r\nContent-Type: application\/octet/s,
   );
 
   const upgrade = new RawClient(t, port);
