@@ -17,7 +17,14 @@ export const SHORT_NAME = { scheme: 'http', at: { host: 'x', port: undefined } }
 export const LIMITS = { vcpus: 32, memoryMib: 65_536, diskBytes: 2 ** 40, sandboxes: 100, fork: 64 };
 
 export type LogLine = { readonly [key: string]: unknown };
-export type Fixture = { app: HttpApp; sandboxes: FakeSandboxes; lines: LogLine[]; log: Logger };
+export type Fixture = {
+  app: HttpApp;
+  sandboxes: FakeSandboxes;
+  lines: LogLine[];
+  log: Logger;
+  /** Answers that the interface does not have. */
+  problems: readonly unknown[];
+};
 
 export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
   const lines: LogLine[] = [];
@@ -41,11 +48,18 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     ],
     ...changes,
   });
-  // Whatever a test asks for, an answer that its route does not have fails it.
-  const request = app.request.bind(app);
-  app.request = async (path, init, ...rest) =>
-    withCheckedAnswer(init?.method ?? 'GET', String(path), await request(path, init, ...rest));
-  return { app, sandboxes, lines, log };
+  // Whatever a test asks for, by whatever client, an answer that its route does not have fails it.
+  const problems: unknown[] = [];
+  const answer = app.fetch.bind(app);
+  app.fetch = async (request, ...rest) => {
+    const response = await answer(request, ...rest);
+    const { pathname } = new URL(request.url);
+    return withCheckedAnswer(request.method, pathname, response).catch((problem: unknown) => {
+      problems.push(problem);
+      throw problem;
+    });
+  };
+  return { app, sandboxes, lines, log, problems };
 }
 
 export type Answer = { status: number; body: unknown; error: string; headers: Headers };
@@ -120,7 +134,11 @@ export async function serve(
     ...(changes.unreadMs && { unreadMs: changes.unreadMs }),
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
-  t.teardown(() => server.close());
+  t.teardown(async () => {
+    await server.close();
+    // A client may have taken it for something else.
+    for (const problem of fixture.problems) throw problem;
+  });
   return { ...fixture, server, port, url: `${changes.certificate ? 'https' : 'http'}://127.0.0.1:${port}` };
 }
 
