@@ -2,20 +2,21 @@
 import type { SandboxEvent } from '../../contract.ts';
 import { UsageError, type Verb } from '../verb.ts';
 
-const KINDS: readonly SandboxEvent['kind'][] = [
-  'created',
-  'forked',
-  'adopted',
-  'died',
-  'hung',
-  'recovered',
-  'expired',
-  'idle',
-  'idle-kept',
-  'deleted',
-  'snapshot-taken',
-  'snapshot-deleted',
-];
+/** A kind that the interface has and this lacks is an error of types. */
+const KINDS = Object.keys({
+  created: true,
+  forked: true,
+  adopted: true,
+  died: true,
+  hung: true,
+  recovered: true,
+  expired: true,
+  idle: true,
+  'idle-kept': true,
+  deleted: true,
+  'snapshot-taken': true,
+  'snapshot-deleted': true,
+} satisfies Record<SandboxEvent['kind'], true>) as SandboxEvent['kind'][];
 
 export const events: Verb = {
   name: 'events',
