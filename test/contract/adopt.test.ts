@@ -6,7 +6,7 @@ import t from 'tap';
 import { VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import type { Vm, VmmIdentity, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
 
 t.setTimeout(120_000);
 const soon = (): AbortSignal => AbortSignal.timeout(30_000);
@@ -42,7 +42,9 @@ t.test('a VM that runs is adopted and used as before', async (t) => {
   const guest = new Guest({ source: vm, incarnation: 'one', log: host.bootOptions(paths).log });
   t.ok(await guest.adopt(20_000));
   t.ok(await vm.responds(20_000));
-  t.match(await vm.save({ dir: host.makeSaveDir(), whilePaused: nothing }), { memoryPath: String });
+  t.match(await vm.save({ dir: host.makeSaveDir(), memoryBytes: MEMORY_BYTES, whilePaused: nothing }), {
+    memoryPath: String,
+  });
   await guest.powerOff(soon()).catch(() => undefined);
   t.match(await vm.exited, { reason: 'the guest powered off', exitCode: null, signal: null });
   guest.close(new Error('over'));

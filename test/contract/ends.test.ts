@@ -7,7 +7,7 @@ import t from 'tap';
 import { EventTail } from '../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import type { Vm, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
 
 t.setTimeout(120_000);
 const soon = (): AbortSignal => AbortSignal.timeout(60_000);
@@ -54,7 +54,11 @@ t.test('a copy, and a VM of an earlier daemon, are watched alike', async (t) => 
   const engine = host.engine();
   await engine.probe();
   const source = await boot(host, engine, 'source');
-  const saved = await source.save({ dir: host.makeSaveDir(), whilePaused: async () => undefined });
+  const saved = await source.save({
+    dir: host.makeSaveDir(),
+    memoryBytes: MEMORY_BYTES,
+    whilePaused: async () => undefined,
+  });
   const copy = await engine.restore({ ...host.bootOptions(host.makePaths('copy')), saved });
   process.kill(copy.identity.pid, 'SIGUSR2');
   t.match(await copy.exited, { reason: 'the guest panicked' });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
 import type { Fault } from '../support/fake-vmm/knobs.ts';
 
 t.setTimeout(200_000);
@@ -134,24 +134,38 @@ t.test('a save that fails at any call lets the guest go on', async (t) => {
     host.fault(fault);
     const dir = host.makeSaveDir();
     const what = `${fault.at} ${fault.kind}`;
-    await t.rejects(vm.save({ dir, whilePaused: nothing }), { message: /cannot save the VM: / }, what);
+    await t.rejects(
+      vm.save({ dir, memoryBytes: MEMORY_BYTES, whilePaused: nothing }),
+      { message: /cannot save the VM: / },
+      what,
+    );
     t.ok((await guest.ping()) >= 0, `${what}: it answers`);
     t.same(leftovers(paths).sort(), ['api.sock', 'api.sock.lock', 'vsock.sock'], what);
     t.same(readdirSync(dir), [], what);
   }
   const reasons = ['Error from API', 'Cannot write', 'No space left on device (os error 28)'];
   host.fault({ at: 'vm.snapshot', kind: 'refuse', reasons });
-  await t.rejects(vm.save({ dir: host.makeSaveDir(), whilePaused: nothing }), { code: 'exhausted' });
+  await t.rejects(vm.save({ dir: host.makeSaveDir(), memoryBytes: MEMORY_BYTES, whilePaused: nothing }), {
+    code: 'exhausted',
+  });
   host.fault();
   await t.rejects(
-    vm.save({ dir: host.makeSaveDir(), whilePaused: () => Promise.reject(new Error('no space')) }),
+    vm.save({
+      dir: host.makeSaveDir(),
+      memoryBytes: MEMORY_BYTES,
+      whilePaused: () => Promise.reject(new Error('no space')),
+    }),
     { message: 'cannot save the VM: no space' },
   );
   const full = host.makeSaveDir();
   mkdirSync(join(full, 'memory'));
-  await t.rejects(vm.save({ dir: full, whilePaused: nothing }), { message: /cannot save the VM/ });
+  await t.rejects(vm.save({ dir: full, memoryBytes: MEMORY_BYTES, whilePaused: nothing }), {
+    message: /cannot save the VM/,
+  });
   t.ok((await guest.ping()) >= 0);
-  t.match(await vm.save({ dir: host.makeSaveDir(), whilePaused: nothing }), { memoryPath: String });
+  t.match(await vm.save({ dir: host.makeSaveDir(), memoryBytes: MEMORY_BYTES, whilePaused: nothing }), {
+    memoryPath: String,
+  });
   t.ok((await guest.ping()) >= 0);
   guest.close(new Error('over'));
   await vm.kill();
@@ -170,7 +184,9 @@ t.test('a guest that can neither be paused nor go on is ended, and says why', as
     const paths = host.makePaths(at);
     const vm = await engine.boot(host.bootOptions(paths));
     host.fault({ at, kind });
-    await t.rejects(vm.save({ dir: host.makeSaveDir(), whilePaused: nothing }), { message: /cannot save/ });
+    await t.rejects(vm.save({ dir: host.makeSaveDir(), memoryBytes: MEMORY_BYTES, whilePaused: nothing }), {
+      message: /cannot save/,
+    });
     t.match((await vm.exited).reason, reason);
     t.same(leftovers(paths), []);
     host.fault();
@@ -184,7 +200,7 @@ t.test('a copy that fails at any call leaves nothing, and the saved VM as it was
   const source = host.makePaths('source');
   const vm = await engine.boot(host.bootOptions(source));
   const dir = host.makeSaveDir();
-  const saved = await vm.save({ dir, whilePaused: nothing, staysPaused: true });
+  const saved = await vm.save({ dir, memoryBytes: MEMORY_BYTES, whilePaused: nothing, staysPaused: true });
   await vm.kill();
   const attempt = async (name: string, from: SavedVm = saved, signal?: AbortSignal): Promise<VmPaths> => {
     const paths = host.makePaths(name);
@@ -224,7 +240,12 @@ t.test('the best memory mode that there is, and why not a better one', async (t)
     const engine = host.engine();
     await engine.probe();
     const vm = await engine.boot(host.bootOptions(source));
-    const saved = await vm.save({ dir: host.makeSaveDir(), whilePaused: nothing, staysPaused: true });
+    const saved = await vm.save({
+      dir: host.makeSaveDir(),
+      memoryBytes: MEMORY_BYTES,
+      whilePaused: nothing,
+      staysPaused: true,
+    });
     await vm.kill();
     return saved;
   };
@@ -279,11 +300,11 @@ t.test('a copy that is still being filled is saved when it is full', async (t) =
   await engine.probe();
   const source = host.makePaths('source');
   const vm = await engine.boot(host.bootOptions(source));
-  const saved = await vm.save({ dir: host.makeSaveDir(), whilePaused: nothing });
+  const saved = await vm.save({ dir: host.makeSaveDir(), memoryBytes: MEMORY_BYTES, whilePaused: nothing });
   const one = await engine.restore({ ...host.bootOptions(host.makePaths('one')), saved });
   let pauses = 0;
   const dir = host.makeSaveDir();
-  const again = await one.save({ dir, whilePaused: async () => void pauses++ });
+  const again = await one.save({ dir, memoryBytes: MEMORY_BYTES, whilePaused: async () => void pauses++ });
   t.equal(pauses, 1, 'the disk is copied once');
   t.ok(existsSync(again.memoryPath));
   await Promise.all([vm.kill(), one.kill()]);

@@ -8,7 +8,7 @@ import t from 'tap';
 import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import { explainExit } from '../../host-agent/src/sandboxes/resources/agent.ts';
-import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
 
 type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };
 
@@ -38,7 +38,11 @@ async function copy(
 }
 
 async function save({ vm, paths }: FakeVm, dir: string): Promise<SavedVm> {
-  return vm.save({ dir, whilePaused: () => copyFile(join(paths.dir, 'layer'), join(dir, 'disk')) });
+  return vm.save({
+    dir,
+    memoryBytes: MEMORY_BYTES,
+    whilePaused: () => copyFile(join(paths.dir, 'layer'), join(dir, 'disk')),
+  });
 }
 
 async function end(...vms: readonly FakeVm[]): Promise<void> {
@@ -212,7 +216,9 @@ t.test('a guest’s end is noticed and told apart', async (t) => {
   for (const { vm, paths, guest } of [off!, reset!, panicked!, killed!, late!]) {
     t.same(readdirSync(paths.socketDir), [], 'its sockets are gone');
     await t.rejects(vm.openChannel(soon()), { message: /the VM ended/ });
-    await t.rejects(vm.save({ dir: '/', whilePaused: async () => undefined }), { message: /the VM ended/ });
+    await t.rejects(vm.save({ dir: '/', memoryBytes: MEMORY_BYTES, whilePaused: async () => undefined }), {
+      message: /the VM ended/,
+    });
     guest.close(new Error('over'));
   }
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
 
 type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };
 
@@ -35,7 +35,11 @@ async function copy(
 }
 
 async function save({ vm, paths }: FakeVm, dir: string): Promise<SavedVm> {
-  return vm.save({ dir, whilePaused: () => copyFile(join(paths.dir, 'layer'), join(dir, 'disk')) });
+  return vm.save({
+    dir,
+    memoryBytes: MEMORY_BYTES,
+    whilePaused: () => copyFile(join(paths.dir, 'layer'), join(dir, 'disk')),
+  });
 }
 
 async function end(...vms: readonly FakeVm[]): Promise<void> {

@@ -8,7 +8,12 @@ import type { SaveOptions, Vm, VmmIdentity } from '../../host-agent/src/engines/
 import { bootQemu } from '../../host-agent/src/engines/qemu/boot.ts';
 import { QEMU } from '../../host-agent/src/engines/qemu/control.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeQemuHost, makeFakeQemuHost, type QemuKnobs } from '../support/fake-qemu/host.ts';
+import {
+  type FakeQemuHost,
+  MEMORY_BYTES,
+  makeFakeQemuHost,
+  type QemuKnobs,
+} from '../support/fake-qemu/host.ts';
 
 t.setTimeout(120_000);
 const soon = (): AbortSignal => AbortSignal.timeout(60_000);
@@ -181,6 +186,7 @@ async function savable(host: FakeQemuHost, name: string) {
   const calls: string[] = [];
   const options: SaveOptions = {
     dir,
+    memoryBytes: MEMORY_BYTES,
     beforePause: async () => void calls.push('before'),
     whilePaused: async () => void calls.push('while'),
     afterPause: () => void calls.push('after'),

@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/bpf.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -104,6 +105,14 @@ static void attack_file(const char *path) {
   close(stream);
 }
 
+static void make(const char *path) {
+  report("make", path, open_and_close(path, O_WRONLY | O_CREAT | O_EXCL));
+  char directory[PATH_MAX];
+  snprintf(directory, sizeof directory, "%s.d", path);
+  // In each another: a tree that is deeper than any path, which nobody deletes who deletes by path.
+  report("make a directory beside", path, mkdir(directory, 0700));
+}
+
 static void attack_kernel(void) {
   report("mount", "", mount("none", "/", "tmpfs", 0, NULL));
   report("remount", "", mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND, NULL));
@@ -165,7 +174,7 @@ int main(int count, char **arguments) {
     else if (strncmp(arguments[i], "port=", 5) == 0) attack_network(value);
     else if (strncmp(arguments[i], "tap=", 4) == 0) open_taps(value);
     else if (strncmp(arguments[i], "file=", 5) == 0) attack_file(value);
-    else if (strncmp(arguments[i], "make=", 5) == 0) report("make", value, open_and_close(value, O_WRONLY | O_CREAT | O_EXCL));
+    else if (strncmp(arguments[i], "make=", 5) == 0) make(value);
     else if (strcmp(arguments[i], "self") == 0) attack_itself();
     else return 2;
   }

@@ -3,7 +3,9 @@
 // usage: inject THREAD KIND…
 //   process=PID   one that it has no business with
 //   file=PATH     one that is not its own
+//   descriptor=N  one that it has, of what others have, too
 //   self          the kernel and its own means: never without a jail
+//   hungry        it takes a GiB of memory
 //   mount, unshare, root, all-root, start    one call each, at which a VMM's own filter may end it or its thread: `KILLED`
 #define _GNU_SOURCE
 #include <elf.h>
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -171,6 +174,26 @@ static void attack_file(const char *path) {
   report("write", path, open_and_close(path, O_WRONLY | O_APPEND));
 }
 
+static void attack_descriptor(int file) {
+  char path[64], about[16];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  snprintf(about, sizeof about, "%d", file);
+  report("change", about, call(SYS_pwrite64, file, text("changed"), 7, 0, 0));
+  report("grow", about, call(SYS_ftruncate, file, 1ULL << 40, 0, 0, 0));
+  report("dig a hole into", about, call(SYS_fallocate, file, 3, 0, 4096, 0));
+  Outcome mapped = call(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file);
+  if (mapped.result >= 0) call(SYS_munmap, mapped.result, 4096, 0, 0, 0);
+  report("map", about, mapped);
+  // To open it may be allowed where what follows is not.
+  Outcome opened = call(SYS_openat, AT_FDCWD, text(path), O_RDWR | O_CLOEXEC, 0, 0);
+  if (opened.result >= 0) {
+    int again = opened.result;
+    opened = call(SYS_pwrite64, again, text("changed"), 7, 0, 0);
+    call(SYS_close, again, 0, 0, 0, 0);
+  }
+  report("open again and change", about, opened);
+}
+
 static void attack_itself(void) {
   report("connect", "", call(SYS_socket, AF_INET, SOCK_STREAM, 0, 0, 0));
   report("packet socket", "", call(SYS_socket, AF_PACKET, SOCK_RAW, 0, 0, 0));
@@ -207,7 +230,10 @@ int main(int count, char **arguments) {
   for (int i = 2; i < count; i++) {
     if (strncmp(arguments[i], "process=", 8) == 0) attack_process(atoi(arguments[i] + 8));
     else if (strncmp(arguments[i], "file=", 5) == 0) attack_file(arguments[i] + 5);
+    else if (strncmp(arguments[i], "descriptor=", 11) == 0) attack_descriptor(atoi(arguments[i] + 11));
     else if (strcmp(arguments[i], "self") == 0) attack_itself();
+    else if (strcmp(arguments[i], "hungry") == 0)
+      report("hungry", "", call(SYS_mmap, 0, 1ULL << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1));
     else if (strcmp(arguments[i], "mount") == 0)
       report("mount", "", call(SYS_mount, place("none\0/", 7), scratch() + 5, scratch(), 0, 0));
     else if (strcmp(arguments[i], "unshare") == 0)

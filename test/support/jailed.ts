@@ -75,17 +75,15 @@ export async function openAttacks(jail?: Jail) {
   };
 }
 
-/** Of a line for each attack: its name, a colon, what became of it. */
+/** Of a line for each attack: its name, a colon, what became of it. One that was made several times counts as done if it once was. */
 export function parseOutcomes(text: string): ReadonlyMap<string, string> {
-  return new Map(
-    text
-      .trim()
-      .split('\n')
-      .map((line) => {
-        const at = line.lastIndexOf(': ');
-        return [line.slice(0, at), line.slice(at + 2)];
-      }),
-  );
+  const outcomes = new Map<string, string>();
+  for (const line of text.trim().split('\n')) {
+    const at = line.lastIndexOf(': ');
+    const name = line.slice(0, at);
+    if (outcomes.get(name) !== 'done') outcomes.set(name, line.slice(at + 2));
+  }
+  return outcomes;
 }
 
 /** How it ended; it keeps nobody waiting by itself. */

@@ -1,5 +1,8 @@
 // The VMM processes of a host, known by the control socket in their arguments, whichever engine started them.
+import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
+import type { SandboxJson } from './api.ts';
+import type { Daemon } from './daemon.ts';
 
 export type VmmProcess = { readonly pid: number; readonly socketPath: string };
 
@@ -31,4 +34,24 @@ export async function pidsNaming(text: string): Promise<number[]> {
     if (args.includes(text)) found.push(Number(pid));
   }
   return found;
+}
+
+type Status = Readonly<Record<string, string>>;
+
+/** Of a process or thread, by the path of its `status`. */
+export function readStatus(path: string): Status {
+  const lines = readFileSync(path, 'latin1').trim().split('\n');
+  return Object.fromEntries(lines.map((line) => line.split(/:\s*/, 2)));
+}
+
+export async function vmmOf({ id }: SandboxJson): Promise<number> {
+  const [pid = 0] = await vmmPids(id);
+  return pid;
+}
+
+export const uidOf = (pid: number): number => Number(readStatus(`/proc/${pid}/status`).Uid?.split('\t')[0]);
+
+export async function engineOf({ api }: Daemon) {
+  const { engine } = await api.ask('listProfiles');
+  return engine;
 }

@@ -80,6 +80,8 @@ export type SavedVm = {
 export type SaveOptions = {
   /** Existing directory for the files, on the file system of the VM's own; they must not be in it yet. */
   readonly dir: string;
+  /** What the guest has of memory: what its VMM says of that is not believed. */
+  readonly memoryBytes: number;
   /** Runs right before the guest is stopped; again when that has to be tried again. */
   readonly beforePause?: () => Promise<void>;
   /** Runs while the guest stands still, for what must be of the same moment as its memory. */

@@ -93,6 +93,7 @@ export async function tryGuest(options: TrialOptions): Promise<string | undefine
     stage = 'save a guest';
     const files = await first.save({
       dir: saved,
+      memoryBytes: MEMORY_MIB * 2 ** 20,
       whilePaused: () => copyFile(layerOf(source), layerOf(copy)),
       staysPaused: true,
     });

@@ -7,8 +7,17 @@ const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 const O_PATH = 0o10000000;
 
 /** Rejects when there is anything but a file of its own; `flags` are those of open(2). */
-export async function openRegular(path: string, flags = O_RDONLY): Promise<FileHandle> {
-  const file = await open(path, flags | O_NOFOLLOW | O_NONBLOCK, 0o600);
+export function openRegular(path: string, flags = O_RDONLY): Promise<FileHandle> {
+  return openFile(path, flags | O_NOFOLLOW);
+}
+
+/** For reading, by its link beneath /proc, a file that a process has open or mapped: by now that may be anything else that it has. */
+export function openProcessFile(path: string): Promise<FileHandle> {
+  return openFile(path, O_RDONLY);
+}
+
+async function openFile(path: string, flags: number): Promise<FileHandle> {
+  const file = await open(path, flags | O_NONBLOCK, 0o600);
   try {
     if ((await file.stat()).isFile()) return file;
     throw new Error(`${path} is no regular file`);

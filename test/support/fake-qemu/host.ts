@@ -10,6 +10,9 @@ import { SealedMemories } from '../../../host-agent/src/engines/qemu/sealed-memo
 import { signalProcess } from '../../../host-agent/src/lib/proc.ts';
 import { HELPERS } from '../helper-programs.ts';
 
+/** Of each of its guests. */
+export const MEMORY_BYTES = 4 * 2 ** 20;
+
 export type QemuKnobs = {
   /** `query-status` of a guest whose VMM starts. */
   readonly firstStatus: string;
@@ -97,7 +100,7 @@ export function makeFakeQemuHost(t: Test): FakeQemuHost {
     bootOptions: (paths) => ({
       spec: {
         vcpus: 1,
-        memoryMib: 4,
+        memoryMib: MEMORY_BYTES / 2 ** 20,
         kernelPath: join(dir, 'kernel'),
         initramfsPath: join(dir, 'initramfs'),
         bootArgs: '',

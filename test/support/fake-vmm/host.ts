@@ -19,6 +19,8 @@ import { type Fault, type Knobs, USUAL } from './knobs.ts';
 
 const MAIN = resolve(import.meta.dirname, 'main.ts');
 const MEMORY_MIB = 4;
+/** Of each of its guests. */
+export const MEMORY_BYTES = MEMORY_MIB * 2 ** 20;
 
 export type FakeHost = {
   readonly dir: string;

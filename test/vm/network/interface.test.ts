@@ -128,7 +128,11 @@ async function save({ vm, layer, guest }: Running, name: string): Promise<SavedV
   await mkdir(dir);
   await guest.hold();
   const disk = join(dir, 'disk');
-  const saved = await vm.save({ dir, whilePaused: () => copySparse(layer, disk) });
+  const saved = await vm.save({
+    dir,
+    memoryBytes: MEMORY_MIB * 2 ** 20,
+    whilePaused: () => copySparse(layer, disk),
+  });
   guest.release();
   return { ...saved, layer: disk };
 }

@@ -76,7 +76,10 @@ export class CloudHypervisorEngine implements Engine {
   }
 
   adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null {
-    const onAnswer = () => removeStaging(identity.paths.dir);
+    const onAnswer = async (): Promise<void> => {
+      await removeStaging(identity.paths.dir);
+      if (identity.jail !== undefined) await this.#context.jail?.limitDisk(identity.jail);
+    };
     return adoptVmm(this.#kind, identity, { ...options, onAnswer });
   }
 

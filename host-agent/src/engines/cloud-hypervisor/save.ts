@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
+import { withoutDiskLimits } from '../jail/cgroups.ts';
 import { giveTo } from '../jail/jail.ts';
 import type { VmmApi } from './api.ts';
 import { isStillRestoring } from './api-error.ts';
@@ -16,7 +17,6 @@ import { collectSaved } from './saved-files.ts';
 /** The VMM lets its disks finish for up to 30 s. */
 const PAUSE_TIMEOUT_MS = 60_000;
 const RESUME_TIMEOUT_MS = 60_000;
-const INFO_TIMEOUT_MS = 60_000;
 const SAVE_BASE_MS = 60_000;
 const SLOWEST_MIB_PER_S = 50;
 const MAX_SAVE_MS = 600_000;
@@ -41,15 +41,15 @@ export async function saveVm(
   options: SaveOptions,
 ): Promise<SavedVm & { readonly pausedMs: number }> {
   const giveUpAt = performance.now() + RETRY_FOR_MS;
-  const { memoryBytes } = await context.api.info({ timeoutMs: INFO_TIMEOUT_MS });
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)) {
     const { paths, jail } = context.identity;
     const staging = await mkdtemp(join(paths.dir, STAGING));
     try {
       await giveTo(jail, staging);
-      const pausedMs = await saveOnce(context, options, staging, memoryBytes);
+      const pausedMs = await saveOnce(context, options, staging);
       const { claimProgram, log } = context;
-      const saved = await collectSaved({ from: staging, to: options.dir, memoryBytes, claimProgram, log });
+      const { dir: to, memoryBytes } = options;
+      const saved = await collectSaved({ from: staging, to, memoryBytes, claimProgram, log });
       await digHoles(saved.memoryPath, context.log);
       return { ...saved, pausedMs };
     } catch (error) {
@@ -69,26 +69,16 @@ export async function removeStaging(dir: string): Promise<void> {
 }
 
 /** Gives the time that the guest stood still. */
-async function saveOnce(
-  context: SaveContext,
-  options: SaveOptions,
-  staging: string,
-  memoryBytes: number,
-): Promise<number> {
+async function saveOnce(context: SaveContext, options: SaveOptions, staging: string): Promise<number> {
   try {
     await options.beforePause?.();
-    return await saveWhilePaused(context, options, staging, memoryBytes);
+    return await saveWhilePaused(context, options, staging);
   } finally {
     options.afterPause?.();
   }
 }
 
-async function saveWhilePaused(
-  context: SaveContext,
-  options: SaveOptions,
-  staging: string,
-  memoryBytes: number,
-): Promise<number> {
+async function saveWhilePaused(context: SaveContext, options: SaveOptions, staging: string): Promise<number> {
   const { api } = context;
   const pausedAt = performance.now();
   await pause(context);
@@ -96,9 +86,12 @@ async function saveWhilePaused(
   try {
     const timeoutMs = Math.min(
       MAX_SAVE_MS,
-      SAVE_BASE_MS + (memoryBytes / 2 ** 20 / SLOWEST_MIB_PER_S) * 1000,
+      SAVE_BASE_MS + (options.memoryBytes / 2 ** 20 / SLOWEST_MIB_PER_S) * 1000,
     );
-    await api.put('vm.snapshot', { destination_url: `file://${staging}` }, { timeoutMs });
+    // The memory that is written is the host's doing; the guest, whom the limits are for, stands still.
+    await withoutDiskLimits(context.identity.jail?.cgroup, () =>
+      api.put('vm.snapshot', { destination_url: `file://${staging}` }, { timeoutMs }),
+    );
     // Only now: a refusal must not have cost a copy of the disk.
     await options.whilePaused();
     isDone = true;

@@ -13,8 +13,11 @@ import type { SavedVm } from '../engine.ts';
 const CONFIG_FILE = 'config.json';
 const STATE_FILE = 'state.json';
 const MEMORY_FILE = 'memory-ranges';
-/** A guest of 32 vCPUs has some 2 MiB of state. */
-const MAX_SMALL_BYTES = 64 * 1024 * 1024;
+/**
+ * A guest of 32 vCPUs has some 2 MiB of state. What a VMM makes up of as many bytes as this keeps us parsing for a second at most; of
+ * 64 MiB it would be 16 s and 2 GiB of memory.
+ */
+const MAX_SMALL_BYTES = 4 * 1024 * 1024;
 
 /** The VMM's two small files, unread: what is in them is its own affair, down to the last digit. */
 const savedStateSchema = z.object({ formatVersion: z.literal(1), config: z.string(), state: z.string() });

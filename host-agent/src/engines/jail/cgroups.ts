@@ -8,6 +8,7 @@ import { errnoOf, toError } from '../../lib/errors.ts';
 const OVERHEAD_MIB = 256;
 const PERIOD_US = 100_000;
 const MAX_WEIGHT = 10_000;
+const IO_MAX = 'io.max';
 const CONTROLLERS = ['memory', 'pids', 'cpu', 'io'];
 /** A process that is being reaped still counts. */
 const BUSY_RETRIES = 20;
@@ -100,12 +101,19 @@ export class Cgroups {
     return path;
   }
 
+  /** Again, for a group whose limit may have been lifted. */
+  async limitDisk(path: string): Promise<void> {
+    const limit = this.#diskLimit();
+    if (limit !== undefined && this.#controllers.includes('io')) await writeFile(join(path, IO_MAX), limit);
+  }
+
   async remove(name: string): Promise<void> {
     if (this.#controllers.length > 0) await removeCgroup(join(this.#parent, name));
   }
 
   #values({ vcpus, memoryMib, threads }: CgroupLimits): [controller: string, file: string, value: string][] {
-    const { cpuShare, ioBytesPerS } = this.#options;
+    const { cpuShare } = this.#options;
+    const diskLimit = this.#diskLimit();
     const cpuUs = Math.ceil(vcpus * cpuShare * PERIOD_US);
     return [
       ['memory', 'memory.max', String((memoryMib + OVERHEAD_MIB) * 2 ** 20)],
@@ -113,16 +121,33 @@ export class Cgroups {
       ['pids', 'pids.max', String(threads)],
       ['cpu', 'cpu.weight', String(Math.min(MAX_WEIGHT, 100 * vcpus))],
       ['cpu', 'cpu.max', `${cpuShare === 0 ? 'max' : cpuUs} ${PERIOD_US}`],
-      ...(this.#disk === undefined
-        ? []
-        : [
-            ['io', 'io.max', `${this.#disk} rbps=${ioBytesPerS} wbps=${ioBytesPerS}`] as [
-              string,
-              string,
-              string,
-            ],
-          ]),
+      ...(diskLimit === undefined ? [] : [['io', IO_MAX, diskLimit] as [string, string, string]]),
     ];
+  }
+
+  #diskLimit(): string | undefined {
+    const { ioBytesPerS } = this.#options;
+    return this.#disk && `${this.#disk} rbps=${ioBytesPerS} wbps=${ioBytesPerS}`;
+  }
+}
+
+/** Lifts the limits of its disks while `work` runs. A daemon that ends meanwhile leaves them lifted. */
+export async function withoutDiskLimits(
+  cgroup: string | undefined,
+  work: () => Promise<unknown>,
+): Promise<void> {
+  const path = join(cgroup ?? '', IO_MAX);
+  const text = cgroup === undefined ? '' : await readFile(path, 'latin1').catch(() => '');
+  const limits = text.split('\n').filter((line) => line !== '');
+  for (const limit of limits) await writeFile(path, limit.replaceAll(/=\d+/g, '=max'));
+  try {
+    await work();
+  } finally {
+    for (const limit of limits)
+      await writeFile(path, limit).catch((error: unknown) => {
+        // It goes with its process.
+        if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENODEV') throw error;
+      });
   }
 }
 

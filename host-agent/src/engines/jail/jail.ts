@@ -167,6 +167,11 @@ export class Jail {
     }
   }
 
+  /** Of one that a daemon before this has started, and may have been saving when it ended. */
+  async limitDisk({ cgroup }: JailIdentity): Promise<void> {
+    if (cgroup !== undefined) await this.#cgroups.limitDisk(cgroup);
+  }
+
   /** The VMM has started: its user is its own from now on, also without this daemon. */
   async confirm(
     { uid }: JailIdentity,

@@ -2,7 +2,8 @@
 import { open, readdir, readlink } from 'node:fs/promises';
 import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
-import type { FileVersion, GuestMemory } from '../engine.ts';
+import { openProcessFile } from '../../lib/untrusted-path.ts';
+import type { FileVersion, VmmIdentity } from '../engine.ts';
 import { type Mapping, mappedFile, readChangedRanges, readMapping } from './mapping.ts';
 import { versionKey } from './sealed-memory.ts';
 
@@ -13,18 +14,35 @@ export type FinishCopy = () => Promise<void>;
 
 /**
  * Begins a copy of the guest's memory to the new file `target`; a guest that keeps its memory in that very file needs
- * none.
+ * none. What its process has may be made up by now: it must be a file, and as long as the guest's memory.
  */
-export async function beginMemoryCopy(pid: number, memory: GuestMemory, target: string): Promise<FinishCopy> {
-  if (memory.kind === 'anonymous') return async () => copySparse(await memoryDescriptor(pid), target);
+export async function beginMemoryCopy(
+  { pid, memory }: Pick<VmmIdentity, 'pid' | 'memory'>,
+  memoryBytes: number,
+  target: string,
+): Promise<FinishCopy> {
+  if (memory.kind === 'anonymous')
+    return async () => copyProcessFile(await memoryDescriptor(pid), memoryBytes, target);
   if (memory.kind === 'file') {
     return memory.path === target ? async () => undefined : () => copySparse(memory.path, target);
   }
   // What is behind a private mapping never changes: only the guest's own pages must wait for the pause.
   const mapping = await readMapping(pid, memory.path);
+  checkSize(mapping.sizeBytes, memoryBytes);
   const isCopied = memory.origin !== undefined && (await copyOrigin(memory.origin, target));
-  if (!isCopied) await copySparse(mappedFile(pid, mapping), target);
+  if (!isCopied) await copyProcessFile(mappedFile(pid, mapping), memoryBytes, target);
   return () => copyChangedPages(pid, mapping, target);
+}
+
+function checkSize(sizeBytes: number, memoryBytes: number): void {
+  if (sizeBytes === memoryBytes) return;
+  throw new Error(`its VMM has ${sizeBytes} bytes as the guest's memory, which has ${memoryBytes}`);
+}
+
+async function copyProcessFile(path: string, memoryBytes: number, target: string): Promise<void> {
+  await using file = await openProcessFile(path);
+  checkSize((await file.stat()).size, memoryBytes);
+  await copySparse(`/proc/${process.pid}/fd/${file.fd}`, target);
 }
 
 /** Where the file system can, that shares its extents. False when the file is not what it was. */

@@ -28,7 +28,7 @@ export async function saveQemu(
   const memoryPath = join(options.dir, 'memory');
   const statePath = join(options.dir, 'state');
   const own = qemuFiles(identity.paths).statePath;
-  const finishMemory = await beginMemoryCopy(identity.pid, identity.memory, memoryPath);
+  const finishMemory = await beginMemoryCopy(identity, options.memoryBytes, memoryPath);
   let pausedAt = 0;
   try {
     await options.beforePause?.();

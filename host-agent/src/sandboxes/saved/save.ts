@@ -36,6 +36,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   let isQuiet = false;
   const written = await vm.save({
     dir,
+    memoryBytes: input.manifest.options.memoryMib * 2 ** 20,
     // Not earlier: what comes before and after the pause may take long, and the guest can be used meanwhile.
     beforePause: async () => {
       isQuiet = await guest.hold();

@@ -1,5 +1,5 @@
 // What a VMM that somebody took over can do to the daemon: with its files, its sockets, and what it says over them.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   appendFileSync,
@@ -22,10 +22,12 @@ import { EventTail, hasReset } from '../../../../host-agent/src/engines/cloud-hy
 import { collectSaved } from '../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
 import { readBlockedTask, readLastWords } from '../../../../host-agent/src/engines/last-words.ts';
 import { limitLog } from '../../../../host-agent/src/engines/log-limit.ts';
+import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/memory-copy.ts';
 import { QmpClient, type QmpEvent } from '../../../../host-agent/src/engines/qemu/qmp.ts';
 import { spawnVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
 import { connectLink, connectUnix } from '../../../../host-agent/src/lib/socket-link.ts';
-import { copyRegular } from '../../../../host-agent/src/lib/untrusted-path.ts';
+import { copyRegular, openProcessFile } from '../../../../host-agent/src/lib/untrusted-path.ts';
+import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
 import { until } from '../../../support/until.ts';
 
@@ -124,6 +126,40 @@ t.test('what is saved is a file, and as long as it must be', async (t) => {
   writeFileSync(endless, '');
   truncateSync(endless, 2 ** 40);
   await t.rejects(lay('four', { file: 'config.json', at: endless }), /is longer than/);
+});
+
+t.test('memory that a VMM only says is its guest’s', async (t) => {
+  const dir = makeDir(t);
+  await compileGuestProgram('mapped', dir);
+  const pretend = async (name: string, fileBytes: number, mappingBytes: number): Promise<number> => {
+    const process = spawn(join(dir, 'mapped'), [name, String(fileBytes), String(mappingBytes)]);
+    t.teardown(() => process.kill());
+    await once(process.stdout, 'data');
+    return process.pid ?? 0;
+  };
+  let count = 0;
+  const copy = async (pid: number, kind: 'anonymous' | 'copy-on-write'): Promise<string> => {
+    const target = join(dir, `copy-${count++}`);
+    const memory = kind === 'anonymous' ? { kind } : { kind, path: '/memfd:saved-memory' };
+    await (await beginMemoryCopy({ pid, memory }, MIB, target))();
+    return target;
+  };
+  for (const [kind, name] of [
+    ['anonymous', 'memory-backend-memfd'],
+    ['copy-on-write', 'saved-memory'],
+  ] as const) {
+    t.equal(statSync(await copy(await pretend(name, MIB, MIB), kind)).size, MIB, kind);
+    // Its page map alone would be 64 GiB in the daemon.
+    await t.rejects(copy(await pretend(name, 2 ** 40, 2 ** 45), kind), /as the guest's memory/);
+    await t.rejects(copy(await pretend(name, MIB / 2, MIB), kind));
+  }
+  // A pipe that nobody will ever write to holds up who opens it.
+  const pipe = join(dir, 'empty');
+  execFileSync('mkfifo', [pipe]);
+  const holder = spawn('sh', ['-c', 'exec 3<>"$0" 4<"$0" 3>&-; echo ready; exec sleep 600', pipe]);
+  t.teardown(() => holder.kill());
+  await once(holder.stdout, 'data');
+  await t.rejects(openProcessFile(`/proc/${holder.pid}/fd/4`), /is no regular file/);
 });
 
 /** A server at a path that says what it likes. */

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { Cgroups } from '../../../../../host-agent/src/engines/jail/cgroups.ts';
+import { Cgroups, withoutDiskLimits } from '../../../../../host-agent/src/engines/jail/cgroups.ts';
 import { BAKED_DATA_DIR } from '../../../../support/daemon.ts';
 import { until } from '../../../../support/until.ts';
 
@@ -92,4 +92,14 @@ limit('io', async (t, group) => {
   t.equal(await run(group, 'dd if=/dev/zero of=written bs=1M count=16 oflag=direct'), 0);
   const bytesPerS = (16 * MIB) / ((performance.now() - startedAt) / 1000);
   t.ok(bytesPerS < IO_BYTES_PER_S * 1.5, `${bytesPerS} bytes a second`);
+  const read = () => readFile(join(group, 'io.max'), 'latin1');
+  const limit = await read();
+  t.match(limit, / wbps=\d+ /);
+  await withoutDiskLimits(group, async () => t.equal(await read(), ''));
+  t.equal(await read(), limit);
+  // A daemon ended while they were lifted.
+  await withoutDiskLimits(group, async () => {
+    await cgroups.limitDisk(group);
+    t.equal(await read(), limit);
+  });
 });

@@ -2,7 +2,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { Cgroups } from '../../../../../host-agent/src/engines/jail/cgroups.ts';
+import { Cgroups, withoutDiskLimits } from '../../../../../host-agent/src/engines/jail/cgroups.ts';
 
 const LIMITS = { vcpus: 2, memoryMib: 512, threads: 300 };
 
@@ -76,4 +76,27 @@ t.test('a disk that cannot be limited is named when it should be', async (t) => 
   const mount = await makeMount(t);
   const cgroups = await Cgroups.open({ path: '/sandboxd', cpuShare: 0, ioBytesPerS: 1, dir: '/proc', mount });
   t.same(cgroups.missing, ['a disk below /proc to limit']);
+});
+
+t.test('limits of a disk are lifted for a while, and set again whatever happened', async (t) => {
+  const mount = await makeMount(t);
+  const path = join(mount, 'io.max');
+  const limit = '8:0 rbps=5 wbps=5 riops=max wiops=max';
+  await writeFile(path, `${limit}\n`);
+  const read = () => readFile(path, 'utf8');
+  const look = async () => t.equal(await read(), '8:0 rbps=max wbps=max riops=max wiops=max');
+  await withoutDiskLimits(mount, look);
+  t.equal(await read(), limit);
+  const fail = async () => {
+    await look();
+    throw new Error('a fault of the test');
+  };
+  await t.rejects(withoutDiskLimits(mount, fail), { message: 'a fault of the test' });
+  t.equal(await read(), limit);
+  for (const none of [undefined, join(mount, 'absent')]) {
+    let runs = 0;
+    await withoutDiskLimits(none, async () => void runs++);
+    t.equal(runs, 1);
+  }
+  await withoutDiskLimits(mount, () => rm(mount, { recursive: true }));
 });

@@ -1,0 +1,21 @@
+// A process that says it has a guest's memory: a descriptor of memory by this name, and a private mapping of it.
+// usage: mapped NAME FILE-BYTES MAPPING-BYTES
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int main(int count, char **arguments) {
+  if (count != 4) return 2;
+  int memory = memfd_create(arguments[1], 0);
+  size_t bytes = strtoull(arguments[3], NULL, 10);
+  if (memory < 0 || ftruncate(memory, atoll(arguments[2])) < 0) return 1;
+  char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, memory, 0);
+  if (at == MAP_FAILED) return 1;
+  *at = 1;
+  puts("ready");
+  fflush(stdout);
+  char rest;
+  return read(0, &rest, 1) == 0 ? 0 : 1;
+}
