@@ -189,6 +189,8 @@ export type BootOptions = {
   /** Called when the VMM holds the guest, as the host's disk does not take its writes; `cause` is a lower-case phrase. */
   readonly onStandstill?: (cause: string) => void;
   readonly signal?: AbortSignal;
+  /** A throw-away guest, for which no limit is needed; its files may be in memory, which cannot be used past the host's page cache. */
+  readonly isTrial?: boolean;
 };
 
 export type ColdBootOptions = BootOptions & {

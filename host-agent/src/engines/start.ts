@@ -67,6 +67,11 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
   }
 }
 
+/** Whether its writable disks are used past the host's page cache. */
+export function isDirect({ isTrial }: Pick<BootOptions, 'isTrial'>, jail: Jail | undefined): boolean {
+  return isTrial !== true && (jail?.needsDirectWrites ?? false);
+}
+
 /** Starts the process, in its jail if it has one. */
 async function spawn(
   options: BootOptions,

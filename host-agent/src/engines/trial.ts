@@ -60,6 +60,7 @@ export async function tryGuest(options: TrialOptions): Promise<string | undefine
     paths: own,
     log,
     signal,
+    isTrial: true,
   });
   const counts = (vm: Vm, own: VmPaths, enough: (seen: readonly number[]) => boolean) =>
     poll(

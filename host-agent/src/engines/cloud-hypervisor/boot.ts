@@ -1,7 +1,8 @@
 // Starting a VM from its kernel.
 import { rm, symlink } from 'node:fs/promises';
 import type { BootOptions, Vm } from '../engine.ts';
-import { isDirect, keepConsole, startVmm, type VmmSetup } from './start.ts';
+import { isDirect } from '../start.ts';
+import { keepConsole, startVmm, type VmmSetup } from './start.ts';
 import { buildVmConfig } from './vm-config.ts';
 
 /** Opening disks and loading the kernel; longer only on a host in trouble. */
@@ -19,7 +20,12 @@ export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
       // Nothing is checked here but the form: whatever is wrong with the disks shows in the next call.
       await api.put(
         'vm.create',
-        buildVmConfig({ spec, files, hasLandlock: setup.hasLandlock, isDirect: isDirect(setup) }),
+        buildVmConfig({
+          spec,
+          files,
+          hasLandlock: setup.hasLandlock,
+          isDirect: isDirect(options, setup.jail),
+        }),
         call,
       );
       await keepConsole(files);

@@ -1,13 +1,14 @@
 // Starting a VM as a copy of a saved one.
 import { rm, stat } from 'node:fs/promises';
 import type { RestoreOptions, SavedVm, Vm } from '../engine.ts';
+import { isDirect } from '../start.ts';
 import { setFreeDiskSizes } from './disk-sizes.ts';
 import { dropMemoryRanges, setMappedMemory, setPlainMemory } from './mapped-memory.ts';
 import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
 import { hasNet, type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
 import { SavedState } from './saved-state.ts';
-import { isDirect, keepConsole, startVmm, type VmmSetup } from './start.ts';
+import { keepConsole, startVmm, type VmmSetup } from './start.ts';
 import { buildNetConfig } from './vm-config.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
@@ -28,7 +29,11 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
     async (api, files) => {
       let lacksNet = false;
       await modes.use(async ({ name }) => {
-        lacksNet = !(await layOutCopy(saved, { ...setup, spec, files, isDirect: isDirect(setup) }, name));
+        lacksNet = !(await layOutCopy(
+          saved,
+          { ...setup, spec, files, isDirect: isDirect(options, setup.jail) },
+          name,
+        ));
         // A try that failed may have made it.
         await rm(files.vsockPath, { force: true });
         const body = {

@@ -23,9 +23,6 @@ export type VmmSetup = {
   readonly knowsState: boolean;
 };
 
-/** Whether writable disks are used past the host's page cache. */
-export const isDirect = ({ jail }: VmmSetup): boolean => jail?.needsDirectWrites ?? false;
-
 /** Starts a VMM without a VM, then has `prepare` and `run` make it one that runs. `reads` is what its jail has to show beside the spec's files. */
 export async function startVmm(
   options: BootOptions,

@@ -4,7 +4,7 @@ import type { BootOptions, ColdBootOptions, GuestMemory, RestoreOptions, Vm } fr
 import type { Jail, View } from '../jail/jail.ts';
 import { KVM_PATH } from '../kvm-device.ts';
 import { findProgram } from '../program.ts';
-import { startVmm } from '../start.ts';
+import { isDirect, startVmm } from '../start.ts';
 import { FIRST_INHERITED_FD } from '../vmm-process.ts';
 import { type Accelerator, buildQemuArgs, qemuCommandLine } from './args.ts';
 import { bootingQemu, QEMU } from './control.ts';
@@ -59,7 +59,7 @@ async function startQemu(
   const args = buildQemuArgs({
     spec,
     accelerator,
-    isDirect: jail?.needsDirectWrites ?? false,
+    isDirect: isDirect(options, jail),
     memory,
     ...(inherited !== undefined && { incomingFd: FIRST_INHERITED_FD, memoryFd: FIRST_INHERITED_FD + 1 }),
     ...files,

@@ -7,13 +7,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { pino } from 'pino';
 import t from 'tap';
-import type { VmSpec } from '../../../../host-agent/src/engines/engine.ts';
+import type { BootOptions, EngineContext, VmSpec } from '../../../../host-agent/src/engines/engine.ts';
+import type { Jail } from '../../../../host-agent/src/engines/jail/jail.ts';
 import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
 import { buildQemuArgs, qemuCommandLine } from '../../../../host-agent/src/engines/qemu/args.ts';
 import { controlArgument, controlSocketOf } from '../../../../host-agent/src/engines/qemu/files.ts';
 import { changedRanges, findMapping, PAGE_BYTES } from '../../../../host-agent/src/engines/qemu/mapping.ts';
 import { QmpClient, QmpError, type QmpEvent } from '../../../../host-agent/src/engines/qemu/qmp.ts';
 import { Standstill } from '../../../../host-agent/src/engines/qemu/standstill.ts';
+import { isDirect } from '../../../../host-agent/src/engines/start.ts';
+import { tryGuest } from '../../../../host-agent/src/engines/trial.ts';
 
 const spec: VmSpec = {
   vcpus: 2,
@@ -68,6 +71,26 @@ t.test('the arguments of a cold boot', async (t) => {
     qemuCommandLine(spec, 'kvm'),
     /^console=ttyS0 .* reboot=t tsc=reliable mine=1$/,
     'and no more with KVM',
+  );
+});
+
+t.test('a trial guest, which may lie in memory, uses its disk as it can', async (t) => {
+  const jail = { needsDirectWrites: true } as Jail;
+  t.ok(isDirect({}, jail));
+  t.notOk(isDirect({}, undefined));
+  const scratchDir = await mkdtemp(join(tmpdir(), 'trial-'));
+  t.teardown(() => rm(scratchDir, { recursive: true }));
+  const context = { kernelPath: '/k', initramfsPath: '/i', scratchDir, log: pino({ level: 'silent' }) };
+  const asked: BootOptions[] = [];
+  const boot = async (options: BootOptions) => {
+    asked.push(options);
+    throw new Error('a fault of the test');
+  };
+  const ways = { context: context as unknown as EngineContext, boot, restore: boot, consolePath: () => '' };
+  t.match(await tryGuest(ways), /a fault of the test/);
+  t.same(
+    asked.map((options) => isDirect(options, jail)),
+    [false],
   );
 });
 
