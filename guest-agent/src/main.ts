@@ -64,7 +64,10 @@ const connection: GuestConnection = new GuestConnection({
     agentReadyUs,
     capabilities: [CLOCK, NETWORK, ...(cgroups.canFreeze ? [FREEZE] : [])],
   }),
-  onHello: ({ incarnation }) => freezer.greeted(incarnation),
+  onHello: ({ incarnation }) => {
+    freezer.greeted(incarnation);
+    trim.check();
+  },
   onRequest: (stream, request) => {
     trim.touch();
     serveRequest(context, stream, request);

@@ -123,6 +123,14 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     await daemon.api.call('DELETE', `/snapshots/${snapshot.id}`);
     return forks;
   },
+  snapshot: async ({ daemon, id }) => {
+    let taken = '';
+    const perS = await rate(async () => {
+      taken = (await daemon.api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`)).id;
+    }, 1);
+    await daemon.api.call('DELETE', `/snapshots/${taken}`);
+    return perS;
+  },
   /** Of a sandbox that was used. */
   delete: async ({ daemon }) => {
     const { id } = await daemon.api.create();
@@ -140,7 +148,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
 };
 
 /** Those whose rate is not of bytes. */
-const COUNTED = ['exec', 'first-execs', 'create', 'delete', 'boot', 'fork'];
+const COUNTED = ['exec', 'first-execs', 'create', 'delete', 'boot', 'fork', 'snapshot'];
 
 /** Sandboxes a second; they are deleted then. */
 async function made(others: number[], { api }: Daemon, make: () => Promise<string[]>): Promise<number> {

@@ -5,8 +5,8 @@ import { scaled } from './time-scale.ts';
 const LIMIT_MS = 10_000;
 
 /** Resolves once `isTrue`; rejects after the limit naming what was waited for. */
-export async function until(isTrue: () => boolean, what = String(isTrue)): Promise<void> {
-  const deadline = performance.now() + scaled(LIMIT_MS);
+export async function until(isTrue: () => boolean, what = String(isTrue), limitMs = LIMIT_MS): Promise<void> {
+  const deadline = performance.now() + scaled(limitMs);
   while (!isTrue()) {
     if (performance.now() > deadline) throw new Error(`timed out waiting for ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));

@@ -40,7 +40,7 @@ t.test('a template is made once, used again after a restart, and made anew when 
   t.same(origins(first), ['saved', 'saved', 'saved']);
   t.equal(new Set(rootsMade(first)).size, rootsMade(first).length);
   // Where they are copies of a guest without a root, it comes behind the answer.
-  await until(() => rootsMade(first).includes('base'));
+  await until(() => rootsMade(first).includes('base'), 'a template of its own', 120_000);
   await first.api.create({ boot_args: 'mine=1' });
   t.equal(origins(first).at(-1), 'boot', 'with boot_args a sandbox boots');
   await Promise.all(made.map(({ id }) => first.api.delete(id)));

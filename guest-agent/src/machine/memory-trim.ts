@@ -13,11 +13,12 @@ export class MemoryTrim {
 
   /** To be called for each call; costs next to nothing. */
   touch(): void {
-    if (this.#timer === undefined) this.#timer = setTimeout(() => this.#check(), IDLE_MS);
+    if (this.#timer === undefined) this.#timer = setTimeout(() => this.check(), IDLE_MS);
     else this.#timer.refresh();
   }
 
-  #check(): void {
+  /** At once: what a start has left is so gone before the guest is saved, and not in each copy of it. */
+  check(): void {
     if (process.memoryUsage.rss() - this.#trimmedBytes < GROWTH_BYTES) return;
     addon.trimMemory();
     this.#trimmedBytes = process.memoryUsage.rss();

@@ -1,7 +1,6 @@
 // The guest agent of one sandbox, as the host sees it: one connection, made again when it broke, and calls over it.
 import type { ExecRequest } from '@sandboxd/api';
 import {
-  AGENT_DIR,
   type Channel,
   CLOCK,
   connectHost,
@@ -57,8 +56,6 @@ type ConnectOptions = {
   readonly needsResync?: boolean;
   readonly incarnation?: string;
 };
-
-const WARM_COMMAND = [`${AGENT_DIR}/lib/ld-linux-x86-64.so.2`, '--help'];
 
 export class Guest {
   readonly #options: GuestOptions;
@@ -149,16 +146,6 @@ export class Guest {
     this.#channel = undefined;
     old?.close(new Error('replaced'));
     await this.connect(signal, { incarnation });
-  }
-
-  /** Runs a program that every guest has, so that what an exec needs is in memory. Its outcome does not matter. */
-  warm(timeoutMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const session = this.exec(
-        { cmd: WARM_COMMAND, env: {}, timeout_s: Math.ceil(timeoutMs / 1000) },
-        { output: (_stream, chunk) => session.consumed(chunk.length), exit: () => resolve() },
-      );
-    });
   }
 
   /** Gives up the connection for good. */

@@ -47,9 +47,9 @@ export async function readExtents(path: string): Promise<Extent[]> {
 
 /**
  * CRC-32 over the file's size and its chunks of 1 MiB that are not all zero, each with its offset: equal for equal
- * content, however the file is allocated.
+ * content, however the file is allocated. Rejects with the signal's reason.
  */
-export async function checksumSparse(path: string): Promise<string> {
+export async function checksumSparse(path: string, signal?: AbortSignal): Promise<string> {
   await using file = await open(path, 'r');
   const { size } = await file.stat();
   const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
@@ -58,6 +58,7 @@ export async function checksumSparse(path: string): Promise<string> {
   for (const extent of await readExtents(path)) {
     const first = Math.max(nextOffset, extent.offset - (extent.offset % CHUNK_BYTES));
     for (let offset = first; offset < extent.offset + extent.length; offset += CHUNK_BYTES) {
+      signal?.throwIfAborted();
       const { bytesRead } = await file.read(buffer, 0, CHUNK_BYTES, offset);
       const chunk = buffer.subarray(0, bytesRead);
       if (!isZero(chunk)) sum = crc32(chunk, crc32(`@${offset}`, sum));

@@ -12,6 +12,7 @@ import { asNoSpace } from './admission.ts';
 import type { LifeEvents } from './life-events.ts';
 import { pinRootfs } from './resources/pin.ts';
 import type { Sandbox } from './sandbox.ts';
+import { Checksums } from './saved/checksums.ts';
 import { snapshotsRoot, sweepSaved, unfinished } from './saved/layout.ts';
 import { flush, saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
@@ -39,9 +40,11 @@ type Entry = { readonly record: SnapshotRecord; readonly saved: SavedGuest };
 export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #entries = new Map<string, Entry>();
+  readonly #checksums: Checksums;
 
   constructor(options: SnapshotsOptions) {
     this.#options = options;
+    this.#checksums = new Checksums(options.log);
   }
 
   /**
@@ -65,6 +68,7 @@ export class Snapshots {
         const saved = await SavedGuest.open(this.#dir(id));
         await pinRootfs(saved.dir, saved.manifest.options.rootfs.rootfsPath);
         this.#entries.set(id, { record, saved });
+        this.#checksums.add(saved);
       } catch (error) {
         const reason = toError(error).message;
         log.error({ snapshot: id, reason }, 'a snapshot cannot be read and is not listed; its files stay');
@@ -126,7 +130,9 @@ export class Snapshots {
     faults.reach('snapshot.committed');
     signal.throwIfAborted();
     undo.move();
-    this.#entries.set(id, { record: complete, saved: new SavedGuest(this.#dir(id), saved.manifest, true) });
+    const published = new SavedGuest(this.#dir(id), saved.manifest, true);
+    this.#entries.set(id, { record: complete, saved: published });
+    this.#checksums.add(published);
     taken.tell();
     return this.get(id);
   }

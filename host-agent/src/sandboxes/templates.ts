@@ -11,6 +11,7 @@ import { newId } from '../lib/ids.ts';
 import { takeTurn } from '../lib/take-turn.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { ResourceContext } from './resources/resource.ts';
+import { Checksums } from './saved/checksums.ts';
 import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
 import { saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
@@ -49,12 +50,14 @@ export class Templates {
   readonly #leaving = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #uses = new Map<string, number>();
+  readonly #checksums: Checksums;
   readonly trust = new TemplateTrust();
   /** What creates that could have one found. */
   readonly lookups = { hit: 0, made: 0, none: 0 };
 
   constructor(options: TemplatesOptions) {
     this.#options = options;
+    this.#checksums = new Checksums(options.log);
   }
 
   /** Opens the templates that still fit this daemon's engine and kernel, and removes the others. */
@@ -72,6 +75,7 @@ export class Templates {
         if (agent !== undefined && saved.manifest.options.rootfs.agentPath !== agent.agentPath)
           throw new Error('it was made with another agent');
         this.#ready.set(key, saved);
+        this.#checksums.add(saved);
       } catch (error) {
         log.info({ template: key, reason: toError(error).message }, 'removed a template');
         await removeSaved(join(root, key));
@@ -228,7 +232,8 @@ export class Templates {
     const sandbox = await takeTurn(this.#options.slots, begin, signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
-    await warm(sandbox, context.bootTimeoutMs, signal);
+    const isAwaited = from === undefined;
+    await warm(sandbox, { timeoutMs: context.bootTimeoutMs, isAwaited, signal });
     const { pausedMs } = await saveGuest({
       dir: temporary,
       vm: sandbox.vm,
@@ -250,6 +255,7 @@ export class Templates {
     faults.reach('template.published');
     const saved = new SavedGuest(join(root, key), (await SavedGuest.open(join(root, key))).manifest, true);
     this.#ready.set(key, saved);
+    this.#checksums.add(saved);
     this.#failedAt.delete(key);
     this.#uses.delete(key);
     const totalMs = Math.round(performance.now() - startedAt);

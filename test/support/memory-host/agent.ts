@@ -34,6 +34,8 @@ export type AgentFaults = {
   refuses?: 'identity' | 'growDisk' | 'serviceConfigure' | 'setClock';
   /** Finds no root on its disks. */
   hasNoRoot?: boolean;
+  /** Each of its commands leaves a process behind. */
+  leavesProcesses?: boolean;
 };
 
 export class MemoryAgent {
@@ -106,6 +108,8 @@ export class MemoryAgent {
     } else if (request.setClock) {
       this.clocks.push(Number(request.setClock.unixTimeUs));
       stream.finish({ setClock: {} });
+    } else if (request.stats) {
+      stream.finish({ stats: { execCgroups: this.#faults.leavesProcesses ? this.execs.length : 0 } });
     } else if (request.growDisk) {
       this.grownDisks++;
       stream.finish({ growDisk: { sizeBytes: 0 } });

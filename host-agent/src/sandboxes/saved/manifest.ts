@@ -12,8 +12,8 @@ export const DISK_FILE = 'disk';
 const fileSchema = z.object({
   name: z.string(),
   sizeBytes: z.number().int(),
-  /** See lib/extents.ts. */
-  checksum: z.string(),
+  /** See lib/extents.ts. Absent until the file was read whole, which nobody waits for. */
+  checksum: z.string().optional(),
   /** A file of another time is read whole before it is used. */
   mtimeMs: z.number(),
 });
@@ -76,10 +76,35 @@ function upgrade({
 export type SavedManifest = z.infer<typeof manifestSchema>;
 type SavedFile = z.infer<typeof fileSchema>;
 
+/** Without its checksum. */
 export async function describeFile(dir: string, name: string): Promise<SavedFile> {
-  const path = join(dir, name);
-  const [{ size, mtimeMs }, checksum] = await Promise.all([stat(path), checksumSparse(path)]);
-  return { name, sizeBytes: size, checksum, mtimeMs };
+  const { size, mtimeMs } = await stat(join(dir, name));
+  return { name, sizeBytes: size, mtimeMs };
+}
+
+/** Whether damage to the content of every file would be found. */
+export function isChecksummed({ files }: SavedManifest): boolean {
+  return Object.values(files).every(({ checksum }) => checksum !== undefined);
+}
+
+/** The manifest with the checksums that it lacks. AppError internal when a file is not what it was when it was described. */
+export async function withChecksums(
+  dir: string,
+  manifest: SavedManifest,
+  signal?: AbortSignal,
+): Promise<SavedManifest> {
+  const { memory, state, disk } = manifest.files;
+  const complete = async (file: SavedFile): Promise<SavedFile> => {
+    if (file.checksum !== undefined) return file;
+    const path = join(dir, file.name);
+    const checksum = await checksumSparse(path, signal);
+    // Looked at when it was read: what came in between is not taken for what was saved.
+    const found = await describeFile(dir, file.name);
+    if (!isSame(found, file)) throw damaged(path, 'was changed before its checksum was taken');
+    return { ...file, checksum };
+  };
+  const files = { memory: await complete(memory), state: await complete(state), disk: await complete(disk) };
+  return { ...manifest, files };
 }
 
 /** Writes the manifest, by which a saved guest becomes complete. */
@@ -120,10 +145,19 @@ export async function verifyFiles(dir: string, manifest: SavedManifest, isThorou
         found === undefined ? 'is missing' : `has ${found.size} bytes, not ${file.sizeBytes}`,
       );
     }
-    if (!isThorough && Math.abs(found.mtimeMs - file.mtimeMs) < 1) continue;
+    if (file.checksum === undefined) {
+      if (isSame({ ...file, mtimeMs: found.mtimeMs }, file)) continue;
+      throw damaged(path, 'was changed before its checksum was taken');
+    }
+    if (!isThorough && isSame({ ...file, mtimeMs: found.mtimeMs }, file)) continue;
     const checksum = await checksumSparse(path);
     if (checksum !== file.checksum) throw damaged(path, `has checksum ${checksum}, not ${file.checksum}`);
   }
+}
+
+/** As far as one can tell without reading it. */
+function isSame(a: SavedFile, b: SavedFile): boolean {
+  return a.sizeBytes === b.sizeBytes && Math.abs(a.mtimeMs - b.mtimeMs) < 1;
 }
 
 function damaged(path: string, what: string): AppError {

@@ -54,7 +54,6 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   });
   input.signal?.throwIfAborted();
   const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE];
-  await Promise.all(names.map((name) => flush(join(dir, name))));
   const [memory, state, disk] = await Promise.all(names.map((name) => describeFile(dir, name)));
   if (!memory || !state || !disk) throw new Error('three files were described');
   input.signal?.throwIfAborted();
@@ -65,7 +64,8 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
     needsResync: !isQuiet,
     files: { memory, state, disk },
   };
-  await writeManifest(dir, manifest);
+  // The checksums come later, when nobody waits: see SavedGuest.addChecksums.
+  await Promise.all([...names.map((name) => flush(join(dir, name))), writeManifest(dir, manifest)]);
   await flush(dir);
   return {
     saved: new SavedGuest(dir, manifest, true),

@@ -3,11 +3,19 @@ import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SavedVm } from '../../engines/engine.ts';
 import { AppError } from '../../lib/errors.ts';
-import { readManifest, type SavedManifest, verifyFiles } from './manifest.ts';
+import {
+  isChecksummed,
+  readManifest,
+  type SavedManifest,
+  verifyFiles,
+  withChecksums,
+  writeManifest,
+} from './manifest.ts';
 
 export class SavedGuest {
   readonly dir: string;
-  readonly manifest: SavedManifest;
+  #manifest: SavedManifest;
+  readonly #leaving = new AbortController();
   #users = 0;
   #isVerified: boolean;
   #removal: Promise<void> | undefined;
@@ -16,12 +24,16 @@ export class SavedGuest {
   /** `isVerified`: this process wrote the files itself. */
   constructor(dir: string, manifest: SavedManifest, isVerified: boolean) {
     this.dir = dir;
-    this.manifest = manifest;
+    this.#manifest = manifest;
     this.#isVerified = isVerified;
   }
 
   static async open(dir: string): Promise<SavedGuest> {
     return new SavedGuest(dir, await readManifest(dir), false);
+  }
+
+  get manifest(): SavedManifest {
+    return this.#manifest;
   }
 
   get vm(): SavedVm {
@@ -62,13 +74,37 @@ export class SavedGuest {
       this.#isVerified = true;
       return await task();
     } finally {
-      this.#users -= 1;
-      if (this.#users === 0) this.#onUnused();
+      this.#release();
     }
+  }
+
+  /**
+   * Reads the files whole and notes their checksums; it can be used meanwhile. Does nothing where they are there, and stops when
+   * it is removed. AppError internal when a file was changed before: it is then refused by `use`, too.
+   */
+  async addChecksums(): Promise<void> {
+    if (this.#removal !== undefined || isChecksummed(this.#manifest)) return;
+    const { signal } = this.#leaving;
+    this.#users += 1;
+    try {
+      const manifest = await withChecksums(this.dir, this.#manifest, signal);
+      await writeManifest(this.dir, manifest);
+      this.#manifest = manifest;
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      this.#release();
+    }
+  }
+
+  #release(): void {
+    this.#users -= 1;
+    if (this.#users === 0) this.#onUnused();
   }
 
   /** Removes the files once nobody uses them. Guests that run from them go on: their mappings keep the memory file. */
   remove(): Promise<void> {
+    this.#leaving.abort();
     // One that failed can be tried again.
     this.#removal ??= this.#remove().catch((error) => {
       this.#removal = undefined;

@@ -96,6 +96,17 @@ t.test('a snapshot of a copy needs the agent’s image, and its forks have it', 
   t.same(agent.identities.map(isEntering), [false], 'it is in its root');
 });
 
+t.test('a guest in which processes stay makes no template, and creates go on as before', async (t) => {
+  const { host, manager, made, home } = await startBare(t);
+  host.agentFaults = { leavesProcesses: true };
+  await manager.create({});
+  await manager.create({});
+  const root = join(home.dataDir, 'templates');
+  await until(() => host.machines.length > 3 && readdirSync(root).length === 1, 'the template given up');
+  await manager.create({});
+  t.same([made(), host.counts.boots], [['agent'], 1]);
+});
+
 t.test('a root that cannot be entered fails its create alone', async (t) => {
   const { host, manager, made } = await startBare(t);
   await manager.create({});

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { isRunning, readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
+import { checksummed } from '../../../support/checksummed.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 
@@ -95,6 +96,7 @@ t.test('a snapshot that was never completed goes, one that cannot be read is lef
   const records = first.store.table<Record<string, unknown>>('snapshots');
   await records.put(unfinished.id, { ...records.get(unfinished.id), isComplete: false });
   await records.put('snap_gone', { ...records.get(whole.id) });
+  for (const { dir } of [unfinished, damaged, whole]) await checksummed(dir);
   writeFileSync(join(damaged.dir, 'manifest.json'), 'no manifest');
   await first.crash();
   const next = await startMemoryDaemon(t, { home });

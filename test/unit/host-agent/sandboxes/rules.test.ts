@@ -1,6 +1,5 @@
-// Rules of sandboxes that need no guest: states, bounds, template keys, saved guests on disk, lifetimes.
-import { mkdir, mkdtemp, readdir, rm, truncate, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+// Rules of sandboxes that need no guest: states, bounds, template keys, which saved guests stay, lifetimes.
+import { readdir, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
@@ -12,36 +11,17 @@ import { LifeEvents } from '../../../../host-agent/src/sandboxes/life-events.ts'
 import { Lifetime } from '../../../../host-agent/src/sandboxes/lifetime.ts';
 import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-options.ts';
 import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/layout.ts';
-import {
-  describeFile,
-  type SavedManifest,
-  writeManifest,
-} from '../../../../host-agent/src/sandboxes/saved/manifest.ts';
-import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { type SnapshotRecord, Snapshots } from '../../../../host-agent/src/sandboxes/snapshots.ts';
 import { checkTransition, type SandboxState } from '../../../../host-agent/src/sandboxes/states.ts';
 import { templateKey } from '../../../../host-agent/src/sandboxes/template-key.ts';
 import { TemplateTrust } from '../../../../host-agent/src/sandboxes/template-trust.ts';
 import type { Table } from '../../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../../../support/one-engine.ts';
+import { makeSaved, rootfs, scratch } from '../../../support/saved-guests.ts';
 
 const MIB = 2 ** 20;
-const rootfs = {
-  kind: 'profile',
-  name: 'base',
-  digest: 'p',
-  rootfsPath: '/p',
-  env: {},
-  workdir: '/',
-} as const;
 const defaults = { profile: 'base', vcpus: 1, memoryMib: 512, diskBytes: 4096 * MIB };
 const limits = { vcpus: 4, memoryMib: 2048, diskBytes: 8192 * MIB, sandboxes: 10, fork: 64 };
-
-async function scratch(t: { teardown(work: () => Promise<void>): void }): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), 'saved-'));
-  t.teardown(() => rm(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 function isAllowed(from: SandboxState, to: SandboxState): boolean {
   try {
@@ -123,81 +103,6 @@ t.test('a template key changes with all that a guest depends on, and with nothin
     { ...input, options: { ...input.options, network: { allowlist: [] } } },
   ];
   t.equal(new Set([key, ...others.map(templateKey)]).size, others.length + 1);
-});
-
-async function makeSaved(dir: string): Promise<SavedGuest> {
-  await mkdir(dir, { recursive: true });
-  for (const name of ['memory', 'state', 'disk']) await writeFile(join(dir, name), `content of ${name}`);
-  const [memory, state, disk] = await Promise.all(
-    ['memory', 'state', 'disk'].map((name) => describeFile(dir, name)),
-  );
-  const manifest: SavedManifest = {
-    formatVersion: 2,
-    createdAt: new Date().toISOString(),
-    compatibility: { engine: 'x', version: '1' },
-    kernelDigest: 'k',
-    options: { rootfs, vcpus: 1, memoryMib: 512, diskBytes: MIB, timeoutS: 0, bootArgs: '' },
-    needsResync: false,
-    files: { memory: memory!, state: state!, disk: disk! },
-  };
-  await writeManifest(dir, manifest);
-  return SavedGuest.open(dir);
-}
-
-t.test('a saved guest of the first format can be copied still', async (t) => {
-  const dir = join(await scratch(t), 'old');
-  const { manifest } = await makeSaved(dir);
-  const { options, ...rest } = manifest;
-  const { kind: _, ...profile } = options.rootfs;
-  const { vcpus, memoryMib, diskBytes, timeoutS } = options;
-  const old = { ...rest, formatVersion: 1, profile, vcpus, memoryMib, diskBytes, timeoutS };
-  await writeFile(join(dir, 'manifest.json'), JSON.stringify(old));
-  t.same((await SavedGuest.open(dir)).manifest, manifest);
-});
-
-t.test('a saved guest finds damage, and is not removed under its users', async (t) => {
-  const dir = join(await scratch(t), 'one');
-  const saved = await makeSaved(dir);
-  t.equal(await saved.use(async () => 'used'), 'used');
-  t.equal(saved.incompatibility({ engine: 'x', version: '1' }), undefined);
-  t.match(saved.incompatibility({ engine: 'x', version: '2' }), /version was 1, is 2/);
-
-  await utimes(join(dir, 'memory'), new Date(0), new Date(0));
-  t.equal(await saved.use(async () => 'used'), 'used', 'another time alone is no damage');
-  await writeFile(join(dir, 'memory'), 'Content of memory');
-  await t.rejects(
-    saved.use(async () => 'used'),
-    { message: /damaged.*memory has checksum/ },
-  );
-  await writeFile(join(dir, 'memory'), 'content of memory');
-  await truncate(join(dir, 'disk'), 3);
-  await t.rejects(
-    saved.use(async () => 'used'),
-    { message: /damaged.*disk has 3 bytes, not 15/ },
-  );
-  await rm(join(dir, 'disk'));
-  await t.rejects(
-    saved.use(async () => 'used'),
-    { message: /damaged.*disk is missing/ },
-  );
-  await writeFile(join(dir, 'disk'), 'content of disk');
-
-  const began = Promise.withResolvers<void>();
-  const { promise: isDone, resolve: finish } = Promise.withResolvers<void>();
-  const using = saved.use(() => {
-    began.resolve();
-    return isDone;
-  });
-  await began.promise;
-  const removing = saved.remove();
-  await t.rejects(
-    saved.use(async () => 'late'),
-    { code: 'not_found' },
-  );
-  t.same((await readdir(dir)).length, 4, 'still there');
-  finish?.();
-  await Promise.all([using, removing]);
-  await t.rejects(readdir(dir), { code: 'ENOENT' });
 });
 
 t.test(

@@ -6,6 +6,7 @@ import t from 'tap';
 import { allocatedBytes } from '../../../../host-agent/src/lib/extents.ts';
 import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import type { SnapshotRecord } from '../../../../host-agent/src/sandboxes/snapshots.ts';
+import { checksummed } from '../../../support/checksummed.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { until } from '../../../support/until.ts';
@@ -107,6 +108,7 @@ t.test('a changed byte is found at the first use, whatever the times of the file
   const first = await startMemoryDaemon(t, { home });
   const source = await first.manager.create({});
   const snapshot = await first.manager.get(source.id).snapshot();
+  await checksummed(snapshot.dir);
   await first.crash();
   const { mtime, atime } = await stat(snapshot.memoryPath);
   const file = await open(snapshot.memoryPath, 'r+');
