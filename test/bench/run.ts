@@ -12,6 +12,7 @@ import { benchBoot } from './boot.ts';
 import { benchExec } from './exec.ts';
 import { benchFiles } from './files.ts';
 import { benchImages } from './images.ts';
+import { benchJail } from './jail.ts';
 import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
 import { benchNetwork } from './network.ts';
@@ -50,6 +51,7 @@ try {
     benchFork(daemon, isQuick ? [1, 4] : [1, 16, 64], isQuick ? 2 : 3),
   );
   await measure('images', () => benchImages(daemon, isQuick ? 2 : 3, isQuick ? 4 : 11));
+  await measure('jail', () => benchJail(isQuick ? 20 : 200));
   await measure('network', () => benchNetwork(daemon, isQuick ? 4 : 16, isQuick ? 3 : 5));
   const { id } = await daemon.api.create();
   await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 100));
