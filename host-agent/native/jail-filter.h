@@ -67,9 +67,11 @@ static int filter_calls(void) {
       // Its flags are in memory and cannot be looked at: libraries then use clone.
       JUMP_IF(BPF_JEQ, NR(clone3), 0, 1),
       REFUSE(ENOSYS),
-      JUMP_IF(BPF_JEQ, NR(clone), 0, 4),
+      // Threads only: a process of its own would outlive it, with a user that another VMM has then.
+      JUMP_IF(BPF_JEQ, NR(clone), 0, 5),
       LOAD(args[0]),
-      JUMP_IF(BPF_JSET, NAMESPACES, 0, 1),
+      JUMP_IF(BPF_JSET, NAMESPACES, 1, 0),
+      JUMP_IF(BPF_JSET, CLONE_THREAD, 1, 0),
       REFUSE(EPERM),
       ALLOW,
       // Also of a VMM with a network: its guest's frames go by a tap, and it has nothing of its own to say there.

@@ -151,7 +151,19 @@ static void attack_root(void) {
 /** Descriptors beside the standard three that it was started with. */
 static int inherited;
 
+/** A process of its own would outlive the VMM, with a user that the next one gets. */
+static void make_processes(void) {
+  for (long flags = 0; flags <= CLONE_VM; flags += CLONE_VM) {
+    char stack[16384];
+    long child = syscall(SYS_clone, flags | SIGCHLD, flags == 0 ? NULL : stack + sizeof stack, NULL, NULL, NULL);
+    if (child == 0) syscall(SYS_exit, 0);
+    report("make a process", flags == 0 ? "" : "that shares memory", child);
+  }
+  report("make a process", "as long ago", syscall(SYS_fork) == 0 ? (_exit(0), 0) : -1);
+}
+
 static void attack_itself(void) {
+  make_processes();
   attack_root();
   attack_kernel();
   report("open the log again", "", open_and_close("/proc/self/fd/1", O_WRONLY | O_TRUNC));

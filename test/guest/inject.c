@@ -201,6 +201,7 @@ static void attack_itself(void) {
   report("change root", "", call(SYS_chroot, text("/"), 0, 0, 0, 0));
   report("make a device", "", call(SYS_mknod, text("/dev/mem2"), S_IFCHR | 0600, 0x101, 0, 0));
   report("make a file", "", open_and_close("/file", O_WRONLY | O_CREAT));
+  report("make a process", "", call(SYS_clone, SIGCHLD, 0, 0, 0, 0));
   report("open a ring", "", call(SYS_io_uring_setup, 1, 0, 0, 0, 0));
   report("handle page faults", "", call(SYS_userfaultfd, O_CLOEXEC, 0, 0, 0, 0));
   union bpf_attr attributes = {0};

@@ -158,7 +158,7 @@ t.test('a VMM that a guest has taken over gets nowhere with its own system calls
     });
     if (outcomes === undefined) continue;
     attacks += outcomes.size;
-    t.equal(outcomes.size, 22 + 5 * shared.length);
+    t.equal(outcomes.size, 23 + 5 * shared.length);
     t.same(
       [...outcomes].filter(([, outcome]) => outcome === 'done'),
       [],

@@ -18,7 +18,10 @@ export type Fault = {
     | 'empty'
     | 'raw'
     /** vm.pause: vCPUs stand, the state says they run. vm.snapshot: some files are there, the last one in part. */
-    | 'half';
+    | 'half'
+    /** vm.snapshot: a file more than there must be; done, but a file that is gone is still open. */
+    | 'hoard'
+    | 'keep';
   /** How often; for ever when absent. */
   readonly times?: number;
   /** Only a request with this in its body. */

@@ -83,7 +83,14 @@ async function answer(
   try {
     if (fault?.kind === 'refuse')
       throw new Refusal(fault.status ?? 500, fault.reasons ?? ['Error from API', 'a fault of the test']);
-    result = await perform(machine, method, endpoint, body, exit, fault?.kind === 'half' ? fault : undefined);
+    result = await perform(
+      machine,
+      method,
+      endpoint,
+      body,
+      exit,
+      /^(?:half|hoard|keep)$/.test(fault?.kind ?? '') ? fault : undefined,
+    );
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     result = { status: error.status, body: JSON.stringify(error.reasons) };

@@ -1,5 +1,5 @@
 // The three files of a snapshot, as the real VMM writes and reads them.
-import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, ftruncateSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { GuestMemory } from './guest.ts';
 import { type Fault, readKnobs } from './knobs.ts';
@@ -79,6 +79,12 @@ export function writeSnapshot(dir: string, { config, guest, disks }: Written, fa
     );
   }
   writeNew(join(dir, 'state.json'), text);
+  if (fault?.kind === 'hoard') writeNew(join(dir, 'more'), text);
+  if (fault?.kind === 'keep') {
+    writeNew(join(dir, 'hidden'), text);
+    openSync(join(dir, 'hidden'), 'r+');
+    unlinkSync(join(dir, 'hidden'));
+  }
   const fd = openNew(join(dir, 'memory-ranges'));
   ftruncateSync(fd, size);
   for (let at = 0; at < size; at += PIECE.length)

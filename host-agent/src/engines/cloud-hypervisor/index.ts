@@ -22,7 +22,7 @@ import { VMM_NAME, vmmFiles } from './files.ts';
 import { MemoryModes } from './memory-modes.ts';
 import { type Probed, probeHost, readFingerprint, recallHost } from './probe.ts';
 import { restoreVm } from './restore.ts';
-import { removeStaging } from './save.ts';
+import { removeStaging } from './staging.ts';
 
 /** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
 const LAYOUT_VERSION = 1;

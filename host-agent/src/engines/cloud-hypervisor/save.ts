@@ -1,18 +1,16 @@
 // Saving a guest: memory and device state of one moment. The guest stands still meanwhile, and then goes on whatever
 // happened; a guest that can neither go on nor be trusted is ended.
 import { execFile } from 'node:child_process';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { withoutDiskLimits } from '../jail/cgroups.ts';
-import { giveTo } from '../jail/jail.ts';
 import type { VmmApi } from './api.ts';
 import { isStillRestoring } from './api-error.ts';
-import { collectSaved } from './saved-files.ts';
+import { collectSaved, MAX_SAVED_BESIDE_BYTES, SAVED_FILES } from './saved-files.ts';
+import { Staging } from './staging.ts';
 
 /** The VMM lets its disks finish for up to 30 s. */
 const PAUSE_TIMEOUT_MS = 60_000;
@@ -24,7 +22,6 @@ const MAX_SAVE_MS = 600_000;
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 2000;
 const RETRY_FOR_MS = 120_000;
-const STAGING = 'save-';
 
 export type SaveContext = {
   readonly api: VmmApi;
@@ -40,31 +37,25 @@ export async function saveVm(
   context: SaveContext,
   options: SaveOptions,
 ): Promise<SavedVm & { readonly pausedMs: number }> {
+  const { identity, claimProgram, giveUp, log } = context;
+  const { memoryBytes } = options;
   const giveUpAt = performance.now() + RETRY_FOR_MS;
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)) {
-    const { paths, jail } = context.identity;
-    const staging = await mkdtemp(join(paths.dir, STAGING));
     try {
-      await giveTo(jail, staging);
-      const pausedMs = await saveOnce(context, options, staging);
-      const { claimProgram, log } = context;
-      const { dir: to, memoryBytes } = options;
-      const saved = await collectSaved({ from: staging, to, memoryBytes, claimProgram, log });
-      await digHoles(saved.memoryPath, context.log);
+      await using staging = await Staging.open({
+        ...{ identity, giveUp, log },
+        ...{ names: SAVED_FILES, maxBytes: memoryBytes + MAX_SAVED_BESIDE_BYTES },
+      });
+      const pausedMs = await saveOnce(context, options, staging.path);
+      await staging.close();
+      const from = staging.path;
+      const saved = await collectSaved({ from, to: options.dir, memoryBytes, claimProgram, log });
+      await digHoles(saved.memoryPath, log);
       return { ...saved, pausedMs };
     } catch (error) {
       if (!isStillRestoring(error) || performance.now() >= giveUpAt) throw error;
       await sleep(retryMs);
-    } finally {
-      await rm(staging, { recursive: true, force: true });
     }
-  }
-}
-
-/** What a daemon that died while it saved has left. */
-export async function removeStaging(dir: string): Promise<void> {
-  for (const name of await readdir(dir)) {
-    if (name.startsWith(STAGING)) await rm(join(dir, name), { recursive: true, force: true });
   }
 }
 

@@ -19,6 +19,10 @@ const MEMORY_FILE = 'memory-ranges';
  */
 const MAX_SMALL_BYTES = 4 * 1024 * 1024;
 
+/** What a VMM saves, and the most that all but its guest's memory takes of the disk. */
+export const SAVED_FILES = [CONFIG_FILE, STATE_FILE, MEMORY_FILE];
+export const MAX_SAVED_BESIDE_BYTES = 2 * MAX_SMALL_BYTES + 2 ** 20;
+
 /** The VMM's two small files, unread: what is in them is its own affair, down to the last digit. */
 const savedStateSchema = z.object({ formatVersion: z.literal(1), config: z.string(), state: z.string() });
 

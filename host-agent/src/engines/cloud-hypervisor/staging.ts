@@ -1,0 +1,111 @@
+// The directory that a guest is saved into: the only one in which its VMM makes files while its guest runs. One that a guest took
+// over could fill the disk there, so it is looked at meanwhile, and closed before what is in it is used.
+import { lstat, mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { toError } from '../../lib/errors.ts';
+import type { VmmIdentity } from '../engine.ts';
+import { giveTo, takeBack } from '../jail/jail.ts';
+
+const PREFIX = 'save-';
+const LOOK_MS = 500;
+const BLOCK_BYTES = 512;
+
+export type StagingOptions = {
+  readonly identity: VmmIdentity;
+  /** Of files that a VMM saves, and the most that they take. */
+  readonly names: readonly string[];
+  readonly maxBytes: number;
+  readonly giveUp: (reason: string) => Promise<void>;
+  readonly log: Logger;
+};
+
+export class Staging implements AsyncDisposable {
+  readonly path: string;
+  readonly #options: StagingOptions;
+  #timer: NodeJS.Timeout | undefined;
+
+  private constructor(path: string, options: StagingOptions) {
+    this.path = path;
+    this.#options = options;
+    this.#lookLater();
+  }
+
+  static async open(options: StagingOptions): Promise<Staging> {
+    const { paths, jail } = options.identity;
+    const path = await mkdtemp(join(paths.dir, PREFIX));
+    await giveTo(jail, path);
+    return new Staging(path, options);
+  }
+
+  /** No file is made in it any more, and the VMM has none of it. AppError-free: a VMM that has is ended, and this rejects. */
+  async close(): Promise<void> {
+    this.#stop();
+    await takeBack(this.path);
+    const { pid } = this.#options.identity;
+    const maps = await readFile(`/proc/${pid}/maps`, 'utf8').catch(() => '');
+    const isHeld = (await this.#opened()).length > 0 || maps.includes(this.path);
+    const excess = isHeld ? 'it keeps what it has saved' : await this.#excess();
+    if (excess === undefined) return;
+    await this.#options.giveUp(`${excess}, as no VMM does`);
+    throw new Error(`its VMM was ended: ${excess}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop();
+    await removeStaged(this.path);
+  }
+
+  #stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #lookLater(): void {
+    this.#timer = setInterval(() => {
+      void this.#look().catch((err) =>
+        this.#options.log.debug({ err: toError(err) }, 'cannot look at a save'),
+      );
+    }, LOOK_MS).unref();
+  }
+
+  async #look(): Promise<void> {
+    const opened = await this.#opened();
+    const hidden = opened.some((path) => path.endsWith(' (deleted)'));
+    const excess = hidden ? 'it hides files while it is saved' : await this.#excess();
+    if (excess === undefined || this.#timer === undefined) return;
+    this.#stop();
+    await this.#options.giveUp(`${excess}, as no VMM does`);
+  }
+
+  /** Of its files, those that the VMM has open. */
+  async #opened(): Promise<string[]> {
+    const dir = `/proc/${this.#options.identity.pid}/fd`;
+    const fds = await readdir(dir).catch(() => []);
+    const links = await Promise.all(fds.map((fd) => readlink(join(dir, fd)).catch(() => '')));
+    return links.filter((link) => link.startsWith(`${this.path}/`));
+  }
+
+  async #excess(): Promise<string | undefined> {
+    const { names, maxBytes } = this.#options;
+    let bytes = 0;
+    for (const name of await readdir(this.path)) {
+      if (!names.includes(name)) return 'it makes files of its own while it is saved';
+      bytes += ((await lstat(join(this.path, name)).catch(() => undefined))?.blocks ?? 0) * BLOCK_BYTES;
+    }
+    return bytes > maxBytes ? `it has saved ${bytes} bytes where ${maxBytes} are enough` : undefined;
+  }
+}
+
+/** What a daemon that died while it saved has left. */
+export async function removeStaging(dir: string): Promise<void> {
+  for (const name of await readdir(dir)) {
+    if (name.startsWith(PREFIX)) await removeStaged(join(dir, name));
+  }
+}
+
+/** Nothing comes into it while it is emptied. */
+async function removeStaged(path: string): Promise<void> {
+  await takeBack(path).catch(() => undefined);
+  await rm(path, { recursive: true, force: true });
+}
