@@ -6,7 +6,7 @@
 //   descriptor=N  one that it has, of what others have, too
 //   self          the kernel and its own means: never without a jail
 //   hungry        it takes a GiB of memory
-//   mount, unshare, root, all-root, start    one call each, at which a VMM's own filter may end it or its thread: `KILLED`
+//   mount, unshare, root, all-root, fork, start    one call each, at which a VMM's own filter may end it or its thread: `KILLED`
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -201,7 +201,6 @@ static void attack_itself(void) {
   report("change root", "", call(SYS_chroot, text("/"), 0, 0, 0, 0));
   report("make a device", "", call(SYS_mknod, text("/dev/mem2"), S_IFCHR | 0600, 0x101, 0, 0));
   report("make a file", "", open_and_close("/file", O_WRONLY | O_CREAT));
-  report("make a process", "", call(SYS_clone, SIGCHLD, 0, 0, 0, 0));
   report("open a ring", "", call(SYS_io_uring_setup, 1, 0, 0, 0, 0));
   report("handle page faults", "", call(SYS_userfaultfd, O_CLOEXEC, 0, 0, 0, 0));
   union bpf_attr attributes = {0};
@@ -241,6 +240,7 @@ int main(int count, char **arguments) {
       report("unshare", "", call(SYS_unshare, CLONE_NEWUSER, 0, 0, 0, 0));
     else if (strcmp(arguments[i], "root") == 0) report("root", "", call(SYS_setuid, 0, 0, 0, 0, 0));
     else if (strcmp(arguments[i], "all-root") == 0) report("all-root", "", call(SYS_setresuid, 0, 0, 0, 0, 0));
+    else if (strcmp(arguments[i], "fork") == 0) report("fork", "", call(SYS_clone, SIGCHLD, 0, 0, 0, 0));
     else if (strcmp(arguments[i], "start") == 0) report("start", "", call(SYS_execve, text("/bin/sh"), 0, 0, 0, 0));
     else return 2;
   }
