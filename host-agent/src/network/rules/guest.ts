@@ -32,7 +32,6 @@ table netdev sandbox {
     ip version != 4 counter drop
     ip hdrlength != 5 counter drop comment "options: source routing"
     ip frag-off & 0x3fff != 0 counter drop comment "fragments"
-    ip saddr != ${guestIp} ip protocol tcp limit rate 20/second reject with tcp reset comment "a connection of the source of a fork"
     ip saddr != ${guestIp} counter drop comment "another source address"
     ip protocol { tcp, udp } accept
     icmp type { echo-request, echo-reply, destination-unreachable, time-exceeded } accept
