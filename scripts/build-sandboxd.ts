@@ -19,6 +19,7 @@ import {
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
+import { CONVERTER, DYNAMIC_PROGRAMS, PROGRAMS } from './program-files.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 
@@ -36,13 +37,7 @@ const WORK = 'dist/.sandboxd-build';
 const V8_OPTIONS = ['--initial-old-space-size=128'];
 /** A signal opens no debugger, at which every user of the machine could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
-/** Small static programs of our own: they lie beside the executable. */
-const PROGRAMS = ['claim', 'jail', 'memfd', 'peers', 'portd'];
-/** The same, but they load libraries of the host. */
-const DYNAMIC_PROGRAMS = ['netd'];
 const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-s'];
-/** Runs beside the daemon, in a process with nothing else. */
-const CONVERTER = 'convert-image.mjs';
 const SOURCES = ['api', 'client', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,

@@ -16,25 +16,12 @@ import {
 import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ensureKernel, seedKernel } from '../../rootfs-builder/src/index.ts';
+import { copyProgram } from '../program-files.ts';
 import { renderCompletions } from './completions.ts';
 import { renderManual } from './manual.ts';
 
 process.chdir(resolve(import.meta.dirname, '../..'));
 
-/** What lies beside the executable, as docs/install.md has it. */
-const PROGRAM_FILES = [
-  'sandboxd',
-  'addons',
-  'agent',
-  'claim',
-  'convert-image.mjs',
-  'guest-init',
-  'jail',
-  'memfd',
-  'netd',
-  'node_modules',
-  'portd',
-];
 const WORK = resolve('dist/.deb');
 /**
  * The runtime is in it three times, some 110 MiB apart: a window that reaches that far stores it once. dpkg needs as much
@@ -68,10 +55,7 @@ say(`  ${target}, ${sizeMib} MiB, ${((performance.now() - startedAt) / 1000).toF
 async function layOut(): Promise<void> {
   say('  lay out');
   const library = join(WORK, 'files/usr/lib/sandboxd');
-  mkdirSync(library, { recursive: true });
-  for (const name of PROGRAM_FILES)
-    cpSync(join('dist', name), join(library, name), { recursive: true, verbatimSymlinks: true });
-  rmSync(join(library, 'agent/.stamp'), { force: true });
+  copyProgram(library);
   await layOutKernel(join(library, 'kernel'));
   for (const [path, text] of Object.entries(renderCompletions())) write(join('files/usr/share', path), text);
   for (const [name, text] of Object.entries(renderManual(version))) write(join('files/man', name), text);
