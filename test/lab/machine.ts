@@ -19,6 +19,8 @@ export type MachineOptions = {
   readonly disks: readonly { readonly path: string; readonly isReadOnly: boolean }[];
   readonly cpus: number;
   readonly memoryMib: number;
+  /** Arguments for more devices. */
+  readonly devices?: readonly string[];
   readonly onOutput: (chunk: Buffer) => void;
   readonly signal?: AbortSignal;
 };
@@ -85,6 +87,7 @@ function machineArgs(options: MachineOptions, outputSocket: string, statusPath: 
     ...['-device', 'virtserialport,chardev=output,name=lab.output'],
     ...['-chardev', `file,id=status,path=${statusPath}`],
     ...['-device', 'virtserialport,chardev=status,name=lab.status'],
+    ...(options.devices ?? []),
     ...options.disks.flatMap(({ path, isReadOnly }, index) => [
       ...[
         '-drive',

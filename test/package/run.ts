@@ -1,10 +1,11 @@
 // `make test-package`: the package in a booted Debian with systemd, in an emulated machine (docs/lab.md has what that is).
 // usage: node test/package/run.ts --old deb --new deb [--data-dir path] [--suite bookworm]
 import { chmod, copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join, relative, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createWritableLayer, listProfiles, makeRootImage, resolveKernel } from '@sandboxd/rootfs-builder';
+import { createWritableLayer, makeRootImage, resolveKernel } from '@sandboxd/rootfs-builder';
 import { ProgressLine } from '../../host-agent/src/commands/progress.ts';
+import { readHostSources } from '../../rootfs-builder/src/debian/sources.ts';
 import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 import { digestFile, digestValue, shortDigest } from '../../rootfs-builder/src/lib/digest.ts';
 import { addModules, readKernelDeb } from '../lab/image.ts';
@@ -15,7 +16,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const MEMORY_MIB = 4096;
 const LAYER_BYTES = 8 * 2 ** 30;
 /** A booted Debian has them, and a minimal tree has not. */
-const HOST_PACKAGES = ['systemd', 'systemd-sysv', 'dbus', 'udev', 'kmod', 'procps'];
+const HOST_PACKAGES = ['systemd', 'systemd-sysv', 'dbus', 'udev', 'kmod', 'procps', 'iproute2'];
 const EXIT_NO_STATUS = 3;
 
 const { values } = parseArgs({
@@ -53,6 +54,7 @@ async function run(): Promise<number> {
       { path: layer, isReadOnly: false },
       { path: job, isReadOnly: true },
     ],
+    devices: await makeNetwork(),
     onOutput: (chunk) => process.stdout.write(chunk),
     signal: stopping.signal,
   });
@@ -88,7 +90,7 @@ async function ensureHostImage(): Promise<string> {
   return imagePath;
 }
 
-/** The packages, their versions, the steps, and the base profile: the machine has no network. */
+/** The packages, their versions, the steps, and where mirrors are. */
 async function makeJob(path: string): Promise<void> {
   const tree = `${path}.tree`;
   await mkdir(tree);
@@ -102,16 +104,26 @@ async function makeJob(path: string): Promise<void> {
     );
   }
   await copyFile(join(import.meta.dirname, 'steps.sh'), join(tree, 'steps.sh'));
-  const base = (await listProfiles(dataDir)).find(({ manifest }) => manifest.name === 'base');
-  if (base === undefined) throw new Error(`the profile base is not baked in ${dataDir}`);
-  const target = join(tree, relative(dataDir, base.directory));
-  await mkdir(dirname(target), { recursive: true });
-  await runCommand('cp', ['-a', base.directory, target]);
-  await copyFile(join(dirname(base.directory), 'current'), join(dirname(target), 'current'));
   await writeFile(
-    join(tree, 'times'),
-    `${base.manifest.rootfsMtimeMs / 1000} ${relative(dataDir, base.rootfsPath)}\n`,
+    join(tree, 'hosts'),
+    (await findMirrors()).map(({ host, at }) => `${at} ${host}\n`).join(''),
   );
   await makeRootImage(tree, path);
   await rm(tree, { recursive: true });
+}
+
+/** Those that this machine takes packages from, and which address each has in the machine. */
+async function findMirrors(): Promise<{ readonly host: string; readonly at: string }[]> {
+  const sources = await readHostSources(values.suite);
+  const hosts = new Set(sources.map(({ uri }) => new URL(uri).host));
+  return [...hosts].map((host, index) => ({ host, at: `10.0.2.${100 + index}` }));
+}
+
+/** A network in which nothing but mirrors can be reached. */
+async function makeNetwork(): Promise<string[]> {
+  const forwards = (await findMirrors()).flatMap(({ host, at }) =>
+    [80, 443].map((port) => `guestfwd=tcp:${at}:${port}-cmd:socat - TCP:${host}:${port}`),
+  );
+  const network = ['user', 'id=net', 'restrict=on', ...forwards].join(',');
+  return ['-netdev', network, '-device', 'virtio-net-pci,netdev=net'];
 }

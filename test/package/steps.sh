@@ -20,34 +20,67 @@ step() {
   fi
 }
 
-install_package() { dpkg --install "$1"; }
-is_served() { systemctl is-active sandboxd && [ "$(version)" = "$1" ]; }
-version() { sandboxd --version | cut -d ' ' -f 2; }
-bake() {
-  mkdir -p /var/lib/sandboxd && cp -a $job/profiles /var/lib/sandboxd/ && while read -r seconds path; do
-    touch -d "@$seconds" "/var/lib/sandboxd/$path"
-  done <$job/times
+install_package() { apt-get install --yes "$1"; }
+# Also: not by an executable that an upgrade has taken away.
+is_served() {
+  systemctl is-active sandboxd && [ "$(dpkg-query -W -f '${Version}' sandboxd)" = "$1" ] &&
+    [ "$(readlink "/proc/$(main_pid)/exe")" = /usr/lib/sandboxd/sandboxd ] && sandbox images
 }
+main_pid() { systemctl show -P MainPID sandboxd; }
+on_loopback_alone() {
+  ss -Hltnp
+  [ "$(ss -Hltnp | grep "pid=$(main_pid)," | awk '{print $4}')" = 127.0.0.1:7878 ]
+}
+# By its profile, which the first create bakes from the mirror.
 create() { id=$(sandbox run -p 8080:80 base) && [ -n "$id" ] && echo "$id" >/tmp/id; }
 answers() { [ "$(sandbox exec "$(cat /tmp/id)" sh -c 'cat /tmp/mark 2>/dev/null || echo first >/tmp/mark; hostname')" != '' ]; }
 remembers() { sandbox exec "$(cat /tmp/id)" cat /tmp/mark | grep -q first; }
-in_group() { cat /sys/fs/cgroup/sandboxd.slice/sandboxd-vmms.service/vmm-*/cgroup.procs | grep -q .; }
+group=/sys/fs/cgroup/sandboxd.slice/sandboxd-vmms.service
+in_group() { cat $group/vmm-*/cgroup.procs | grep -q .; }
+# 512 MiB of the guest and what a VMM takes beside it; it counts what is used, and holds to it.
+is_bounded() {
+  for file in memory.max memory.swap.max memory.current pids.max pids.current cpu.max cpu.weight; do
+    echo "$file: $(cat $group/vmm-*/$file)"
+  done
+  [ "$(cat $group/vmm-*/memory.max)" -le $((1024 * 1024 * 1024)) ] && [ "$(cat $group/vmm-*/memory.current)" -gt 10000000 ] &&
+    [ "$(cat $group/vmm-*/memory.swap.max)" = 0 ] && [ "$(cat $group/vmm-*/pids.max)" -gt 1 ]
+}
+# In which the kernel ends what goes beyond.
+is_enforced() {
+  mkdir $group/vmm-test && echo 20000000 >$group/vmm-test/memory.max && echo 0 >$group/vmm-test/memory.swap.max || return 1
+  bash -c "echo \$\$ >$group/vmm-test/cgroup.procs; head -c 100000000 /dev/zero | tail -c 90000000 | tail -n 1" >/dev/null
+  cat $group/vmm-test/memory.events
+  grep -q 'oom_kill [1-9]' $group/vmm-test/memory.events
+  status=$?
+  rmdir $group/vmm-test
+  return $status
+}
+is_hardened() {
+  status=/proc/$(main_pid)/status
+  grep -E 'NoNewPrivs|Seccomp:|CapBnd' "$status"
+  grep -q 'NoNewPrivs:.1' "$status" && grep -q 'Seccomp:.2' "$status" &&
+    [ $((0x$(awk '/CapBnd/ {print $2}' "$status") & (1 << 16 | 1 << 17 | 1 << 22 | 1 << 25))) = 0 ]
+}
 has_network() { nft list tables | grep -q sandboxd_ && ls /run/sandboxd/net/* && grep -q ' /run/sandboxd/net/' /proc/mounts; }
 doctor() {
   sandboxd doctor --quick
   [ $? -lt 2 ]
 }
 restart() { systemctl restart sandboxd && remembers; }
-crash() {
-  pid=$(systemctl show -P MainPID sandboxd)
-  kill -KILL "$pid"
-  for _ in $(seq 300); do
-    now=$(systemctl show -P MainPID sandboxd)
-    [ "$now" != 0 ] && [ "$now" != "$pid" ] && systemctl is-active sandboxd && break
+# Until systemd has started it anew.
+returns() {
+  pid=$(main_pid)
+  kill "-$1" "$pid"
+  for _ in $(seq 600); do
+    now=$(main_pid)
+    [ "$now" != 0 ] && [ "$now" != "$pid" ] && systemctl is-active --quiet sandboxd && break
     sleep 1
   done
   remembers
 }
+crash() { returns KILL; }
+# A daemon that does nothing any more does not say that it is well.
+stands_still() { returns STOP && journalctl -u sandboxd -o cat | grep 'Watchdog timeout'; }
 watched() { systemctl show sandboxd -P WatchdogUSec | grep -q 2min && systemctl status sandboxd --no-pager | grep -q 'Status: "listening on'; }
 downgrade() {
   dpkg --install $job/old.deb >/tmp/refusal 2>&1 && return 1
@@ -55,11 +88,11 @@ downgrade() {
   grep -q 'refusing to replace version' /tmp/refusal && is_served "$(cat $job/new)" && remembers
 }
 remove() {
-  dpkg --remove sandboxd >/tmp/removal 2>&1 || return 1
+  apt-get remove --yes sandboxd >/tmp/removal 2>&1 || return 1
   cat /tmp/removal
   grep -q 'processes of sandboxes run on' /tmp/removal && ! systemctl is-active sandboxd && [ -d /var/lib/sandboxd/profiles/base ] && in_group
 }
-purge() { dpkg --purge sandboxd; }
+purge() { apt-get purge --yes sandboxd; }
 nothing_left() {
   status=0
   for path in /var/lib/sandboxd /run/sandboxd /run/sandboxd-uids /etc/sandboxd /etc/systemd/system/multi-user.target.wants/sandboxd.service; do
@@ -74,6 +107,12 @@ nothing_left() {
   return $status
 }
 
+# Of the outside only the mirror answers.
+cat $job/hosts >>/etc/hosts
+for path in /sys/class/net/*/device; do
+  link=$(basename "$(dirname "$path")")
+  ip address add 10.0.2.15/24 dev "$link" && ip link set "$link" up
+done
 old=$(cat $job/old)
 new=$(cat $job/new)
 step 'no compiler is here' bash -c '! command -v gcc && ! command -v cc'
@@ -81,15 +120,19 @@ step 'installs' install_package $job/old.deb
 step 'is served, with the version of the package' is_served "$old"
 step 'starts at boot' systemctl is-enabled sandboxd
 step 'has said that it is ready, and is watched' watched
-step 'takes what is baked' bake
+step 'listens on loopback alone' on_loopback_alone
+step 'has no more rights than it needs' is_hardened
 step 'doctor finds no fault' doctor
-step 'a sandbox with a network starts under the unit' create
+step 'a sandbox with a network starts under the unit, its profile baked on demand' create
 step 'its commands run' answers
 step 'its VMM is in the delegated control group' in_group
+step 'what it may take is bounded there' is_bounded
+step 'and the kernel holds to such bounds' is_enforced
 step 'its network is on the host, kept by a mount' has_network
 step 'a restart adopts it' restart
 step 'its network is still there' has_network
 step 'so does the end by SIGKILL' crash
+step 'and so does a daemon that stands still' stands_still
 step 'upgrades' install_package $job/new.deb
 step 'the new version is served' is_served "$new"
 step 'the sandbox was adopted' remembers
