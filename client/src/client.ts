@@ -1,6 +1,7 @@
 // The daemon, and what there is on it.
 import { platform } from '#platform';
 import { Requests } from './connection/requests.ts';
+import type { Bytes } from './connection/transport.ts';
 import type {
   CallOptions,
   CreateOptions,
@@ -11,7 +12,7 @@ import type {
   WhoAmI,
 } from './contract.ts';
 import { type EventOptions, followEvents } from './events.ts';
-import { Images } from './images.ts';
+import { counted, Images } from './images.ts';
 import { type LogOptions, readLogs } from './logs.ts';
 import { Sandbox, Snapshot } from './sandbox.ts';
 
@@ -105,6 +106,13 @@ export class Sandboxes {
   }
 }
 
+export type ImportSnapshotOptions = CallOptions & {
+  /** Boots it from its disk: engine and processor may be others, and what was in its memory is lost. */
+  readonly isDiskOnly?: boolean;
+  /** Told how much of the archive went out. */
+  readonly onProgress?: (sentBytes: number) => void;
+};
+
 export class Snapshots {
   readonly #requests: Requests;
 
@@ -118,6 +126,17 @@ export class Snapshots {
 
   /** One that is there, without asking. */
   get(id: string): Snapshot {
+    return new Snapshot(this.#requests, id);
+  }
+
+  /** One that another daemon exported. ConflictError naming what is different here. */
+  async import(
+    archive: Bytes | Uint8Array,
+    { isDiskOnly = false, onProgress, ...options }: ImportSnapshotOptions = {},
+  ): Promise<Snapshot> {
+    const bytes = onProgress ? counted(archive, onProgress) : archive;
+    const query = isDiskOnly ? { disk_only: 1 } : {};
+    const { id } = await this.#requests.ask('importSnapshot', { query, bytes, ...options });
     return new Snapshot(this.#requests, id);
   }
 }

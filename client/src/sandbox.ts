@@ -1,6 +1,7 @@
 // One sandbox and what can be done with it; one snapshot, of which sandboxes are made.
 import { readLines } from './connection/lines.ts';
 import type { Requests } from './connection/requests.ts';
+import type { Bytes } from './connection/transport.ts';
 import type {
   CallOptions,
   ForkOptions,
@@ -109,6 +110,11 @@ export class Snapshot implements AsyncDisposable {
     const call = { params: { id: this.id }, body, signal, timeoutMs };
     const { sandboxes } = await this.#requests.ask('forkSnapshot', call);
     return sandboxes.map(({ id }) => new Sandbox(this.#requests, id));
+  }
+
+  /** All of it as one stream, for `snapshots.import` of another daemon. What was in the guest's memory is in it, keys included. */
+  async export(options: CallOptions = {}): Promise<Bytes> {
+    return (await this.#requests.stream('exportSnapshot', { params: { id: this.id }, ...options })).body;
   }
 
   async delete(options: CallOptions = {}): Promise<void> {

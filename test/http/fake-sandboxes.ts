@@ -13,6 +13,7 @@ import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-options
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
   CreateSandboxOptions,
+  ImportOptions,
   SandboxInfo,
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
@@ -209,6 +210,26 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     const snapshot = this.snapshots.get(id);
     if (snapshot === undefined) throw new AppError('not_found', `snapshot ${id} does not exist`);
     return snapshot;
+  }
+
+  exportSnapshot(id: string): Outflow {
+    this.getSnapshot(id);
+    return outflow(`archive of ${id}`);
+  }
+
+  readonly imports: ImportOptions[] = [];
+
+  /** Takes what `exportSnapshot` gives, and any other bytes as those of the first that there is. */
+  async importSnapshot(
+    read: () => Promise<Uint8Array | undefined>,
+    options: ImportOptions,
+  ): Promise<SnapshotInfo> {
+    const parts: Uint8Array[] = [];
+    for (let part = await read(); part !== undefined; part = await read()) parts.push(part);
+    this.imports.push(options);
+    const text = Buffer.concat(parts).toString();
+    if (text === 'nonsense') throw new AppError('invalid_argument', 'it is no archive');
+    return this.getSnapshot(/snap_\w+/.exec(text)?.[0] ?? [...this.snapshots.keys()][0] ?? '');
   }
 
   async deleteSnapshot(id: string): Promise<void> {

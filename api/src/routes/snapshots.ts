@@ -2,7 +2,7 @@
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath, snapshotPath } from '../schemas/id.ts';
 import { sandboxList } from '../schemas/sandbox.ts';
-import { forkQuery, forkRequest, snapshot, snapshotList } from '../schemas/snapshot.ts';
+import { forkQuery, forkRequest, importSnapshotQuery, snapshot, snapshotList } from '../schemas/snapshot.ts';
 import { SANDBOX, SANDBOX_ID, SNAPSHOT, SNAPSHOT_ID } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
@@ -40,6 +40,38 @@ export function snapshotRoutes(limits: RequestLimits) {
       answers: [{ status: 200, description: 'the snapshot', content: json(snapshot) }],
       errors: { 404: UNKNOWN },
       example: { params: { id: SNAPSHOT_ID }, answer: SNAPSHOT },
+    },
+    exportSnapshot: {
+      method: 'GET',
+      path: '/snapshots/:id/export',
+      tag: 'snapshots',
+      summary: 'Export a snapshot as one stream, for another host',
+      description: 'All that was in the memory of the guest is in it, keys and passwords included.',
+      access: 'snapshot',
+      params: snapshotPath,
+      transport: 'stream',
+      answers: [
+        { status: 200, description: 'the archive', content: { 'application/zstd': { kind: 'bytes' } } },
+      ],
+      errors: { 404: UNKNOWN },
+      example: { params: { id: SNAPSHOT_ID } },
+    },
+    importSnapshot: {
+      method: 'POST',
+      path: '/snapshots/import',
+      tag: 'snapshots',
+      summary: 'Import a snapshot that another host exported',
+      description:
+        'Devices are restored from it: import only what comes from a host that you trust. Keys of tenants may not.',
+      access: 'snapshot',
+      query: importSnapshotQuery,
+      body: { kind: 'bytes', contentType: 'application/octet-stream', description: 'the archive' },
+      answers: [{ status: 201, description: 'the snapshot', content: json(snapshot) }],
+      errors: {
+        400: 'it is no such archive, or cut off, or changed',
+        409: 'this host has another engine, CPU or root filesystem; the difference is named',
+      },
+      example: { answer: SNAPSHOT },
     },
     deleteSnapshot: {
       method: 'DELETE',

@@ -17,6 +17,7 @@ export const EVENT_KINDS = [
   'idle-kept',
   'deleted',
   'snapshot-taken',
+  'snapshot-imported',
   'snapshot-deleted',
 ] as const;
 export type EventKind = (typeof EVENT_KINDS)[number];
@@ -64,10 +65,14 @@ export const event = z
     id: word('what to go on behind'),
     at: dateTime('when'),
     kind: z.enum(EVENT_KINDS).describe('what happened'),
-    sandbox: sandboxId.optional().describe('to which sandbox; of snapshot-taken, which was saved'),
+    sandbox: sandboxId
+      .optional()
+      .describe(
+        'to which sandbox; of snapshot-taken, which was saved; of snapshot-imported, on its own host',
+      ),
     snapshot: snapshotId
       .optional()
-      .describe('the snapshot that was taken or deleted, or that an idle sandbox was saved as'),
+      .describe('the snapshot that was taken, imported or deleted, or that an idle sandbox was saved as'),
     origin: z
       .enum(['boot', 'template', 'snapshot'])
       .optional()

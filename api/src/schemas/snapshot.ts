@@ -1,7 +1,7 @@
 // Snapshots and their forks.
 import { z } from 'zod';
 import { integer, rule, withDefault } from '../input/fields.ts';
-import { queryInteger } from '../input/query.ts';
+import { queryInteger, querySwitch } from '../input/query.ts';
 import type { RequestLimits } from '../limits.ts';
 import { count, dateTime, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
@@ -24,6 +24,14 @@ export const snapshot = z
 export const snapshotList = z
   .object({ snapshots: z.array(snapshot).describe('oldest first') })
   .describe('snapshots');
+
+export const importSnapshotQuery = z.object({
+  disk_only: querySwitch(
+    '1',
+    true,
+    '1: only its disk is used, and booted here; then engine, processor and kernel may be others',
+  ),
+});
 
 export function forkRequest({ fork }: RequestLimits) {
   const fields = z.object(

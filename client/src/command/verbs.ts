@@ -8,6 +8,7 @@ import { exec } from './verbs/exec.ts';
 import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
+import { exportSnapshot, importSnapshot } from './verbs/move.ts';
 import { run } from './verbs/run.ts';
 import { inspect, ps, rm } from './verbs/sandboxes.ts';
 import { service } from './verbs/service.ts';
@@ -25,6 +26,8 @@ export const VERBS: readonly Verb[] = [
   snapshot,
   snapshots,
   fork,
+  exportSnapshot,
+  importSnapshot,
   images,
   pull,
   rmi,

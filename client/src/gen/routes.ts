@@ -34,6 +34,8 @@ export const ROUTES = {
   listSnapshots: {"method":"GET","path":"/snapshots","summary":"List the snapshots"},
   getSnapshot: {"method":"GET","path":"/snapshots/{id}","summary":"Show a snapshot"},
   deleteSnapshot: {"method":"DELETE","path":"/snapshots/{id}","summary":"Delete a snapshot"},
+  exportSnapshot: {"method":"GET","path":"/snapshots/{id}/export","summary":"Export a snapshot as one stream, for another host"},
+  importSnapshot: {"method":"POST","path":"/snapshots/import","summary":"Import a snapshot that another host exported"},
   forkSnapshot: {"method":"POST","path":"/snapshots/{id}/fork","summary":"Create sandboxes from a snapshot, all or none"},
 } as const;
 
@@ -73,5 +75,7 @@ export type Calls = {
   listSnapshots: { readonly body: undefined; readonly answer: Schemas['SnapshotListResponse'] };
   getSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
   deleteSnapshot: { readonly body: undefined; readonly answer: undefined };
+  exportSnapshot: { readonly body: undefined; readonly answer: undefined };
+  importSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
   forkSnapshot: { readonly body: Schemas['ForkReq']; readonly answer: Schemas['ListResponse'] };
 };

@@ -181,15 +181,15 @@ export interface components {
              * @description what happened
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-deleted";
             /**
              * sandbox id
-             * @description to which sandbox; of snapshot-taken, which was saved
+             * @description to which sandbox; of snapshot-taken, which was saved; of snapshot-imported, on its own host
              */
             readonly sandbox?: string;
             /**
              * snapshot id
-             * @description the snapshot that was taken or deleted, or that an idle sandbox was saved as
+             * @description the snapshot that was taken, imported or deleted, or that an idle sandbox was saved as
              */
             readonly snapshot?: string;
             /**

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 
 export type Flag = {
   readonly type: 'string' | 'boolean';
+  readonly short?: string;
   /** What stands for the value in the help; only of strings. */
   readonly placeholder?: string;
   readonly help: string;

@@ -32,9 +32,10 @@ export function renderGroup({ name, summary, commands }: Group): string {
 }
 
 export function renderCommand(path: string, { operands, summary, flags }: Command): string {
-  const rows = Object.entries(flags).map(([name, { placeholder, help }]) =>
-    renderRow(placeholder === undefined ? `--${name}` : `--${name} <${placeholder}>`, help),
-  );
+  const rows = Object.entries(flags).map(([name, { short, placeholder, help }]) => {
+    const words = short === undefined ? `--${name}` : `-${short}, --${name}`;
+    return renderRow(placeholder === undefined ? words : `${words} <${placeholder}>`, help);
+  });
   return [
     `Usage: ${[path, operands].filter((part) => part !== '').join(' ')} [--flag value]…`,
     '',

@@ -1,9 +1,11 @@
 // The sandboxes as one caller has them: what is another tenant's is not there, and what they make is theirs.
 import { type Caller, clampTimeout, type Visit, type Wanted } from '../keys/index.ts';
+import type { Outflow } from '../lib/byte-queue.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Sandboxes, SandboxHandle } from './face.ts';
 import type { Sandbox } from './sandbox.ts';
-import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 
 /** Everybody's. Each call is as in `Sandboxes`, for a caller. */
 export interface OwnedSandboxes {
@@ -13,6 +15,13 @@ export interface OwnedSandboxes {
   delete(id: string, caller?: Caller): Promise<void>;
   listSnapshots(caller?: Caller): SnapshotInfo[];
   getSnapshot(id: string, caller?: Caller): SnapshotInfo;
+  exportSnapshot(id: string, caller?: Caller): Outflow;
+  importSnapshot(
+    read: ByteSource,
+    options: ImportOptions,
+    signal?: AbortSignal,
+    caller?: Caller,
+  ): Promise<SnapshotInfo>;
   deleteSnapshot(id: string, caller?: Caller): Promise<void>;
   fork(
     id: string,
@@ -68,6 +77,14 @@ export class CallerView implements Sandboxes {
 
   getSnapshot(id: string): SnapshotInfo {
     return this.#all.getSnapshot(id, this.#caller);
+  }
+
+  exportSnapshot(id: string): Outflow {
+    return this.#all.exportSnapshot(id, this.#caller);
+  }
+
+  importSnapshot(read: ByteSource, options: ImportOptions, signal?: AbortSignal): Promise<SnapshotInfo> {
+    return this.#all.importSnapshot(read, options, signal, this.#caller);
   }
 
   deleteSnapshot(id: string): Promise<void> {

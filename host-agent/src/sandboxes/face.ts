@@ -3,9 +3,11 @@ import type { ExecRequest } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { Caller, Wanted } from '../keys/index.ts';
+import type { Outflow } from '../lib/byte-queue.ts';
 import type { PublishedPort } from '../network/index.ts';
+import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
-import type { CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 import type { VmUsage } from './vm-usage.ts';
 
 /**
@@ -48,6 +50,13 @@ export interface Sandboxes {
   listSnapshots(): SnapshotInfo[];
   /** AppError not_found. */
   getSnapshot(id: string): SnapshotInfo;
+  /** All of it as one stream, which nobody else can import half of. AppError not_found, and by the stream internal when it is damaged. */
+  exportSnapshot(id: string): Outflow;
+  /**
+   * One of another host. AppError conflict naming why it cannot run here, invalid_argument for what is no such stream, exhausted; nothing
+   * of it is left then.
+   */
+  importSnapshot(read: ByteSource, options: ImportOptions, signal?: AbortSignal): Promise<SnapshotInfo>;
   /** Resolves when nothing of it is left; its forks go on. AppError not_found. */
   deleteSnapshot(id: string): Promise<void>;
   /**

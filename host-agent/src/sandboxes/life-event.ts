@@ -35,6 +35,8 @@ export type LifeEvent =
       readonly pausedMs: number;
       readonly totalMs: number;
     }
+  /** Of another host, of whose `sandbox` it was taken. */
+  | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
   | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
   | {
       readonly kind: 'template-made';

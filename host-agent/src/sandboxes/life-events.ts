@@ -81,6 +81,7 @@ const LINES: Readonly<Record<LifeEvent['kind'], Line>> = {
   'idle-kept': ['warn', 'an idle sandbox stays, as it could not be saved'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
+  'snapshot-imported': ['info', 'snapshot imported'],
   'snapshot-deleted': ['info', 'snapshot deleted'],
   'template-made': ['info', 'template made'],
   'template-evicted': ['info', 'removed the least recently used template'],

@@ -4,12 +4,13 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { RootfsFinder } from '../images/index.ts';
 import { type Caller, Limits, type Quota, sees, toOwner, type Visit } from '../keys/index.ts';
+import type { Outflow } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import { allocatedBytes } from '../lib/extents.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, type Need } from './admission.ts';
+import { bootImported } from './boot-imported.ts';
 import { CallerView } from './caller-view.ts';
 import { commitSandboxes } from './commit.ts';
 import { createSandbox } from './create.ts';
@@ -19,6 +20,7 @@ import { readHostRoom } from './host-room.ts';
 import type { House } from './house.ts';
 import { endIdle } from './idle/end-idle.ts';
 import { forgetIdle } from './idle/in-use.ts';
+import { receiveSnapshot } from './import-snapshot.ts';
 import { inheritOptions } from './inherit.ts';
 import type { LifeEvent } from './life-events.ts';
 import { reconcile } from './reconcile.ts';
@@ -26,10 +28,19 @@ import { resolveEarly, resolveWhole } from './resolve-create.ts';
 import { assertCanPublish } from './resolve-options.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox, SandboxOwner } from './sandbox.ts';
-import { describeFailure, type SnapshotRecord, Snapshots } from './snapshots.ts';
+import type { ByteSource } from './saved/archive/read-archive.ts';
+import { exportOutflow } from './saved/archive/write-archive.ts';
+import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { Sweeps } from './sweeps.ts';
+import { takeSnapshot } from './take-snapshot.ts';
 import { Templates } from './templates.ts';
-import type { CreateSandboxOptions, SandboxDefaults, SandboxInfo, SnapshotInfo } from './types.ts';
+import type {
+  CreateSandboxOptions,
+  ImportOptions,
+  SandboxDefaults,
+  SandboxInfo,
+  SnapshotInfo,
+} from './types.ts';
 import { countInUse, toForkNeed, toHoldings, toWanted } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -111,8 +122,8 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   }
 
   get #shared() {
-    const { log } = this.#options;
-    return { templates: this.#templates, admission: this.#admission, slots: this.#slots, log };
+    const [{ log }, snapshots] = [this.#options, this.#snapshots];
+    return { templates: this.#templates, admission: this.#admission, slots: this.#slots, snapshots, log };
   }
 
   /** All that there is, whosever it is, for who keeps count of it. */
@@ -120,7 +131,6 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     return {
       ...this.#shared,
       sandboxes: this.#sandboxes,
-      snapshots: this.#snapshots,
       sweeps: this.#sweeps,
       starting: this.#starting,
     };
@@ -182,25 +192,14 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   /** For the sandbox itself, by its handle. */
   async snapshot(sandbox: Sandbox, outer?: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
     const signal = this.#signal(outer);
+    const take = () => takeSnapshot(sandbox, this.#shared, signal, caller);
+    return this.#save(caller, () => sandbox.snapshotQueue.add(take));
+  }
+
+  /** Within its owner's quota; a daemon that stops waits for it. */
+  #save(caller: Caller | undefined, make: () => Promise<SnapshotInfo>): Promise<SnapshotInfo> {
     const allowed = this.#limits.admitSnapshot(caller);
-    const work = sandbox.snapshotQueue.add(async () => {
-      signal.throwIfAborted();
-      sandbox.assertAlive();
-      const diskBytes =
-        sandbox.record.options.memoryMib * 2 ** 20 + (await allocatedBytes(sandbox.paths.layerPath));
-      using _held = await this.#admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
-      sandbox.isSaving = true;
-      try {
-        return await this.#snapshots.create(sandbox, signal, caller);
-      } catch (error) {
-        signal.throwIfAborted();
-        // A source that died or was deleted meanwhile is the better reason.
-        sandbox.assertAlive();
-        throw describeFailure(error);
-      } finally {
-        sandbox.isSaving = false;
-      }
-    });
+    const work = make();
     this.#saving.add(work);
     return work.finally(() => {
       allowed[Symbol.dispose]();
@@ -214,6 +213,22 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
 
   getSnapshot(id: string, caller?: Caller): SnapshotInfo {
     return this.#snapshots.get(id, caller);
+  }
+
+  exportSnapshot(id: string, caller?: Caller): Outflow {
+    return exportOutflow(this.#snapshots.export(id, caller));
+  }
+
+  async importSnapshot(
+    read: ByteSource,
+    options: ImportOptions,
+    outer?: AbortSignal,
+    caller?: Caller,
+  ): Promise<SnapshotInfo> {
+    const signal = this.#signal(outer);
+    const boot = bootImported.bind(undefined, this.#options, this.#shared);
+    const parts = { ...this.#options, ...this.#shared, boot };
+    return this.#save(caller, () => receiveSnapshot(parts, read, options, signal, caller));
   }
 
   deleteSnapshot(id: string, caller?: Caller): Promise<void> {
@@ -309,10 +324,8 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   }
 
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
-    const { events, log } = this.#options;
     return endIdle(sandbox, signal, {
-      events,
-      log,
+      ...this.#options,
       save: (caller) => this.snapshot(sandbox, signal, caller),
       unsave: (id) => this.deleteSnapshot(id),
       remove: (why, told) => this.#end(sandbox, why, told),

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
 import { type Caller, type Owner, sees, toOwner } from '../keys/index.ts';
-import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { AppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
-import { asNoSpace } from './admission.ts';
-import type { LifeEvents } from './life-events.ts';
+import type { LifeEvent, LifeEvents } from './life-events.ts';
 import { pinRootfs } from './resources/pin.ts';
 import type { Sandbox } from './sandbox.ts';
+import type { Exported } from './saved/archive/write-archive.ts';
 import { Checksums } from './saved/checksums.ts';
 import { snapshotsRoot, sweepSaved, unfinished } from './saved/layout.ts';
 import { flush, saveGuest } from './saved/save.ts';
@@ -77,15 +77,58 @@ export class Snapshots {
   }
 
   /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
-  async create(sandbox: Sandbox, signal: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
+  create(sandbox: Sandbox, signal: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
+    const { faults } = this.#options;
+    const { options, compatibility, kernelDigest } = sandbox.record;
+    return this.#make(sandbox.id, signal, caller, async (dir, snapshot) => {
+      const { saved, pausedMs, totalMs } = await saveGuest({
+        dir,
+        vm: sandbox.vm,
+        guest: sandbox.guest,
+        layerPath: sandbox.paths.layerPath,
+        manifest: { compatibility, kernelDigest, options },
+        onPaused: () => faults.reach('snapshot.paused'),
+        signal,
+      });
+      faults.reach('snapshot.saved');
+      sandbox.assertAlive();
+      const times = { pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) };
+      return { saved, event: { kind: 'snapshot-taken', snapshot, sandbox: sandbox.id, ...times } };
+    });
+  }
+
+  /** One that `fill` makes of another host's in a directory of its own. AppError with everything undone; the signal's reason when cancelled. */
+  import(
+    sourceId: string,
+    fill: (dir: string) => Promise<SavedGuest>,
+    signal: AbortSignal,
+    caller?: Caller,
+  ): Promise<SnapshotInfo> {
+    return this.#make(sourceId, signal, caller, async (dir, snapshot) => ({
+      saved: await fill(dir),
+      event: { kind: 'snapshot-imported', snapshot, sandbox: sourceId },
+    }));
+  }
+
+  /** For a stream of all that it is. AppError not_found. */
+  export(id: string, caller?: Caller): Exported {
+    const { record, saved } = this.#find(id, caller);
+    return { saved, sourceId: record.sourceId, takenAtMs: record.createdAtMs };
+  }
+
+  /** `fill` writes all of it into a new directory, and says what happened then. */
+  async #make(
+    sourceId: string,
+    signal: AbortSignal,
+    caller: Caller | undefined,
+    fill: (dir: string, id: string) => Promise<{ readonly saved: SavedGuest; readonly event: LifeEvent }>,
+  ): Promise<SnapshotInfo> {
     const { dataDir, records, faults, events } = this.#options;
     const id = newId('snap');
-    const { options, compatibility, kernelDigest } = sandbox.record;
     const root = snapshotsRoot(dataDir);
     const temporary = unfinished(root, id);
     const owner = toOwner(caller);
-    const made = { createdAtMs: Date.now(), sourceId: sandbox.id };
-    const record = { ...made, ...(owner && { owner }), isComplete: false };
+    const record = { createdAtMs: Date.now(), sourceId, ...(owner && { owner }), isComplete: false };
     await using undo = new AsyncDisposableStack();
     const untaken = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
     let isKnown = false;
@@ -98,33 +141,14 @@ export class Snapshots {
     undo.defer(() => removeSaved(temporary));
     await mkdir(root, { recursive: true, mode: 0o700 });
     signal.throwIfAborted();
-    const { saved, pausedMs, totalMs } = await saveGuest({
-      dir: temporary,
-      vm: sandbox.vm,
-      guest: sandbox.guest,
-      layerPath: sandbox.paths.layerPath,
-      manifest: { compatibility, kernelDigest, options },
-      onPaused: () => faults.reach('snapshot.paused'),
-      signal,
-    });
-    faults.reach('snapshot.saved');
-    sandbox.assertAlive();
+    const { saved, event } = await fill(temporary, id);
     undo.defer(() => removeSaved(this.#dir(id)));
     await publishSaved(temporary, this.#dir(id));
     await flush(root);
     faults.reach('snapshot.published');
     const complete = { ...record, isComplete: true };
-    const taken = events.prepare(
-      {
-        kind: 'snapshot-taken',
-        snapshot: id,
-        sandbox: sandbox.id,
-        pausedMs: Math.round(pausedMs),
-        totalMs: Math.round(totalMs),
-      },
-      owner,
-    );
-    await records.put(id, complete, taken.keep);
+    const made = events.prepare(event, owner);
+    await records.put(id, complete, made.keep);
     isKnown = true;
     await records.flush();
     faults.reach('snapshot.committed');
@@ -133,7 +157,7 @@ export class Snapshots {
     const published = new SavedGuest(this.#dir(id), saved.manifest, true);
     this.#entries.set(id, { record: complete, saved: published });
     this.#checksums.add(published);
-    taken.tell();
+    made.tell();
     return this.get(id);
   }
 
@@ -211,12 +235,4 @@ export class Snapshots {
   #dir(id: string): string {
     return join(snapshotsRoot(this.#options.dataDir), id);
   }
-}
-
-/** What taking a snapshot failed with, for a client. */
-export function describeFailure(error: unknown): AppError {
-  const noSpace = asNoSpace(error, 'take the snapshot', 'save');
-  if (noSpace !== undefined) return noSpace;
-  if (isAppError(error)) return error;
-  return new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
 }

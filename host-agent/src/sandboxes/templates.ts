@@ -11,9 +11,9 @@ import { newId } from '../lib/ids.ts';
 import { takeTurn } from '../lib/take-turn.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { ResourceContext } from './resources/resource.ts';
+import { saveLast } from './save-last.ts';
 import { Checksums } from './saved/checksums.ts';
 import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
-import { saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 import { type TemplateGround, templatesInRoot, templateWithoutRoot, type Wanted } from './template-choice.ts';
@@ -234,21 +234,7 @@ export class Templates {
     faults.reach('template.booted');
     const isAwaited = from === undefined;
     await warm(sandbox, { timeoutMs: context.bootTimeoutMs, isAwaited, signal });
-    const { pausedMs } = await saveGuest({
-      dir: temporary,
-      vm: sandbox.vm,
-      guest: sandbox.guest,
-      layerPath: sandbox.paths.layerPath,
-      manifest: {
-        compatibility: context.engines.current.compatibility(),
-        kernelDigest: context.kernel.digest,
-        options,
-      },
-      staysPaused: true,
-      signal,
-    });
-    // Its memory file must have no writer any more before anything is restored from it.
-    await sandbox.remove();
+    const { pausedMs } = await saveLast(context, sandbox, { dir: temporary, options, signal });
     faults.reach('template.saved');
     await this.#leaving.get(key)?.catch(() => undefined);
     await publishSaved(temporary, join(root, key));

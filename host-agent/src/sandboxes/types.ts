@@ -85,3 +85,8 @@ export type SnapshotInfo = {
   readonly memoryMib: number;
   readonly vcpus: number;
 };
+
+export type ImportOptions = {
+  /** The guest is booted from its disk: it need not be of this engine or processor. */
+  readonly isDiskOnly: boolean;
+};

@@ -1,5 +1,5 @@
 // The command in a pipe: each verb, exit codes, what a program can read.
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
@@ -275,4 +275,23 @@ t.test('versions, images that are off, and a reader that leaves', async (t) => {
   running.child.stdout?.destroy();
   t.match(await running.ended, { code: 141, stderr: '' });
   await until(() => sandboxes.execs[0]?.isCancelled === true, 'the end of the command');
+});
+
+t.test('snapshots are exported into a file or a pipe, and imported from either', async (t) => {
+  const { run, id, sandboxes } = await connect(t);
+  const { id: snapshot } = await sandboxes.snapshot(id);
+  const file = join(t.testdir({}), 'work.snap');
+  t.match(await run(['export', '-o', file, snapshot]), { code: 0, stdout: '' });
+  t.equal(readFileSync(file, 'utf8'), `archive of ${snapshot}`);
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  t.equal((await run(['import', file])).stdout, `${snapshot}\n`);
+  const { stdout } = await run(['export', snapshot]);
+  t.equal(stdout, `archive of ${snapshot}`);
+  t.equal((await run(['import', '--disk-only', '-'], stdout)).stdout, `${snapshot}\n`);
+  t.same(sandboxes.imports, [{ isDiskOnly: false }, { isDiskOnly: true }]);
+  t.match(await run(['import', '-'], 'nonsense'), { code: 1, stderr: /no archive/ });
+  t.match(await run(['import', join(file, 'none')]), { code: 1, stderr: /ENOTDIR/ });
+  const none = join(t.testdir({}), 'none');
+  t.match(await run(['export', '-o', none, 'snap_0000000000000']), { code: 1, stderr: /does not exist/ });
+  t.notOk(existsSync(none));
 });

@@ -50,6 +50,8 @@ const DOCUMENTED = [
   ['POST', '/sandboxes/:id/snapshot', 'snapshot', 201],
   ['GET', '/snapshots', 'read', 200],
   ['GET', '/snapshots/:id', 'read', 200],
+  ['GET', '/snapshots/:id/export', 'snapshot', 200],
+  ['POST', '/snapshots/import', 'snapshot', 201],
   ['DELETE', '/snapshots/:id', 'delete', 204],
   ['POST', '/snapshots/:id/fork', 'fork', 201],
 ] as const;

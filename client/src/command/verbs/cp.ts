@@ -1,9 +1,7 @@
 // `sandbox cp`: files and directories, both ways, or an archive through a pipe.
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, rename, rm, stat } from 'node:fs/promises';
-import { basename, dirname, join, posix } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { createReadStream } from 'node:fs';
+import { mkdir, stat } from 'node:fs/promises';
+import { basename, join, posix } from 'node:path';
 import { platform } from '#platform';
 import type { Bytes } from '../../connection/transport.ts';
 import { BadRequestError, NotFoundError } from '../../errors.ts';
@@ -12,6 +10,7 @@ import { packFile } from '../../files/one-file.ts';
 import { counted } from '../../images.ts';
 import { formatBytes, type Progress } from '../terminal.ts';
 import { type Session, UsageError, type Verb } from '../verb.ts';
+import { writeWhole } from '../whole-file.ts';
 
 type Copied = { readonly files?: number; readonly bytes: number };
 
@@ -110,18 +109,6 @@ async function copyOut(
     await platform.unpackDirectory(receive(await files.tar(path, { signal }), progress), here);
   } else await writeWhole(here, receive(source, progress), signal);
   return { bytes };
-}
-
-/** Under its name only when it is whole. */
-async function writeWhole(path: string, bytes: Bytes, signal: AbortSignal): Promise<void> {
-  const partial = join(dirname(path), `.${basename(path)}.${process.pid}.part`);
-  try {
-    await pipeline(Readable.from(bytes), createWriteStream(partial), { signal });
-    await rename(partial, path);
-  } catch (error) {
-    await rm(partial, { force: true });
-    throw error;
-  }
 }
 
 /** Undefined for a directory. */

@@ -15,6 +15,7 @@ const KINDS = Object.keys({
   'idle-kept': true,
   deleted: true,
   'snapshot-taken': true,
+  'snapshot-imported': true,
   'snapshot-deleted': true,
 } satisfies Record<SandboxEvent['kind'], true>) as SandboxEvent['kind'][];
 

@@ -1,11 +1,15 @@
 // Take, list, show, delete and fork snapshots.
+import { AppError } from '../../lib/errors.ts';
 import type { SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
+import type { HttpContext } from '../context.ts';
+import { readBody } from '../input/body-source.ts';
+import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 import { callersOf, toPorts, toSandboxBody } from './sandboxes.ts';
 
-export function snapshotHandlers({ sandboxes: host }: HttpServices) {
+export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
   return {
     takeSnapshot: async ({ params: { id } }, c) => {
       const snapshot = await host.as(c.get('caller')).get(id).snapshot(clientSignal(c));
@@ -16,6 +20,27 @@ export function snapshotHandlers({ sandboxes: host }: HttpServices) {
     listSnapshots: (_, c) => ({ snapshots: host.as(c.get('caller')).listSnapshots().map(toSnapshotBody) }),
 
     getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('caller')).getSnapshot(id)),
+
+    exportSnapshot: ({ params: { id } }, c) => {
+      const sandboxes = host.as(c.get('caller'));
+      const headers = { 'Content-Type': 'application/zstd' };
+      sandboxes.getSnapshot(id);
+      if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
+      return answerOutflow(c, sandboxes.exportSnapshot(id), headers);
+    },
+
+    importSnapshot: async ({ query: { disk_only: isDiskOnly } }, c) => {
+      assertNoTenant(c);
+      const body = readBody(c, bodyIdleMs);
+      try {
+        const sandboxes = host.as(c.get('caller'));
+        const snapshot = await sandboxes.importSnapshot(body.read, { isDiskOnly }, clientSignal(c));
+        c.get('audit').made = [snapshot.id];
+        return toSnapshotBody(snapshot);
+      } finally {
+        body.discard(); // what was answered early is still being sent
+      }
+    },
 
     deleteSnapshot: async ({ params: { id } }, c) => {
       await host.as(c.get('caller')).deleteSnapshot(id);
@@ -31,6 +56,14 @@ export function snapshotHandlers({ sandboxes: host }: HttpServices) {
       return { sandboxes: oldestFirst.map(toSandboxBody) };
     },
   } satisfies Partial<Handlers>;
+}
+
+/** What a VMM reads of it is written by nobody whom the operator knows. AppError forbidden. */
+function assertNoTenant(c: HttpContext): void {
+  const tenant = c.get('caller')?.tenant;
+  if (tenant === undefined) return;
+  const message = `a key of tenant ${tenant} imports no snapshots, as a VMM would read what anybody wrote; use a key without a tenant`;
+  throw new AppError('forbidden', message);
 }
 
 function toSnapshotBody(snapshot: SnapshotInfo) {

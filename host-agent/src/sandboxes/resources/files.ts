@@ -2,7 +2,7 @@
 import { copyReserved, copySparse, ensurePristineLayer } from '@sandboxd/rootfs-builder';
 import { makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
 import { pinAgent, pinRootfs } from './pin.ts';
-import type { Resource } from './resource.ts';
+import type { Origin, Resource } from './resource.ts';
 
 export const files: Resource = {
   stage: () => 'disk',
@@ -15,10 +15,7 @@ export const files: Resource = {
     if (agentPath !== undefined) await pinAgent(paths.dir, agentPath);
     faults.reach('start.directories');
     const { diskBytes } = record.options;
-    const source =
-      origin.kind === 'saved' && !origin.saved.isBare
-        ? origin.saved.diskPath
-        : await ensurePristineLayer(directories.dataDir, diskBytes);
+    const source = layerOf(origin) ?? (await ensurePristineLayer(directories.dataDir, diskBytes));
     // A template's is soon gone, and nobody's.
     const isReserved = context.reservesDisks && !(origin.kind === 'boot' && origin.memoryPath !== undefined);
     if (isReserved) await copyReserved(source, paths.layerPath, diskBytes);
@@ -38,3 +35,9 @@ export const files: Resource = {
     context.faults.reach('delete.directories');
   },
 };
+
+/** Undefined: an empty one. */
+function layerOf(origin: Origin): string | undefined {
+  if (origin.kind === 'boot') return origin.layerPath;
+  return origin.saved.isBare ? undefined : origin.saved.diskPath;
+}

@@ -45,8 +45,8 @@ export type ResourceContext = {
 };
 
 export type Origin =
-  /** `memoryPath`: keep the guest's memory in this new file. */
-  | { readonly kind: 'boot'; readonly memoryPath?: string }
+  /** `memoryPath`: keep the guest's memory in this new file. `layerPath`: its layer is a copy of this one, not an empty one. */
+  | { readonly kind: 'boot'; readonly memoryPath?: string; readonly layerPath?: string }
   | { readonly kind: 'saved'; readonly saved: SavedGuest };
 
 /** What a sandbox holds in this process. Each resource fills in its own. */

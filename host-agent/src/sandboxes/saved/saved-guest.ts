@@ -52,13 +52,7 @@ export class SavedGuest {
 
   /** Why this engine cannot restore it, or undefined when it can. */
   incompatibility(compatibility: Readonly<Record<string, string>>): string | undefined {
-    const wanted = this.manifest.compatibility;
-    const names = new Set([...Object.keys(wanted), ...Object.keys(compatibility)]);
-    const different = [...names].filter((name) => wanted[name] !== compatibility[name]);
-    if (different.length === 0) return undefined;
-    return different
-      .map((name) => `${name} was ${wanted[name] ?? 'absent'}, is ${compatibility[name] ?? 'absent'}`)
-      .join('; ');
+    return findDifferences(this.manifest.compatibility, compatibility);
   }
 
   /**
@@ -131,4 +125,17 @@ export async function removeSaved(dir: string): Promise<void> {
 
 export async function publishSaved(temporary: string, dir: string): Promise<void> {
   await rename(temporary, dir);
+}
+
+/** What an engine is not that a guest was saved with, in words; undefined: nothing. */
+export function findDifferences(
+  wanted: Readonly<Record<string, string>>,
+  own: Readonly<Record<string, string>>,
+): string | undefined {
+  const names = new Set([...Object.keys(wanted), ...Object.keys(own)]);
+  const different = [...names].filter((name) => wanted[name] !== own[name]);
+  if (different.length === 0) return undefined;
+  return different
+    .map((name) => `${name} was ${wanted[name] ?? 'absent'}, is ${own[name] ?? 'absent'}`)
+    .join('; ');
 }

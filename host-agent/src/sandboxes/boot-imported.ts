@@ -1,0 +1,44 @@
+// A snapshot of a host whose guests cannot go on here: its disk boots here, and what was booted is saved.
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import { newId } from '../lib/ids.ts';
+import { takeTurn } from '../lib/take-turn.ts';
+import type { ResourceContext } from './resources/resource.ts';
+import { saveLast } from './save-last.ts';
+import type { ImportInput } from './saved/archive/import-guest.ts';
+import type { SavedGuest } from './saved/saved-guest.ts';
+import { startSandbox } from './start.ts';
+
+export type BootShared = { readonly slots: PQueue; readonly log: Logger };
+
+/** Its service is not started, and arguments of its kernel are not taken over. AppError as the archive's and as of a start. */
+export async function bootImported(
+  context: ResourceContext,
+  { slots, log }: BootShared,
+  { dir, archive, manifest, options: imported, signal }: ImportInput,
+): Promise<SavedGuest> {
+  const options = { ...imported, bootArgs: '' };
+  const from = join(dir, 'imported');
+  await mkdir(from, { recursive: true, mode: 0o700 });
+  await archive.readParts(from, manifest, ['disk']);
+  const id = newId('sbx');
+  const memoryPath = join(dir, 'memory');
+  const layerPath = join(from, manifest.parts.disk.name);
+  // Nobody ever sees this guest.
+  const hidden = { ...context, logs: undefined };
+  const boot = async () => {
+    await rm(memoryPath, { force: true });
+    const origin = { kind: 'boot', memoryPath, layerPath } as const;
+    return startSandbox(hidden, { id, options, origin, log: log.child({ sandbox: id }), signal });
+  };
+  const { engines } = context;
+  const start = () => takeTurn(slots, () => engines.tryBoot(boot, signal), signal);
+  const sandbox = await engines.withReplacement(start);
+  await using undo = new AsyncDisposableStack();
+  undo.defer(() => sandbox.remove());
+  await rm(from, { recursive: true });
+  const { saved } = await saveLast(context, sandbox, { dir, options, signal });
+  return saved;
+}

@@ -1,0 +1,129 @@
+// Whether a snapshot of another host can be one here, before anything of it is written.
+import { basename } from 'node:path';
+import { hostPattern, MAX_SECONDS, type SandboxLimits } from '@sandboxd/api';
+import type { Engines } from '../engines/choice.ts';
+import type { RootfsFinder } from '../images/index.ts';
+import type { Caller } from '../keys/index.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { type Admission, asNoSpace, type Need } from './admission.ts';
+import { type ArchiveManifest, badArchive } from './saved/archive/format.ts';
+import { type ImportInput, importGuest } from './saved/archive/import-guest.ts';
+import { ArchiveReader, type ByteSource } from './saved/archive/read-archive.ts';
+import type { SavedManifest } from './saved/manifest.ts';
+import { findDifferences, type SavedGuest } from './saved/saved-guest.ts';
+import type { Snapshots } from './snapshots.ts';
+import type { ImportOptions, SnapshotInfo } from './types.ts';
+
+export type ImportGround = {
+  readonly compatibility: Readonly<Record<string, string>>;
+  readonly limits: SandboxLimits;
+  readonly roots: Pick<RootfsFinder, 'find'>;
+};
+
+export type ImportParts = Omit<ImportGround, 'compatibility'> & {
+  readonly engines: Pick<Engines, 'current'>;
+  readonly admission: Pick<Admission, 'reserve'>;
+  readonly snapshots: Pick<Snapshots, 'import'>;
+  /** Makes a guest that runs here of the disk alone. */
+  readonly boot: (input: ImportInput) => Promise<SavedGuest>;
+};
+
+/** AppError as the face says, or the signal's reason; nothing of it is left then. */
+export async function receiveSnapshot(
+  { engines, limits, roots, admission, snapshots, boot }: ImportParts,
+  read: ByteSource,
+  { isDiskOnly }: ImportOptions,
+  signal: AbortSignal,
+  caller?: Caller,
+): Promise<SnapshotInfo> {
+  try {
+    await using archive = new ArchiveReader(read);
+    const manifest = await archive.readManifest();
+    const ground = { compatibility: engines.current.compatibility(), limits, roots };
+    const options = await resolveImport(manifest, ground, isDiskOnly, signal);
+    using _held = await admission.reserve(toNeed(manifest, isDiskOnly));
+    const fill = (dir: string) => {
+      const input = { dir, archive, manifest, options, signal };
+      return isDiskOnly ? boot(input) : importGuest(input);
+    };
+    return await snapshots.import(manifest.sourceId, fill, signal, caller);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (isAppError(error)) throw error;
+    const failure = toError(error);
+    throw (
+      asNoSpace(error, 'import the snapshot', 'import') ??
+      new AppError('internal', `cannot import the snapshot: ${failure.message}`, { cause: error })
+    );
+  }
+}
+
+/** A guest that is booted has its disk twice, and its memory besides, until it is saved. */
+function toNeed({ parts: { memory, state, disk }, options }: ArchiveManifest, isDiskOnly: boolean): Need {
+  const { memoryMib } = options;
+  if (isDiskOnly)
+    return {
+      memoryMib: [memoryMib],
+      areCopies: false,
+      diskBytes: 2 * disk.contentBytes + memoryMib * 2 ** 20,
+    };
+  return {
+    memoryMib: [],
+    areCopies: false,
+    diskBytes: memory.contentBytes + state.contentBytes + disk.contentBytes,
+  };
+}
+
+/**
+ * Its options, with the root filesystem that this host has. AppError conflict naming what is different here, invalid_argument for what no
+ * sandbox can be.
+ */
+export async function resolveImport(
+  { compatibility, options }: ArchiveManifest,
+  { compatibility: own, limits, roots }: ImportGround,
+  isDiskOnly: boolean,
+  signal: AbortSignal,
+): Promise<SavedManifest['options']> {
+  const why = isDiskOnly ? undefined : findDifferences(compatibility, own);
+  if (why !== undefined)
+    throw new AppError(
+      'conflict',
+      `the snapshot does not fit the engine of this host: ${why}; disk_only boots it from its disk alone`,
+    );
+  const { vcpus, memoryMib, diskBytes, timeoutS, idle, network, rootfs } = options;
+  for (const [name, value, most] of [
+    ['vcpus', vcpus, limits.vcpus],
+    ['memory_mib', memoryMib, limits.memoryMib],
+    ['disk_bytes', diskBytes, limits.diskBytes],
+    ['timeout_s', timeoutS, MAX_SECONDS],
+    ['idle_timeout_s', idle?.timeoutS ?? 0, MAX_SECONDS],
+  ] as const)
+    if (value < 0 || value > most) throw badArchive(`${name} is ${value}, and at most ${most} here`);
+  for (const pattern of network?.allowlist ?? [])
+    if (hostPattern.safeParse(pattern).data !== pattern)
+      throw badArchive('its allowlist has what is no host name');
+  if (rootfs.kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
+  return { ...options, rootfs: await findRoot(rootfs, roots, isDiskOnly, signal) };
+}
+
+async function findRoot(
+  { kind, name, digest, agent }: ArchiveManifest['options']['rootfs'],
+  roots: Pick<RootfsFinder, 'find'>,
+  isDiskOnly: boolean,
+  signal: AbortSignal,
+): Promise<SavedManifest['options']['rootfs']> {
+  const which = `${kind} ${JSON.stringify(name)}`;
+  const what = `the snapshot needs the root filesystem ${digest} of ${which}`;
+  if (kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
+  const found = await roots.find({ kind, name }, 'never', { signal }).catch((cause: Error) => {
+    signal.throwIfAborted();
+    throw new AppError('conflict', `${what}, which this host does not have: ${cause.message}`, { cause });
+  });
+  const { agentPath, ...rootfs } = found.rootfs;
+  if (rootfs.digest !== digest)
+    throw new AppError('conflict', `${what}; this host has ${rootfs.digest || 'none'} by that name`);
+  // One that boots starts the agent that is here.
+  if (!isDiskOnly && agent !== (agentPath === undefined ? undefined : basename(agentPath)))
+    throw new AppError('conflict', `${what} with the agent ${agent}; this host has another`);
+  return { ...rootfs, ...(agentPath !== undefined && { agentPath }) };
+}

@@ -1,0 +1,31 @@
+// Saving a guest that was made for that alone.
+import type { ResourceContext } from './resources/resource.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { SavedManifest } from './saved/manifest.ts';
+import { type SaveInput, saveGuest } from './saved/save.ts';
+
+export type SaveLastInput = Pick<SaveInput, 'dir' | 'signal'> & {
+  readonly options: SavedManifest['options'];
+};
+
+/** The sandbox is gone then: its memory file must have no writer any more before anything is restored from it. */
+export async function saveLast(
+  { engines, kernel }: Pick<ResourceContext, 'engines' | 'kernel'>,
+  sandbox: Sandbox,
+  { options, ...input }: SaveLastInput,
+): ReturnType<typeof saveGuest> {
+  const saved = await saveGuest({
+    ...input,
+    vm: sandbox.vm,
+    guest: sandbox.guest,
+    layerPath: sandbox.paths.layerPath,
+    manifest: {
+      compatibility: engines.current.compatibility(),
+      kernelDigest: kernel.digest,
+      options,
+    },
+    staysPaused: true,
+  });
+  await sandbox.remove();
+  return saved;
+}

@@ -1,0 +1,200 @@
+// Reads the stream of a snapshot from a stranger into files. Nothing is believed: every length is bounded before it is waited for,
+// and nothing is written but three files in one new directory.
+import { createHash, type Hash } from 'node:crypto';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline, Readable } from 'node:stream';
+import { constants, createZstdDecompress } from 'node:zlib';
+import { toError } from '../../../lib/errors.ts';
+import {
+  type ArchiveManifest,
+  archiveManifestSchema,
+  badArchive,
+  DIGEST_BYTES,
+  END_MARK,
+  MAGIC,
+  MAX_MANIFEST_BYTES,
+  MAX_STATE_BYTES,
+  MEMORY_SLACK_BYTES,
+  PARTS,
+  type Part,
+  PIECE_BYTES,
+  PIECE_HEADER_BYTES,
+} from './format.ts';
+import { isZero } from './write-archive.ts';
+
+/** What a decoder needs to remember; ours writes far less. */
+const WINDOW_LOG = 24;
+const RESERVED_NAMES = ['manifest.json', 'rootfs.ext4', 'agent.ext4'];
+
+export type ByteSource = () => Promise<Uint8Array | undefined>;
+
+export class ArchiveReader implements AsyncDisposable {
+  readonly #bytes: Bytes;
+  readonly #whole = createHash('sha256');
+
+  constructor(read: ByteSource) {
+    this.#bytes = new Bytes(read);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#bytes.end();
+  }
+
+  /** First. AppError invalid_argument. */
+  async readManifest(): Promise<ArchiveManifest> {
+    if (!(await this.#take(MAGIC.length)).equals(MAGIC)) throw badArchive('it does not begin as one');
+    const length = (await this.#take(4)).readUInt32BE();
+    if (length > MAX_MANIFEST_BYTES)
+      throw badArchive(`its manifest has ${length} bytes, and at most ${MAX_MANIFEST_BYTES} are read`);
+    const manifest = parse(await this.#take(length));
+    checkSizes(manifest);
+    return manifest;
+  }
+
+  /**
+   * Then, into a new directory; those that are not `wanted` are checked alike, and written nowhere. AppError invalid_argument; what was
+   * written then is the caller's to remove.
+   */
+  async readParts(dir: string, { parts }: ArchiveManifest, wanted: readonly Part[] = PARTS): Promise<void> {
+    for (const key of PARTS) {
+      const { name, sizeBytes, contentBytes } = parts[key];
+      await using file = wanted.includes(key) ? await open(join(dir, name), 'wx', 0o600) : undefined;
+      await file?.truncate(sizeBytes);
+      const digest = createHash('sha256');
+      await this.#readPieces(file, sizeBytes, contentBytes, digest);
+      if (!(await this.#take(DIGEST_BYTES)).equals(digest.digest()))
+        throw badArchive(`its ${key} is damaged`);
+    }
+    const whole = this.#whole.digest();
+    if (!(await this.#bytes.take(DIGEST_BYTES)).equals(whole)) throw badArchive('its digest is another');
+    if (!(await this.#bytes.isAtEnd())) throw badArchive('something comes after its end');
+  }
+
+  async #readPieces(
+    file: FileHandle | undefined,
+    sizeBytes: number,
+    contentBytes: number,
+    digest: Hash,
+  ): Promise<void> {
+    let end = 0;
+    let content = 0;
+    for (;;) {
+      const header = await this.#take(PIECE_HEADER_BYTES, digest);
+      const length = header.readUInt32BE(8);
+      if (length === 0) return;
+      const offset = Number(header.readBigUInt64BE());
+      content += length;
+      if (length > PIECE_BYTES || offset < end || offset + length > sizeBytes || content > contentBytes)
+        throw badArchive(`a piece of ${length} bytes at ${offset} cannot be`);
+      end = offset + length;
+      const bytes = await this.#take(length, digest);
+      if (!isZero(bytes)) await file?.write(bytes, 0, length, offset);
+    }
+  }
+
+  async #take(length: number, digest?: Hash): Promise<Buffer> {
+    const bytes = await this.#bytes.take(length);
+    this.#whole.update(bytes);
+    digest?.update(bytes);
+    return bytes;
+  }
+}
+
+function parse(text: Buffer): ArchiveManifest {
+  try {
+    return archiveManifestSchema.parse(JSON.parse(text.toString('utf8')));
+  } catch (error) {
+    throw badArchive(`its manifest cannot be read: ${toError(error).message.slice(0, 300)}`);
+  }
+}
+
+function checkSizes({ parts, options }: ArchiveManifest): void {
+  const most = {
+    memory: options.memoryMib * 2 ** 20 + MEMORY_SLACK_BYTES,
+    state: MAX_STATE_BYTES,
+    disk: options.diskBytes,
+  };
+  const names = PARTS.map((key) => parts[key].name);
+  if (new Set([...names, ...RESERVED_NAMES]).size !== names.length + RESERVED_NAMES.length)
+    throw badArchive('its files have names that they cannot have');
+  for (const key of PARTS) {
+    const { sizeBytes, contentBytes } = parts[key];
+    if (sizeBytes > most[key] || contentBytes > sizeBytes)
+      throw badArchive(
+        `its ${key} has ${contentBytes} of ${sizeBytes} bytes, and at most ${most[key]} can be`,
+      );
+  }
+}
+
+/** All but the mark at its end. AppError where that is missing: the decoder itself does not miss the last bytes of what it gets. */
+async function* withoutEnd(read: ByteSource): AsyncGenerator<Uint8Array> {
+  let kept: Buffer = Buffer.alloc(0);
+  for (let bytes = await read(); bytes !== undefined; bytes = await read()) {
+    const all = Buffer.concat([kept, bytes]);
+    const end = Math.max(0, all.length - END_MARK.length);
+    kept = all.subarray(end);
+    if (end > 0) yield all.subarray(0, end);
+  }
+  if (!kept.equals(END_MARK)) throw badArchive('it is cut off, or something comes after its end');
+}
+
+/** What comes out of the decoder, in the amounts that are asked for. */
+class Bytes {
+  readonly #stream = createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG } });
+  readonly #chunks: AsyncIterator<Buffer>;
+  readonly #over: Promise<unknown>;
+  #cause: unknown;
+  #isWhole = false;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(read: ByteSource) {
+    const source = async function* (this: Bytes): AsyncGenerator<Uint8Array> {
+      try {
+        yield* withoutEnd(read);
+        this.#isWhole = true;
+      } catch (error) {
+        this.#cause = error;
+        throw error;
+      }
+    }.bind(this);
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    this.#over = promise;
+    pipeline(Readable.from(source(), { highWaterMark: 2 }), this.#stream, resolve);
+    this.#chunks = this.#stream[Symbol.asyncIterator]();
+  }
+
+  async take(length: number): Promise<Buffer> {
+    const parts = [this.#rest];
+    let have = this.#rest.length;
+    while (have < length) {
+      const next = await this.#next();
+      if (next === undefined) throw badArchive('it is cut off');
+      parts.push(next);
+      have += next.length;
+    }
+    const all = parts.length === 1 ? this.#rest : Buffer.concat(parts);
+    this.#rest = all.subarray(length);
+    return all.subarray(0, length);
+  }
+
+  async isAtEnd(): Promise<boolean> {
+    return this.#rest.length === 0 && (await this.#next()) === undefined && this.#isWhole;
+  }
+
+  async end(): Promise<void> {
+    this.#stream.destroy();
+    await this.#over;
+  }
+
+  async #next(): Promise<Buffer | undefined> {
+    try {
+      const { done, value } = await this.#chunks.next();
+      return done === true ? undefined : value;
+    } catch (error) {
+      // A client that left, or fell silent, is not a bad archive.
+      if (this.#cause !== undefined) throw this.#cause;
+      throw badArchive(`it cannot be decompressed: ${toError(error).message}`);
+    }
+  }
+}

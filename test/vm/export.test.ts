@@ -1,0 +1,66 @@
+// A real guest moves to the daemon of another data directory, and goes on there; with the command, as docs/export.md says it.
+import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { SandboxJson } from '../support/api.ts';
+import { runCommand } from '../support/command.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
+
+t.setTimeout(scaled(600_000));
+
+t.test('exported here, imported there: a copy goes on, or boots from the disk alone', async (t) => {
+  const [here, there] = [await startDaemon(t), await startDaemon(t)];
+  const dir = mkdtempSync(join(tmpdir(), 'export-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const file = join(dir, 'work.snap');
+  const sandbox = async ({ api }: typeof here, ...words: string[]) => {
+    const { code, stdout, stderr } = await runCommand(words, {
+      SANDBOXD_HOST: api.url,
+      XDG_CONFIG_HOME: dir,
+    });
+    t.equal(code, 0, `sandbox ${words.join(' ')}: ${stderr}`);
+    return stdout.trim();
+  };
+  const { id } = await here.api.create();
+  const lines =
+    'echo disk > /root/file; sync; echo memory > /dev/shm/file; (sleep 900 & echo $! > /dev/shm/pid)';
+  await here.api.sh(id, lines);
+  const taken = await sandbox(here, 'snapshot', id);
+  await sandbox(here, 'export', '-o', file, taken);
+  t.equal(statSync(file).mode & 0o777, 0o600, 'only its owner reads what was in a memory');
+  t.comment(`${Math.round(statSync(file).size / 2 ** 20)} MiB`);
+
+  const imported = await sandbox(there, 'import', file);
+  const { sandboxes } = await there.api.call<{ sandboxes: SandboxJson[] }>(
+    'POST',
+    `/snapshots/${imported}/fork`,
+  );
+  const copy = sandboxes[0]!.id;
+  const said = await there.api.sh(
+    copy,
+    'cat /root/file /dev/shm/file; kill -0 $(cat /dev/shm/pid) && echo alive; hostname',
+  );
+  t.equal(said, `disk\nmemory\nalive\n${copy.replace('_', '-')}`);
+
+  const booted = await sandbox(there, 'import', '--disk-only', file);
+  const fork = await there.api.call<{ sandboxes: SandboxJson[] }>('POST', `/snapshots/${booted}/fork`);
+  const other = fork.sandboxes[0]!.id;
+  t.equal(
+    await there.api.sh(other, 'cat /root/file; ls /dev/shm; hostname'),
+    `disk\n${other.replace('_', '-')}`,
+  );
+  t.equal((await there.api.call<{ sandboxes: SandboxJson[] }>('GET', '/sandboxes')).sandboxes.length, 2);
+
+  truncateSync(file, statSync(file).size - 1);
+  const cut = await runCommand(['import', file], { SANDBOXD_HOST: there.api.url, XDG_CONFIG_HOME: dir });
+  t.match(cut, { code: 1, stderr: /no snapshot that can be imported: it is cut off/ });
+  const kept = await there.api.call<{ snapshots: { id: string; dir: string }[] }>('GET', '/snapshots');
+  t.same(
+    kept.snapshots.map((each) => each.id),
+    [imported, booted],
+  );
+  t.equal(readdirSync(join(kept.snapshots[0]!.dir, '..')).length, 2, 'nothing of the one that was cut');
+  for (const gone of [copy, other]) await there.api.call('DELETE', `/sandboxes/${gone}`);
+});
