@@ -7,7 +7,9 @@ export type VmmEvent = { readonly source: string; readonly event: string };
 
 const READ_BYTES = 64 * 1024;
 /** Of what came since the last time, at most this much is read: what a VMM writes faster is left out. */
-const MAX_BEHIND_BYTES = 1024 * 1024;
+const MAX_BEHIND_BYTES = 256 * 1024;
+/** From one change that is told of to the next: a VMM that writes without end is not read without end. */
+const LOOK_MS = 100;
 /** How often the file is looked at where the kernel does not say that it changed. */
 const POLL_MS = 500;
 
@@ -65,6 +67,8 @@ export class EventTail implements Disposable {
   #reading: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
   #watching: Disposable | undefined;
+  /** While it lasts no change is told of. */
+  #pause: NodeJS.Timeout | undefined;
 
   constructor(path: string) {
     this.#path = path;
@@ -82,9 +86,19 @@ export class EventTail implements Disposable {
     return this.#kept;
   }
 
-  /** Calls `onChange` when there may be new ones, until it is disposed. */
-  watch(onChange: () => void): void {
+  /** Calls `onChange` when there may be new ones, at once or 100 ms after the last time, until it is disposed. */
+  watch(onEachChange: () => void): void {
     this[Symbol.dispose]();
+    let hasMore = false;
+    const onChange = (): void => {
+      hasMore = this.#pause !== undefined;
+      if (hasMore) return;
+      this.#pause = setTimeout(() => {
+        this.#pause = undefined;
+        if (hasMore) onChange();
+      }, LOOK_MS).unref();
+      onEachChange();
+    };
     const timer = (): void => {
       const polling = setInterval(onChange, POLL_MS).unref();
       this.#watching = { [Symbol.dispose]: () => clearInterval(polling) };
@@ -101,6 +115,8 @@ export class EventTail implements Disposable {
   [Symbol.dispose](): void {
     this.#watching?.[Symbol.dispose]();
     this.#watching = undefined;
+    clearTimeout(this.#pause);
+    this.#pause = undefined;
   }
 
   async #readNew(): Promise<void> {

@@ -99,6 +99,20 @@ t.test('events without end', async (t) => {
   truncateSync(path, 2 ** 40);
   appendFileSync(path, reset);
   t.ok(hasReset(await events.read()));
+  const startedAt = performance.now();
+  let looks = 0;
+  events.watch(() => {
+    looks += 1;
+  });
+  const writing = setInterval(() => appendFileSync(path, '{}\n\n'), 1);
+  t.teardown(() => clearInterval(writing));
+  await until(() => looks >= 5, 'changes that are told of');
+  t.ok(looks <= (performance.now() - startedAt) / 100 + 2, `${looks} looks`);
+  // What comes while nothing is told of is told of later.
+  clearInterval(writing);
+  const last = looks;
+  appendFileSync(path, reset);
+  await until(() => looks > last);
 });
 
 t.test('what is saved is a file, and as long as it must be', async (t) => {
