@@ -6,7 +6,7 @@ const FLOORS = [
   ['store', 'config'],
   ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics', 'events'],
   ['sandboxes'],
-  ['webhooks'],
+  ['webhooks', 'telemetry'],
   ['http'],
   ['app'],
   ['app.ts'],
@@ -74,6 +74,13 @@ module.exports = {
       severity: 'error',
       from: { path: `^(${ALL})/src/` },
       to: { path: `^(?:${ALL})/src/.+`, pathNot: ['^$1/', '/src/(?:index|app)\\.ts$', '^api/src/(?:exec-frames|suggest)\\.ts$', '^client/src/command/main\\.ts$'] },
+    },
+    {
+      name: 'telemetry-on-demand',
+      comment: 'libraries of OpenTelemetry are loaded only where a collector is named',
+      severity: 'error',
+      from: { path: HOST, pathNot: `${HOST}telemetry/(?:otlp|start-spans|metric-producer)\\.ts$` },
+      to: { path: '@opentelemetry/|telemetry/(?:otlp|start-spans|metric-producer)\\.ts$', dependencyTypesNot: ['dynamic-import', 'type-only'] },
     },
     {
       name: 'engine-implementation',

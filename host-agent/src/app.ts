@@ -43,6 +43,7 @@ import type { SandboxRecord } from './sandboxes/record.ts';
 import type { SnapshotRecord } from './sandboxes/snapshots.ts';
 import type { StoredEvent } from './sandboxes/stored-event.ts';
 import { Store } from './store/store.ts';
+import { openTelemetry } from './telemetry/index.ts';
 import { Dispatcher, WebhookRegistry } from './webhooks/index.ts';
 
 /** More at once would only make each slower. */
@@ -186,6 +187,9 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const metrics = new Metrics();
     resources.use(measureProcess(metrics, about.version));
     events.subscribe(countLifeEvents(metrics));
+    const telemetry = await openTelemetry({ env: process.env, metrics, version: about.version, log });
+    if (telemetry !== undefined) events.subscribe(telemetry.onLifeEvent);
+    resources.defer(() => telemetry?.close());
     const network = await Network.open({
       ...config.network,
       upstream: new HostUpstream(config.network.dnsServers),
@@ -244,6 +248,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const services: HttpServices = {
       log,
       metrics,
+      telemetry,
       events: journal,
       authenticator,
       audit,

@@ -9,6 +9,7 @@ import { authentication } from './middleware/authentication.ts';
 import { logging } from './middleware/logging.ts';
 import { metrics } from './middleware/metrics.ts';
 import { requestId } from './middleware/request-id.ts';
+import { tracing } from './middleware/tracing.ts';
 import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
@@ -27,6 +28,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   const { log, authenticator } = services;
   app.use(
     requestId,
+    tracing(services.telemetry),
     logging(log),
     metrics(services.metrics),
     audit(services.audit),

@@ -38,7 +38,7 @@ export type HttpEnv = {
     readonly ending?: AbortSignal;
   };
   /** No caller: nobody needs a key. */
-  Variables: { requestId: string; log: Logger; caller?: Caller; audit: AuditNotes };
+  Variables: { requestId: string; traceId?: string; log: Logger; caller?: Caller; audit: AuditNotes };
 };
 
 export type HttpApp = Hono<HttpEnv>;

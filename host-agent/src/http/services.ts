@@ -8,6 +8,7 @@ import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { SandboxHost } from '../sandboxes/face.ts';
 import type { StoredEvent } from '../sandboxes/stored-event.ts';
+import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
 import type { AuditSink } from './middleware/audit.ts';
 
@@ -47,6 +48,8 @@ export interface HttpServices {
   readonly audit?: AuditSink | undefined;
   /** Absent: no numbers are kept. */
   readonly metrics?: Metrics | undefined;
+  /** Absent: no traces are sent. */
+  readonly telemetry?: Telemetry | undefined;
   /** Absent: nothing that happens is kept. */
   readonly events?: Journal<StoredEvent> | undefined;
   readonly limits: SandboxLimits;

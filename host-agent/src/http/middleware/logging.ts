@@ -11,7 +11,8 @@ const EXPECTED: ReadonlySet<ErrorCode> = new Set(['cancelled', 'exhausted', 'uns
 export function logging(log: Logger) {
   return createMiddleware<HttpEnv>(async (c, next) => {
     const startedAt = performance.now();
-    const own = log.child({ requestId: c.get('requestId') });
+    const traceId = c.get('traceId');
+    const own = log.child({ requestId: c.get('requestId'), ...(traceId !== undefined && { traceId }) });
     c.set('log', own);
     await next();
     const isOurs = c.res.status >= 500 && !(c.error instanceof AppError && EXPECTED.has(c.error.code));

@@ -1,0 +1,30 @@
+// Makes each request a part of its client's trace, where traces are sent.
+import { createMiddleware } from 'hono/factory';
+import { hideKeys } from '../../keys/index.ts';
+import type { Telemetry } from '../../telemetry/index.ts';
+import { addressOf, endOf, type HttpEnv, headerOf } from '../context.ts';
+import { findRoute } from '../known-routes.ts';
+
+export function tracing(telemetry: Telemetry | undefined) {
+  return createMiddleware<HttpEnv>(async (c, next) => {
+    if (telemetry === undefined) return next();
+    const { method, path } = c.req;
+    const route = findRoute(method, path);
+    const span = telemetry.begin({
+      method,
+      route: route?.path,
+      operation: route?.name,
+      path: hideKeys(path),
+      requestId: c.get('requestId'),
+      address: addressOf(c),
+      header: (name) => headerOf(c, name),
+    });
+    if (span.traceId !== '') c.set('traceId', span.traceId);
+    await span.within(next);
+    const { status } = c.res;
+    const reason = c.error === undefined ? undefined : hideKeys(c.error.message);
+    const over = route?.transport === undefined || status >= 400 ? undefined : endOf(c);
+    if (over === undefined) span.end(status, reason);
+    else over.once('close', () => span.end(status, reason));
+  });
+}

@@ -1,0 +1,3 @@
+// The face of this room.
+export { openTelemetry } from './open.ts';
+export type { RequestSpan, Telemetry } from './telemetry.ts';
