@@ -4,6 +4,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -80,6 +81,12 @@ static int filter_calls(void) {
       JUMP_IF(BPF_JEQ, AF_UNIX, 0, 1),
       ALLOW,
       REFUSE(EACCES),
+      // With a lease of its console it could keep the daemon from opening, and so from cutting it.
+      JUMP_IF(BPF_JEQ, NR(fcntl), 0, 4),
+      LOAD(args[1]),
+      JUMP_IF(BPF_JEQ, F_SETLEASE, 0, 1),
+      REFUSE(EPERM),
+      ALLOW,
       // Nothing is typed into a terminal that somebody else reads.
       JUMP_IF(BPF_JEQ, NR(ioctl), 0, 5),
       LOAD(args[1]),

@@ -107,6 +107,9 @@ static void attack_file(const char *path) {
 
 static void make(const char *path) {
   report("make", path, open_and_close(path, O_WRONLY | O_CREAT | O_EXCL));
+  int file = open(path, O_RDONLY);
+  report("lease", path, fcntl(file, F_SETLEASE, F_RDLCK));
+  if (file >= 0) close(file);
   char directory[PATH_MAX];
   snprintf(directory, sizeof directory, "%s.d", path);
   // In each another: a tree that is deeper than any path, which nobody deletes who deletes by path.

@@ -108,6 +108,7 @@ t.test('a jailed program makes nothing in a directory that it only holds', async
     names.map((name) => outcomes.get(`make ${name}`)),
     ['EEXIST', 'EACCES', 'done'],
   );
+  for (const name of names) t.equal(outcomes.get(`lease ${name}`), 'EPERM');
   for (const name of names) t.equal(outcomes.get(`make a directory beside ${name}`), 'EPERM');
 });
 
