@@ -1,6 +1,7 @@
 // Garbage goes when the process rests, and not while it works.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { getHeapSpaceStatistics } from 'node:v8';
 import t from 'tap';
 import { MemoryTrim, makeCollector } from '../../../../host-agent/src/lib/memory-trim.ts';
 
@@ -49,4 +50,18 @@ t.test('a collection frees what nobody holds', async (t) => {
   // Another thread frees it.
   await until(isFree);
   t.ok(isFree());
+});
+
+t.test('a collection gives the room of young objects back', async (t) => {
+  const youngBytes = () =>
+    getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')?.physical_space_size ?? 0;
+  const kept: object[] = [];
+  for (let n = 0; n < 2_000_000; n++) {
+    const one = { n, text: `${n}` };
+    if (n % 20 === 0) kept.push(one);
+  }
+  t.ok(youngBytes() > 4 * 2 ** 20, `${youngBytes()}`);
+  makeCollector()();
+  t.ok(youngBytes() < 2 ** 20, `${youngBytes()}`);
+  t.equal(kept.length, 100_000);
 });
