@@ -5,11 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
+import type { Extent } from '../../lib/extents.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { withoutDiskLimits } from '../jail/cgroups.ts';
 import type { VmmApi } from './api.ts';
 import { isStillRestoring } from './api-error.ts';
-import { collectSaved, MAX_SAVED_BESIDE_BYTES, SAVED_FILES } from './saved-files.ts';
+import { knownHoles } from './known-holes.ts';
+import { collectSaved, MAX_SAVED_BESIDE_BYTES, MEMORY_FILE, SAVED_FILES } from './saved-files.ts';
 import { Staging } from './staging.ts';
 
 /** The VMM lets its disks finish for up to 30 s. */
@@ -49,8 +51,10 @@ export async function saveVm(
       const pausedMs = await saveOnce(context, options, staging.path);
       await staging.close();
       const from = staging.path;
-      const saved = await collectSaved({ from, to: options.dir, memoryBytes, claimProgram, log });
-      await digHoles(saved.memoryPath, log);
+      const holes = await findHoles(context, memoryBytes);
+      const collecting = { from, to: options.dir, memoryBytes, holes, claimProgram, log };
+      const { hasHoles, ...saved } = await collectSaved(collecting);
+      if (!hasHoles) await digHoles(saved.memoryPath, log);
       return { ...saved, pausedMs };
     } catch (error) {
       if (!isStillRestoring(error) || performance.now() >= giveUpAt) throw error;
@@ -119,6 +123,16 @@ async function resume({ api, giveUp }: SaveContext): Promise<void> {
   } catch (error) {
     await giveUp(`it could not be resumed after it was saved: ${toError(error).message}`);
     throw error;
+  }
+}
+
+/** None where they have to be looked for in what was written. */
+async function findHoles({ identity, log }: SaveContext, memoryBytes: number): Promise<readonly Extent[]> {
+  try {
+    return (await knownHoles(identity.pid, MEMORY_FILE, memoryBytes)) ?? [];
+  } catch (err) {
+    log.debug({ err: toError(err) }, 'the page map of a VMM cannot be used');
+    return [];
   }
 }
 

@@ -7,12 +7,13 @@ import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import type { Extent } from '../../lib/extents.ts';
 import { copyRegular, openRegular, readSmall } from '../../lib/untrusted-path.ts';
 import type { SavedVm } from '../engine.ts';
 
 const CONFIG_FILE = 'config.json';
 const STATE_FILE = 'state.json';
-const MEMORY_FILE = 'memory-ranges';
+export const MEMORY_FILE = 'memory-ranges';
 /**
  * A guest of 32 vCPUs has some 2 MiB of state. What a VMM makes up of as many bytes as this keeps us parsing for a second at most; of
  * 64 MiB it would be 16 s and 2 GiB of memory.
@@ -30,6 +31,8 @@ export type CollectOptions = {
   readonly from: string;
   readonly to: string;
   readonly memoryBytes: number;
+  /** Parts of the memory that are zeros and shall be holes of the file. */
+  readonly holes?: readonly Extent[];
   /** Path of native/claim.c. */
   readonly claimProgram: string;
   readonly log: Logger;
@@ -37,9 +40,11 @@ export type CollectOptions = {
 
 /**
  * Moves what the VMM wrote into `from` to our two files in `to`, which it cannot change any more. AppError internal when it is
- * not whole: the VMM neither flushes nor checks what it writes.
+ * not whole: the VMM neither flushes nor checks what it writes. `hasHoles`: those that were asked for are there.
  */
-export async function collectSaved(options: CollectOptions): Promise<SavedVm> {
+export async function collectSaved(
+  options: CollectOptions,
+): Promise<SavedVm & { readonly hasHoles: boolean }> {
   const { from, to, memoryBytes } = options;
   const [config, state] = await Promise.all(
     [CONFIG_FILE, STATE_FILE].map(async (name) =>
@@ -55,12 +60,12 @@ export async function collectSaved(options: CollectOptions): Promise<SavedVm> {
   const written = join(from, MEMORY_FILE);
   const saved = { memoryPath: join(to, 'memory'), statePath: join(to, 'state') };
   await writeFile(saved.statePath, JSON.stringify({ formatVersion: 1, config, state }), { mode: 0o600 });
-  await takeOver(written, saved.memoryPath, options);
+  const hasHoles = await takeOver(written, saved.memoryPath, options);
   // Where it is now nobody can put something else in its place.
   await using memory = await openRegular(saved.memoryPath);
   const { size } = await memory.stat();
   if (size !== memoryBytes) throw incomplete(`${MEMORY_FILE} has ${size} bytes, not ${memoryBytes}`);
-  return saved;
+  return { ...saved, hasHoles };
 }
 
 /** The VMM's two small files as texts. AppError internal when this is not what `collectSaved` wrote. */
@@ -100,14 +105,21 @@ async function writeReadable(path: string, text: string): Promise<void> {
   await chmod(path, 0o644);
 }
 
-/** A copy of it where it cannot be moved, or the VMM could still write to it. */
-async function takeOver(from: string, to: string, { claimProgram, log }: CollectOptions): Promise<void> {
+/** A copy of it where it cannot be moved, or the VMM could still write to it. Whether it has the holes now. */
+async function takeOver(
+  from: string,
+  to: string,
+  { claimProgram, holes = [], log }: CollectOptions,
+): Promise<boolean> {
   let written = from;
   try {
     await rename(from, to);
     written = to;
-    await promisify(execFile)(claimProgram, [to]);
-    return;
+    const claimed = promisify(execFile)(claimProgram, [to]);
+    // A program that is not there takes no input.
+    claimed.child.stdin?.on('error', () => undefined);
+    claimed.child.stdin?.end(holes.map(({ offset, length }) => `${offset} ${length}\n`).join(''));
+    return (await claimed).stdout.trim() === `${holes.length}` && holes.length > 0;
   } catch (error) {
     if (written === from && errnoOf(error) !== 'EXDEV') throw error;
     log.info({ err: toError(error) }, 'the memory that a VMM has saved is copied');
@@ -116,6 +128,7 @@ async function takeOver(from: string, to: string, { claimProgram, log }: Collect
   await copyRegular(written, (source) => copySparse(source, copy));
   await rm(written);
   await rename(copy, to);
+  return false;
 }
 
 function isJson(text: string | undefined): boolean {

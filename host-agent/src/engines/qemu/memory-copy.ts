@@ -4,7 +4,7 @@ import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import { openProcessFile } from '../../lib/untrusted-path.ts';
 import type { FileVersion, VmmIdentity } from '../engine.ts';
-import { type Mapping, mappedFile, readChangedRanges, readMapping } from './mapping.ts';
+import { type Mapping, mappedFile, readChangedRanges, readMapping } from '../mapping.ts';
 import { versionKey } from './sealed-memory.ts';
 
 const CHUNK_BYTES = 1 << 20;

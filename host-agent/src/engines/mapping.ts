@@ -15,15 +15,19 @@ const MAX_GAP_PAGES = 8;
 
 /** Finds the private mapping of `path` in the text of /proc/<pid>/maps; a deleted file still counts. */
 export function findMapping(maps: string, path: string): Mapping | undefined {
-  for (const line of maps.split('\n')) {
-    const match = /^([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ \d+ +(.*)$/.exec(line);
-    if (match === null) continue;
-    const [, start = '', end = '', name] = match;
-    if (name !== path && name !== `${path} (deleted)`) continue;
+  const found = privateMappings(maps).find(({ name }) => name === path);
+  return found && { startAddress: found.startAddress, sizeBytes: found.sizeBytes };
+}
+
+/** All private mappings of files that can be written to, with the names that the process knows them by. */
+export function privateMappings(maps: string): (Mapping & { readonly name: string })[] {
+  return maps.split('\n').flatMap((line) => {
+    const match = /^([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ \d+ +(.*?)(?: \(deleted\))?$/.exec(line);
+    if (match === null) return [];
+    const [, start = '', end = '', name = ''] = match;
     const startAddress = Number.parseInt(start, 16);
-    return { startAddress, sizeBytes: Number.parseInt(end, 16) - startAddress };
-  }
-  return undefined;
+    return [{ name, startAddress, sizeBytes: Number.parseInt(end, 16) - startAddress }];
+  });
 }
 
 export async function readMapping(pid: number, path: string): Promise<Mapping> {
