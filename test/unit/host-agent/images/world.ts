@@ -77,18 +77,22 @@ export class World {
     return join(this.dir, `${this.#count++}-${name}`);
   }
 
-  /** A registry; gives its authority, `127.0.0.1:<port>`. `http`: further settings of its listener; `auth`: a file of passwords. */
+  /** A registry; gives its authority, `<address>:<port>`. `address`: another than loopback's; `passwords`: a file of them. */
   async startRegistry(
-    options: { readonly tls?: { cert: string; key: string }; readonly passwords?: string } = {},
+    options: {
+      readonly tls?: { cert: string; key: string };
+      readonly passwords?: string;
+      readonly address?: string;
+    } = {},
   ) {
     const port = await freePort();
-    const { tls, passwords } = options;
+    const { tls, passwords, address = '127.0.0.1' } = options;
     const settings = {
       version: 0.1,
       log: { level: 'error' },
       storage: { filesystem: { rootdirectory: this.path('registry') } },
       http: {
-        addr: `127.0.0.1:${port}`,
+        addr: `${address}:${port}`,
         ...(tls && { tls: { certificate: tls.cert, key: tls.key } }),
       },
       ...(passwords && { auth: { htpasswd: { realm: 'test', path: passwords } } }),
@@ -100,10 +104,10 @@ export class World {
     child.unref();
     this.#children.push(child);
     await until(() => {
-      const { status } = spawnSync('bash', ['-c', `: < /dev/tcp/127.0.0.1/${port}`], { stdio: 'ignore' });
+      const { status } = spawnSync('bash', ['-c', `: < /dev/tcp/${address}/${port}`], { stdio: 'ignore' });
       return status === 0;
     }, 'the registry answers');
-    return `127.0.0.1:${port}`;
+    return `${address}:${port}`;
   }
 
   /** Makes an image and puts it there under that whole name. */
