@@ -1,7 +1,7 @@
 // `make bench`: measures, prints the tables and writes docs/benchmarks.md.
 // usage: node test/bench/run.ts [--quick] [--output file]: the page of another engine, or of a short run, is written only
 // where it is asked for.
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -90,6 +90,8 @@ const engine = String(daemon.log.find(({ msg }) => msg === 'engine chosen')?.rea
 const load = loadavg()
   .map((value) => value.toFixed(1))
   .join(', ');
+// What was compared build by build is written by hand and stays.
+const glance = /^## Old and new in turn\n.*?(?=^## )/ms.exec(await readFile(OUTPUT, 'utf8'))?.[0] ?? '';
 const text = `# How fast is it, and compared with what?
 
 Measured by \`make bench\`${isQuick ? ' in its short form (--quick)' : ''}, which writes this page. Everything is compared with
@@ -103,7 +105,7 @@ of the same channel. The machine is shared and noisy: medians and ratios count, 
 - ${bare.version}
 - Engine: ${engine}
 
-${sections.map(({ title, note, head, rows }) => `## ${title}\n\n${note}\n\n${markdownTable(head, rows)}`).join('\n\n')}
+${glance}${sections.map(({ title, note, head, rows }) => `## ${title}\n\n${note}\n\n${markdownTable(head, rows)}`).join('\n\n')}
 `;
 if (output !== undefined) {
   await writeFile(output, text);
