@@ -96,7 +96,9 @@ static void assemble_root(void) {
   else mount_disks();
   make_upper();
   if (mkdir("/layer/work", 0755) < 0 && errno != EEXIST) fail_errno("layer", "/layer/work");
-  /* A volatile mount leaves this marker. A layer that comes back was saved from a stopped, synced guest. */
+  /* A volatile mount leaves this marker. A layer that comes back is that of a snapshot whose memory is left behind; what its guest had
+     not written by then is lost, and whoever asked for that knows. */
+  unlink("/layer/work/work/incompat/volatile/dirty");
   rmdir("/layer/work/work/incompat/volatile");
   rmdir("/layer/work/work/incompat");
   /* redirect_dir=on  rename(2) of a directory of the image works instead of failing with EXDEV

@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { hostPattern, MAX_SECONDS, type SandboxLimits } from '@sandboxd/api';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
+import type { RootfsSource } from '../images/rootfs-source.ts';
 import type { Caller } from '../keys/index.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
@@ -18,6 +19,8 @@ export type ImportGround = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly limits: SandboxLimits;
   readonly roots: Pick<RootfsFinder, 'find'>;
+  /** What guests run from that were saved before they had a root. */
+  readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
 };
 
 export type ImportParts = Omit<ImportGround, 'compatibility'> & {
@@ -30,7 +33,7 @@ export type ImportParts = Omit<ImportGround, 'compatibility'> & {
 
 /** AppError as the face says, or the signal's reason; nothing of it is left then. */
 export async function receiveSnapshot(
-  { engines, limits, roots, admission, snapshots, boot }: ImportParts,
+  { engines, limits, roots, agentRootfs, admission, snapshots, boot }: ImportParts,
   read: ByteSource,
   { isDiskOnly }: ImportOptions,
   signal: AbortSignal,
@@ -39,7 +42,7 @@ export async function receiveSnapshot(
   try {
     await using archive = new ArchiveReader(read);
     const manifest = await archive.readManifest();
-    const ground = { compatibility: engines.current.compatibility(), limits, roots };
+    const ground = { compatibility: engines.current.compatibility(), limits, roots, agentRootfs };
     const options = await resolveImport(manifest, ground, isDiskOnly, signal);
     using _held = await admission.reserve(toNeed(manifest, isDiskOnly));
     const fill = (dir: string) => {
@@ -80,10 +83,11 @@ function toNeed({ parts: { memory, state, disk }, options }: ArchiveManifest, is
  */
 export async function resolveImport(
   { compatibility, options }: ArchiveManifest,
-  { compatibility: own, limits, roots }: ImportGround,
+  ground: ImportGround,
   isDiskOnly: boolean,
   signal: AbortSignal,
 ): Promise<SavedManifest['options']> {
+  const { compatibility: own, limits } = ground;
   const why = isDiskOnly ? undefined : findDifferences(compatibility, own);
   if (why !== undefined)
     throw new AppError(
@@ -103,12 +107,12 @@ export async function resolveImport(
     if (hostPattern.safeParse(pattern).data !== pattern)
       throw badArchive('its allowlist has what is no host name');
   if (rootfs.kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
-  return { ...options, rootfs: await findRoot(rootfs, roots, isDiskOnly, signal) };
+  return { ...options, rootfs: await findRoot(rootfs, ground, isDiskOnly, signal) };
 }
 
 async function findRoot(
   { kind, name, digest, agent }: ArchiveManifest['options']['rootfs'],
-  roots: Pick<RootfsFinder, 'find'>,
+  { roots, agentRootfs }: Pick<ImportGround, 'roots' | 'agentRootfs'>,
   isDiskOnly: boolean,
   signal: AbortSignal,
 ): Promise<SavedManifest['options']['rootfs']> {
@@ -123,7 +127,10 @@ async function findRoot(
   if (rootfs.digest !== digest)
     throw new AppError('conflict', `${what}; this host has ${rootfs.digest || 'none'} by that name`);
   // One that boots starts the agent that is here.
-  if (!isDiskOnly && agent !== (agentPath === undefined ? undefined : basename(agentPath)))
+  if (isDiskOnly) return found.rootfs;
+  const own = [agentPath, (await agentRootfs?.())?.agentPath];
+  const path = agent === undefined ? undefined : own.find((each) => each && basename(each) === agent);
+  if (agent !== undefined ? path === undefined : agentPath !== undefined)
     throw new AppError('conflict', `${what} with the agent ${agent}; this host has another`);
-  return { ...rootfs, ...(agentPath !== undefined && { agentPath }) };
+  return { ...rootfs, ...(path !== undefined && { agentPath: path }) };
 }
