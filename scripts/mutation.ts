@@ -13,18 +13,25 @@ const ROOT = resolve(import.meta.dirname, '..');
 /** What a room's tests need of the tree, beside packages and what was built. */
 const PARTS = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'test', 'docs', 'scripts'];
 const WORK = 'dist/.mutation';
+/** Mutants at a time: most of a test's time is waiting. */
+const JOBS = 3;
 
 process.chdir(ROOT);
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { sample: { type: 'string' } },
+  options: { sample: { type: 'string' }, seed: { type: 'string', default: '0' } },
 });
 const [name = '', file] = (positionals[0] ?? '').split(/\/(.*)/s);
 const room = Object.hasOwn(ROOMS, name) ? ROOMS[name] : undefined;
 const mutated = globSync(room === undefined ? [] : `${room.source}/${file ?? '**/*.ts'}`).sort();
-if (room === undefined || mutated.length === 0 || !/^[1-9]\d*$/.test(values.sample ?? '1')) {
+if (
+  room === undefined ||
+  mutated.length === 0 ||
+  !/^[1-9]\d*$/.test(values.sample ?? '1') ||
+  !/^\d+$/.test(values.seed)
+) {
   console.error(
-    `usage: make mutation ROOM=<room>[/<file>] [SAMPLE=<n>]; rooms: ${Object.keys(ROOMS).join(', ')}`,
+    `usage: make mutation ROOM=<room>[/<file>] [SAMPLE=<n> [SEED=<n>]]; rooms: ${Object.keys(ROOMS).join(', ')}`,
   );
   process.exit(2);
 }
@@ -40,12 +47,13 @@ if (values.sample === undefined) {
   // What is known is written after each file: a run that is stopped goes on from there.
   const known = `${WORK}/${name}.json`;
   for (const path of mutated) await mutate([path], { incremental: true, incrementalFile: known });
-  console.log(summarize(known, mutated, 1));
+  console.log(summarize(known, mutated));
 } else {
   process.env.MUTATION_SAMPLE = values.sample;
+  process.env.MUTATION_SEED = values.seed;
   const path = `${WORK}/${name}-sample.json`;
   await mutate(mutated, { jsonReporter: { fileName: path } }, ['json']);
-  console.log(summarize(path, mutated, Number(values.sample)));
+  console.log(summarize(path, mutated, Number(values.sample), Number(values.seed)));
 }
 
 async function mutate(paths: string[], more: PartialStrykerOptions, reporters: string[] = []): Promise<void> {
@@ -62,7 +70,7 @@ async function mutate(paths: string[], more: PartialStrykerOptions, reporters: s
     symlinkNodeModules: false,
     buildCommand: `sh ${join(ROOT, 'scripts/mutation/link-modules.sh')} ${ROOT}`,
     tempDirName: `${WORK}/${name}`,
-    concurrency: 1,
+    concurrency: JOBS,
     // The runner decides what hangs; these end the runner itself.
     timeoutMS: 900_000,
     dryRunTimeoutMinutes: 30,

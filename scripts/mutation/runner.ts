@@ -2,7 +2,7 @@
 // reach the mutant. (Stryker's own runner for tap takes a process per file and knows which file reaches what, not which
 // test: a mutant of a room with many files would take minutes.)
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -30,7 +30,16 @@ const NAMESPACE = ['unshare', '--pid', '--fork', '--kill-child=KILL', '--mount-p
 /** The first process of a namespace has to wait for orphans, which a node does not. */
 const FIRST_PROCESS = ['sh', '-c', '"$@" & wait $!', 'sh'];
 
+/** What the run without a mutant told, in a file for all processes that run mutants. */
+const KNOWN = 'mutation-dry-run.json';
+type Known = {
+  readonly cpuMs: number;
+  /** A name that two files have is there twice. */
+  readonly tests: readonly { readonly name: string; readonly file: string; readonly ms: number }[];
+};
+
 type Run = {
+  readonly files: readonly string[];
   readonly env: Record<string, string>;
   readonly stopsAtFailure: boolean;
   readonly watch: StallWatch;
@@ -45,8 +54,8 @@ type Outcome = {
 class RoomTests implements TestRunner {
   private readonly files: readonly string[] = JSON.parse(process.env.MUTATION_TEST_FILES ?? '[]');
   private readonly sample = Number(process.env.MUTATION_SAMPLE ?? 1);
-  private slowestTestMs = 0;
-  private cpuMs = 0;
+  private readonly seed = Number(process.env.MUTATION_SEED ?? 0);
+  private known: Known | undefined;
 
   capabilities() {
     return { reloadEnvironment: true };
@@ -54,12 +63,21 @@ class RoomTests implements TestRunner {
 
   async dryRun(): Promise<DryRunResult> {
     const watch = new StallWatch({ idleMs: 120_000, cpuMs: Number.POSITIVE_INFINITY });
-    const { results, report, stall, output } = await this.run({ env: {}, stopsAtFailure: false, watch });
+    const { results, report, stall, output } = await this.run({
+      files: this.files,
+      env: {},
+      stopsAtFailure: false,
+      watch,
+    });
     if (stall !== undefined || report?.coverage === undefined) {
       return { status: DryRunStatus.Error, errorMessage: `${stall ?? 'the tests ended early'}\n${output}` };
     }
-    this.slowestTestMs = Math.max(...results.map((result) => result.timeSpentMs));
-    this.cpuMs = watch.cpuMs;
+    const times = new Map(results.map(({ id, timeSpentMs }) => [id, timeSpentMs]));
+    const known: Known = {
+      cpuMs: watch.cpuMs,
+      tests: report.tests.map(({ name, file }) => ({ name, file, ms: times.get(name) ?? 0 })),
+    };
+    writeFileSync(KNOWN, JSON.stringify(known));
     const files = new Map(report.tests.map(({ name, file }) => [name, file]));
     const tests = results.map((result) => ({
       ...result,
@@ -69,19 +87,23 @@ class RoomTests implements TestRunner {
   }
 
   async mutantRun({ activeMutant, testFilter, hitLimit }: MutantRunOptions): Promise<MutantRunResult> {
-    if (!isInSample(activeMutant.id, this.sample)) {
+    if (!isInSample(activeMutant.id, this.sample, this.seed)) {
       return { status: MutantRunStatus.Error, errorMessage: 'not in the sample' };
     }
+    this.known ??= JSON.parse(readFileSync(KNOWN, 'utf8')) as Known;
+    const { tests, cpuMs } = this.known;
+    const reaching = tests.filter(({ name }) => testFilter?.includes(name) ?? true);
     const watch = new StallWatch({
-      idleMs: 12_000 + 3 * this.slowestTestMs,
-      cpuMs: 20_000 + 10 * this.cpuMs,
+      idleMs: 5000 + 3 * Math.max(0, ...reaching.map(({ ms }) => ms)),
+      cpuMs: 20_000 + 10 * cpuMs,
     });
+    const files = [...new Set(reaching.map(({ file }) => file))];
     const env: Record<string, string> = { __STRYKER_ACTIVE_MUTANT__: activeMutant.id };
     if (hitLimit !== undefined) env.MUTATION_HIT_LIMIT = String(hitLimit);
     if (testFilter !== undefined) {
       env.TAP_GREP = `/^(?:${[GATE, ...testFilter].map((name) => escapePattern(name)).join('|')})$/`;
     }
-    const { results, report, stall } = await this.run({ env, stopsAtFailure: true, watch });
+    const { results, report, stall } = await this.run({ files, env, stopsAtFailure: true, watch });
     if (stall !== undefined) return toMutantRunResult({ status: DryRunStatus.Timeout, reason: stall });
     const limit = determineHitLimitReached(report?.hits, hitLimit);
     if (limit !== undefined) return toMutantRunResult(limit);
@@ -91,11 +113,11 @@ class RoomTests implements TestRunner {
     } satisfies CompleteDryRunResult);
   }
 
-  private async run({ env, stopsAtFailure, watch }: Run): Promise<Outcome> {
+  private async run({ files, env, stopsAtFailure, watch }: Run): Promise<Outcome> {
     const scratch = mkdtempSync(join(tmpdir(), 'mutant-'));
     const reportPath = join(scratch, 'report.json');
     const host = join(import.meta.dirname, 'host-tests.ts');
-    const [program = '', ...args] = [...NAMESPACE, ...FIRST_PROCESS, process.execPath, host, ...this.files];
+    const [program = '', ...args] = [...NAMESPACE, ...FIRST_PROCESS, process.execPath, host, ...files];
     const child = spawn(program, args, {
       cwd: 'test',
       stdio: ['ignore', 'pipe', 'pipe'],

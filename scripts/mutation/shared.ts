@@ -16,7 +16,7 @@ export type HostReport = {
   readonly hits: number | undefined;
 };
 
-/** Whether a mutant belongs to the `every`th that a quick run takes. */
-export function isInSample(id: string, every: number): boolean {
-  return Number(id) % every === 0;
+/** Whether a mutant belongs to the `every`th that a quick run takes. Seeds below `every` have no mutant in common. */
+export function isInSample(id: string, every: number, seed: number): boolean {
+  return Number(id) % every === seed % every;
 }

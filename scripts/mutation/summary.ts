@@ -22,14 +22,14 @@ const COLUMNS = [
   ['NoCoverage', 'unreached'],
 ] as const;
 
-/** Of the report at `path`, each `sample`th mutant; those nobody noticed are named of the files in `shown` only. */
-export function summarize(path: string, shown: readonly string[], sample: number): string {
+/** Of the report at `path`, each `sample`th mutant of a seed; those nobody noticed are named of the files in `shown` only. */
+export function summarize(path: string, shown: readonly string[], sample = 1, seed = 0): string {
   const { files } = JSON.parse(readFileSync(path, 'utf8')) as Report;
   const known = Object.entries(files)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(
       ([name, file]) =>
-        [name, { ...file, mutants: file.mutants.filter(({ id }) => isInSample(id, sample)) }] as const,
+        [name, { ...file, mutants: file.mutants.filter(({ id }) => isInSample(id, sample, seed)) }] as const,
     );
   const missed = known
     .filter(([name]) => shown.includes(name))

@@ -11,9 +11,8 @@ export function readMemory(pids: readonly number[]): { liveRssBytes: number; liv
   let livePeakRssBytes = 0;
   for (const pid of pids.slice(0, MAX_PROCESSES)) {
     const text = addon.readText(NO_DIRECTORY, `/proc/${pid}/status`);
-    const rssBytes = kibibyteField(text, 'VmRSS');
-    liveRssBytes += rssBytes;
-    livePeakRssBytes += Math.max(rssBytes, kibibyteField(text, 'VmHWM'));
+    liveRssBytes += kibibyteField(text, 'VmRSS');
+    livePeakRssBytes += kibibyteField(text, 'VmHWM');
   }
   return { liveRssBytes, livePeakRssBytes };
 }

@@ -88,12 +88,10 @@ export class OutputRing {
 
   /** The record `seq`, the oldest kept if that is gone, the end if it is still to come. */
   find(seq: number): RingPlace {
-    if (seq <= this.#first.seq) return this.#first;
     if (seq >= this.#end.seq) return this.#end;
-    let place = this.#first;
-    const mark =
-      this.#marks[Math.floor(seq / MARK_EVERY) - Math.floor((this.#marks[0]?.seq ?? 0) / MARK_EVERY)];
-    if (mark !== undefined && mark.seq <= seq && mark.seq > place.seq) place = mark;
+    // There is none before the oldest that is kept.
+    const mark = this.#marks[Math.floor(seq / MARK_EVERY) - (this.#marks[0]?.seq ?? 0) / MARK_EVERY];
+    let place = mark ?? this.#first;
     while (place.seq < seq) place = this.#after(place);
     return place;
   }
@@ -127,11 +125,10 @@ export class OutputRing {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Drops everything and gives the memory back. */
+  /** Drops everything and gives the memory back, of one that is sealed. */
   clear(): void {
     while (this.#first.seq < this.#end.seq) this.#dropOldest();
     this.#memory = undefined;
-    this.seal();
   }
 
   /** Calls `listener` after each change until the returned function is called. */
@@ -162,22 +159,14 @@ export class OutputRing {
 
   /** The u32 at `at`, which may lie across the end of the memory. */
   #sizeAt(at: number): number {
-    const memory = this.#memory;
-    if (memory === undefined) return 0;
-    const start = at % this.#capacityBytes;
-    if (start + 4 <= this.#capacityBytes) return memory.readUInt32LE(start);
     let value = 0;
-    for (let n = 3; n >= 0; n--) value = value * 256 + (memory[(start + n) % this.#capacityBytes] ?? 0);
+    for (let n = 3; n >= 0; n--) value = value * 256 + (this.#memory?.[(at + n) % this.#capacityBytes] ?? 0);
     return value;
   }
 
   #write(at: number, data: Uint8Array): void {
     const start = at % this.#capacityBytes;
     const untilEnd = this.#capacityBytes - start;
-    if (data.length <= untilEnd) {
-      this.#memory?.set(data, start);
-      return;
-    }
     this.#memory?.set(data.subarray(0, untilEnd), start);
     this.#memory?.set(data.subarray(untilEnd), 0);
   }
@@ -186,6 +175,6 @@ export class OutputRing {
     const start = at % this.#capacityBytes;
     const untilEnd = Math.min(length, this.#capacityBytes - start);
     this.#memory?.copy(target, 0, start, start + untilEnd);
-    if (length > untilEnd) this.#memory?.copy(target, untilEnd, 0, length - untilEnd);
+    this.#memory?.copy(target, untilEnd, 0, length - untilEnd);
   }
 }

@@ -30,7 +30,7 @@ export function toRestartPolicy(spec: ServiceSpec): RestartPolicy {
 
 /** What is run. Makes the working directory where the spec says so. */
 export function toExec(spec: ServiceSpec): Exec {
-  if (spec.makeCwd && spec.cwd !== '') makeDirectory(spec.cwd);
+  if (spec.makeCwd) makeDirectory(spec.cwd);
   return {
     cmd: spec.cmd,
     env: [...spec.baseEnv, ...spec.env],

@@ -113,7 +113,3 @@ export function nextStep(state: ServiceState, event: ServiceEvent): Step | undef
 export function isSettled(state: ServiceState): boolean {
   return state !== 'starting' && state !== 'stopping' && state !== 'restarting';
 }
-
-export function hasProcess(state: ServiceState): boolean {
-  return state === 'running' || state === 'stopping' || state === 'restarting';
-}

@@ -8,14 +8,7 @@ import type { Launcher, ServiceRun } from './process.ts';
 import { RestartBudget } from './restart-policy.ts';
 import { OutputRing } from './ring.ts';
 import { checkSpec, isSameSpec, toExec, toRestartPolicy } from './spec.ts';
-import {
-  hasProcess,
-  isSettled,
-  nextStep,
-  type ServiceAction,
-  type ServiceEvent,
-  type ServiceState,
-} from './states.ts';
+import { isSettled, nextStep, type ServiceAction, type ServiceEvent, type ServiceState } from './states.ts';
 
 /** The ring before that of the first spec. */
 const NO_RING_ID = '0'.repeat(16);
@@ -79,7 +72,7 @@ export class Supervisor {
   get live():
     | { readonly run: ServiceRun; readonly startedUnixMs: number; readonly uptimeMs: number }
     | undefined {
-    if (this.#run === undefined || !hasProcess(this.#state)) return undefined;
+    if (this.#run === undefined) return undefined;
     const uptimeMs = this.#clock.monotonicMs() - this.#startedMs;
     return { run: this.#run, startedUnixMs: this.#startedUnixMs, uptimeMs };
   }

@@ -90,5 +90,10 @@ t.test('figures are of what was asked, and name what nobody noticed', (t) => {
   t.match(all, /^ 50 % +2 +1 +2 +1 {2}together$/m);
   t.equal(all.match(/a\.ts:1:1 (?:Survived|NoCoverage|RuntimeError)/g)?.length, 4);
   t.match(summarize(path, ['a.ts'], 2), /^100 % +2 +1 +0 +0 {2}together$/m);
+  t.match(
+    summarize(path, ['a.ts'], 2, 1),
+    /^ {2}0 % +0 +0 +2 +1 {2}together$/m,
+    'another seed has the others',
+  );
   t.end();
 });

@@ -1,5 +1,6 @@
 // What the agent keeps of the service's output: the ring, and the readers of it.
 import '../support/addon-dir.ts';
+import assert from 'node:assert/strict';
 import {
   MAX_SERVICE_RECORD_BYTES,
   SERVICE_HEADER_BYTES,
@@ -10,7 +11,7 @@ import {
 import fc from 'fast-check';
 import t from 'tap';
 import { OutputReader } from '../../../../guest-agent/src/service/reader.ts';
-import { OutputRing } from '../../../../guest-agent/src/service/ring.ts';
+import { OutputRing, type RingPlace } from '../../../../guest-agent/src/service/ring.ts';
 
 /** What a stream does to a reader: asks for bytes when told that there are some. */
 class FakeStream {
@@ -36,58 +37,101 @@ class FakeStream {
   }
 }
 
-t.test('a ring keeps the newest output, and counts the rest', async (t) => {
+/** The first record that a ring of `limitBytes` still has of `sizes`: headers have half as much again, and a page. */
+function oldestKept(sizes: readonly number[], limitBytes: number): number {
+  let outputBytes = 0;
+  for (let seq = sizes.length - 1; seq >= 0; seq--) {
+    outputBytes += sizes[seq] ?? 0;
+    const memoryBytes = outputBytes + (sizes.length - seq) * SERVICE_HEADER_BYTES;
+    if (outputBytes > limitBytes || memoryBytes > Math.ceil(limitBytes * 1.5) + 4096) return seq + 1;
+  }
+  return 0;
+}
+
+function decode(ring: OutputRing, place: RingPlace, maxBytes: number): ServiceRecord[] {
+  const target = Buffer.alloc(1_000_000);
+  const { copiedBytes } = ring.copy(place, target, maxBytes);
+  return new ServiceRecordDecoder().push(target.subarray(0, copiedBytes));
+}
+
+t.test('a ring keeps as much of the newest output as fits, finds it by number, and counts the rest', (t) => {
   const write = fc.record({ size: fc.integer({ min: 1, max: 400 }), stream: fc.constantFrom(1, 2) });
-  await fc.assert(
-    fc.asyncProperty(
-      fc.integer({ min: 400, max: 3000 }),
-      fc.array(write, { maxLength: 300 }),
-      async (limit, writes) => {
+  const tiny = fc.record({ size: fc.integer({ min: 1, max: 3 }), stream: fc.constant(1) });
+  const many = (of: typeof write) => fc.array(of, { maxLength: 300, size: 'max' });
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 400, max: 12_000 }),
+      fc.tuple(many(write), many(tiny), many(tiny), many(tiny)).map((parts) => parts.flat()),
+      (limit, writes) => {
         const ring = new OutputRing('0'.repeat(16), limit);
-        let written = 0;
         writes.forEach(({ size, stream }, seq) => {
           ring.append(stream, Buffer.alloc(size, seq), seq);
-          written += size;
         });
-        const { firstSeq, nextSeq, droppedRecords, droppedBytes } = ring.counts;
-        const kept = writes.slice(firstSeq);
-        const keptBytes = kept.reduce((sum, { size }) => sum + size, 0);
-        t.equal(nextSeq, writes.length);
-        t.equal(droppedRecords, firstSeq);
-        t.equal(droppedBytes + keptBytes, written);
-        t.ok(keptBytes <= limit);
-        const target = Buffer.alloc(1_000_000);
-        const { copiedBytes } = ring.copy(ring.first, target, Number.POSITIVE_INFINITY);
-        const records = new ServiceRecordDecoder().push(target.subarray(0, copiedBytes));
-        t.same(
-          records.map((record) =>
+        const sizes = writes.map(({ size }) => size);
+        const firstSeq = oldestKept(sizes, limit);
+        const droppedBytes = sizes.slice(0, firstSeq).reduce((sum, size) => sum + size, 0);
+        assert.deepEqual(ring.counts, {
+          firstSeq,
+          nextSeq: writes.length,
+          droppedRecords: firstSeq,
+          droppedBytes,
+        });
+        assert.deepEqual(
+          decode(ring, ring.first, Number.POSITIVE_INFINITY).map((record) =>
             record.kind === 'output'
               ? [record.seq, record.stream, record.data.length, record.data[0]]
               : record,
           ),
-          kept.map(({ size, stream }, n) => [
-            firstSeq + n,
-            stream === 1 ? 'stdout' : 'stderr',
-            size,
-            (firstSeq + n) & 255,
-          ]),
+          writes
+            .slice(firstSeq)
+            .map(({ size, stream }, n) => [
+              firstSeq + n,
+              stream === 1 ? 'stdout' : 'stderr',
+              size,
+              (firstSeq + n) & 255,
+            ]),
         );
-        for (const seq of [0, firstSeq, Math.floor((firstSeq + nextSeq) / 2), nextSeq, nextSeq + 5]) {
-          t.equal(ring.find(seq).seq, Math.min(Math.max(seq, firstSeq), nextSeq));
+        for (let seq = 0; seq < writes.length + 2; seq += 17) {
+          const [record] = decode(ring, ring.find(seq), 1);
+          const found = record?.kind === 'output' ? record.seq : writes.length;
+          assert.equal(found, Math.min(Math.max(seq, firstSeq), writes.length));
         }
       },
     ),
-    { numRuns: 60 },
+    { numRuns: 40 },
   );
+  t.end();
 });
 
-t.test('a reader at any pace gets each record once, or the count of what it missed', async (t) => {
+t.test('a ring says what is gone, how long a record may be, and tells who listens', async (t) => {
+  const ring = new OutputRing('0'.repeat(16), 100);
+  t.equal(ring.maxRecordBytes, 100);
+  t.equal(new OutputRing('0'.repeat(16), 1e6).maxRecordBytes, MAX_SERVICE_RECORD_BYTES);
+  t.same(ring.missedSince(0), { records: 0, bytes: 0 });
+  let told = 0;
+  const unwatch = ring.watch(() => told++);
+  for (const size of [10, 30, 40, 100]) ring.append(1, Buffer.alloc(size), 0);
+  t.equal(told, 4);
+  t.same(ring.missedSince(0), { records: 3, bytes: 80 });
+  t.same(ring.missedSince(1), { records: 2, bytes: 53 }, 'an average');
+  t.same(ring.missedSince(7), { records: 0, bytes: 0 });
+  const exact = Buffer.alloc(SERVICE_HEADER_BYTES + 100);
+  t.equal(ring.copy(ring.first, exact, 100).copiedBytes, exact.length);
+  ring.seal();
+  t.equal(told, 5);
+  unwatch();
+  ring.clear();
+  t.equal(told, 5);
+  t.same(ring.counts, { firstSeq: 4, nextSeq: 4, droppedRecords: 4, droppedBytes: 180 });
+});
+
+t.test('a reader at any pace gets each record once, or the count of what it missed', async () => {
   const action = fc.oneof(
     fc.record({ write: fc.integer({ min: 1, max: 900 }) }),
     fc.record({ read: fc.integer({ min: 1, max: 4 }), maxBytes: fc.integer({ min: 1, max: 2000 }) }),
   );
-  await fc.assert(
-    fc.asyncProperty(fc.array(action, { maxLength: 200 }), async (actions) => {
+  fc.assert(
+    fc.property(fc.array(action, { maxLength: 200, size: 'max' }), (actions) => {
       const ring = new OutputRing('a'.repeat(16), 2000);
       const stream = new FakeStream();
       new OutputReader({
@@ -114,17 +158,17 @@ t.test('a reader at any pace gets each record once, or the count of what it miss
       let bytes = 0;
       for (const record of records) {
         if (record.kind === 'output') {
-          t.equal(record.seq, expected);
-          t.equal(record.data[0], expected & 255);
+          assert.equal(record.seq, expected);
+          assert.equal(record.data[0], expected & 255);
           expected++;
           bytes += record.data.length;
         } else if (record.kind === 'gap') {
-          t.equal(record.seq, expected + record.records);
+          assert.equal(record.seq, expected + record.records);
           expected = record.seq;
           bytes += record.bytes;
         }
       }
-      t.same([expected, bytes], [writes, written]);
+      assert.deepEqual([expected, bytes], [writes, written]);
     }),
     { numRuns: 80 },
   );
@@ -191,6 +235,7 @@ t.test(
       };
     };
     t.match(page(2500), { seqs: [0, 1], finished: { serviceOutput: { nextSeq: 2 } } });
+    t.match(page(2000), { seqs: [0, 1], finished: { serviceOutput: { nextSeq: 2 } } });
     t.match(page(1), { seqs: [0], finished: { serviceOutput: { nextSeq: 1 } } });
     t.match(page(0, 7), { seqs: [7, 8, 9], finished: { serviceOutput: { nextSeq: 10 } } });
     t.match(page(100, 10), { seqs: [], finished: { serviceOutput: { nextSeq: 10 } } });
@@ -200,3 +245,52 @@ t.test(
     t.throws(() => new ServiceRecordDecoder().push(long), { name: 'ProtocolViolation' });
   },
 );
+
+function read(ring: OutputRing, isFollowing: boolean, maxBytes = 0, seq = 0): FakeStream {
+  const stream = new FakeStream();
+  new OutputReader({
+    stream: stream as unknown as Stream,
+    ring,
+    place: ring.find(seq),
+    missed: ring.missedSince(seq),
+    isFollowing,
+    maxBytes,
+  });
+  return stream;
+}
+
+t.test('a page that is full ends, also for who would follow', async (t) => {
+  const ring = new OutputRing('c'.repeat(16), 1000);
+  ring.append(1, Buffer.alloc(100), 0);
+  const stream = read(ring, true, 100);
+  stream.read(new ServiceRecordDecoder(), 1000);
+  t.match(stream.finished, { serviceOutput: { nextSeq: 1 } });
+});
+
+t.test('who begins with what is gone is told how much that was', async (t) => {
+  const ring = new OutputRing('d'.repeat(16), 100);
+  for (const size of [20, 30, 60]) ring.append(1, Buffer.alloc(size), 0);
+  t.match(read(ring, false).read(new ServiceRecordDecoder(), 1000), [
+    { kind: 'ring', id: ring.id },
+    { kind: 'gap', seq: 1, records: 1, bytes: 20 },
+    { kind: 'output', seq: 1 },
+    { kind: 'output', seq: 2 },
+  ]);
+});
+
+t.test('readers that are in the middle of a record do not disturb each other', async (t) => {
+  const rings = [1, 2].map((fill) => {
+    const ring = new OutputRing(String(fill).repeat(16), 1000);
+    ring.append(1, Buffer.alloc(500, fill), 0);
+    return ring;
+  });
+  const readers = rings.map((ring) => ({ stream: read(ring, true), decoder: new ServiceRecordDecoder() }));
+  const records: ServiceRecord[][] = [[], []];
+  for (let turn = 0; turn < 100; turn++) {
+    readers.forEach(({ stream, decoder }, n) => {
+      records[n]?.push(...stream.read(decoder, 30, 1));
+    });
+  }
+  const got = records.map((of) => of.flatMap((record) => (record.kind === 'output' ? [record.data] : [])));
+  t.same(got, [[Buffer.alloc(500, 1)], [Buffer.alloc(500, 2)]]);
+});

@@ -9,7 +9,6 @@ import type { Launcher, RunEvents, ServiceRun } from '../../../../guest-agent/sr
 import { RestartBudget } from '../../../../guest-agent/src/service/restart-policy.ts';
 import type { OutputRing } from '../../../../guest-agent/src/service/ring.ts';
 import {
-  hasProcess,
   isSettled,
   nextStep,
   SERVICE_EVENTS,
@@ -62,6 +61,8 @@ t.test('back-off doubles to a minute, and ten seconds of life begin it again', a
     ['ended_for_now', 'ended_for_now', 'ended_badly'],
   );
   t.equal(budget.judge(onFailure, false, 10_000), 'ended_for_now', 'a long life pays the retries back');
+  const verdicts = [1, 2, 3].map(() => budget.judge({ policy: 'always', maxRetries: 2 }, false, 1));
+  t.same(new Set(verdicts), new Set(['ended_for_now']), 'always has no limit');
 });
 
 /** A supervisor whose processes and time are the test's. */
@@ -138,8 +139,12 @@ t.test('stopping asks, waits for the grace, then kills; another stop may shorten
   t.same(runs[0]?.calls, ['signal 2', 'kill']);
   let settled = 0;
   supervisor.whenSettled(() => settled++);
+  supervisor.whenSettled(() => t.fail('it gave up'))();
+  t.equal(settled, 0, 'it has not ended yet');
   runs[0]?.end({ exitCode: 137, signal: 'SIGKILL' });
   t.same([supervisor.state, settled, supervisor.lastExit?.isRequested], ['stopped', 1, true]);
+  supervisor.whenSettled(() => settled++);
+  t.equal(settled, 2, 'nothing is under way');
 
   supervisor.start();
   supervisor.stop(60_000);
@@ -167,6 +172,12 @@ t.test('the grace of a process that is gone is not that of the next', async (t) 
   supervisor.restart();
   pass(5000);
   t.same(runs[2]?.calls, ['signal 2', 'kill'], 'and a grace that was named for one stop is for no other');
+  runs[2]?.end();
+  supervisor.stop();
+  pass(4000);
+  supervisor.stop();
+  pass(1000);
+  t.same(runs[3]?.calls, ['signal 2', 'kill'], 'nor does one that names none begin it again');
 });
 
 t.test('a status says when the process began for as long as there is one', async (t) => {
@@ -201,8 +212,41 @@ t.test(
     t.equal(supervisor.findRing(first.id), undefined);
     t.equal(runs[1]?.ring, supervisor.ring);
     t.equal(first.next?.next, supervisor.ring);
+    t.equal(first.counts.droppedRecords, 0, 'what ran meanwhile keeps what it said');
   },
 );
+
+t.test('the ring before is kept for a minute, an older one only while its process runs', async (t) => {
+  const { supervisor, runs, pass } = makeSupervisor();
+  const rings = ['a', 'b', 'c'].map((cmd) => {
+    supervisor.configure({ ...SPEC, cmd: [cmd] });
+    runs.at(-1)?.ring.append(1, Buffer.from(cmd), 0);
+    runs.at(-1)?.end();
+    pass(30_000);
+    return supervisor.ring;
+  });
+  const isKnown = () => rings.map((ring) => supervisor.findRing(ring.id) === ring);
+  const droppedRecords = () => rings.map(({ counts }) => counts.droppedRecords);
+  t.same(isKnown(), [false, true, true]);
+  pass(29_999);
+  t.same(isKnown(), [false, true, true]);
+  pass(1);
+  t.same(isKnown(), [false, false, true]);
+  t.same(droppedRecords(), [1, 0, 0], 'and what is forgotten holds no memory');
+});
+
+t.test('a pause that was cut short starts nothing later', async (t) => {
+  const { supervisor, runs, pass } = makeSupervisor();
+  supervisor.configure({ ...SPEC, restartPolicy: 'always' });
+  runs[0]?.end();
+  pass(50);
+  supervisor.start();
+  runs[1]?.end();
+  pass(99);
+  t.same([supervisor.state, supervisor.restarts, runs.length], ['backing_off', 0, 2]);
+  pass(1);
+  t.same([supervisor.state, supervisor.restarts, runs.length], ['running', 1, 3]);
+});
 
 t.test('retries come after their pauses and are counted; a start that fails is final', async (t) => {
   const { supervisor, runs, pass, world } = makeSupervisor();
@@ -223,6 +267,7 @@ t.test('retries come after their pauses and are counted; a start that fails is f
   world.launchError = 'no such program';
   supervisor.restart();
   t.same([supervisor.state, supervisor.lastExit?.result.error], ['failed', 'no such program']);
+  t.notOk(supervisor.lastExit?.isRequested);
   pass(100_000);
   t.equal(supervisor.state, 'failed', 'no pause is left over');
 });
@@ -238,7 +283,7 @@ t.test('whatever is done to it, it ends as the last command wants', (t) => {
   const step = fc.constantFrom('configure', 'start', 'stop', 'restart', 'end', 'crash', 'time');
   const policy = fc.constantFrom('never', 'on-failure', 'always');
   fc.assert(
-    fc.property(policy, fc.array(step, { maxLength: 60 }), (restartPolicy, steps) => {
+    fc.property(policy, fc.array(step, { maxLength: 60, size: 'max' }), (restartPolicy, steps) => {
       const { supervisor, runs, pass } = makeSupervisor();
       const ended = new Set<number>();
       const live = (): number[] => [...runs.keys()].filter((run) => !ended.has(run));
@@ -262,7 +307,7 @@ t.test('whatever is done to it, it ends as the last command wants', (t) => {
         if (['configure', 'start', 'restart'].includes(action)) wanted = 'run';
         if (action === 'stop') wanted = 'stop';
         assert.ok(live().length <= 1, 'never two at once');
-        assert.equal(live().length === 1, hasProcess(supervisor.state));
+        assert.equal(live().length === 1, ['running', 'stopping', 'restarting'].includes(supervisor.state));
       }
       // What was told to end ends now.
       if (!isSettled(supervisor.state)) end(0);
