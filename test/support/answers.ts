@@ -40,13 +40,40 @@ export function isJson(headers: Headers): boolean {
 }
 
 /** Throws for a status, a field or a value that the OpenAPI document does not have; `path` may have a query. */
-export function checkAnswer(method: string, path: string, status: number, body: unknown): void {
+export function checkAnswer(
+  method: string,
+  path: string,
+  status: number,
+  body: unknown,
+  type = 'application/json',
+): void {
   const where = `${method} ${path} answered ${status}`;
-  const schema = schemaOf(method, path.split('?', 1)[0] ?? '', status);
-  if (schema === undefined) throw new Error(`${where} with JSON that no route has: ${JSON.stringify(body)}`);
+  const schema = schemaOf(method, path.split('?', 1)[0] ?? '', status, type);
+  if (schema === undefined)
+    throw new Error(`${where} with ${type} that no route has: ${JSON.stringify(body)}`);
   const problem = problemOf(schema, body);
   if (problem !== undefined)
     throw new Error(`${where} against the document: ${JSON.stringify(body)}: ${problem}`);
+}
+
+/** A whole body, of any type: JSON, JSON lines, and events are checked, what is no JSON is not. Throws as `checkAnswer`. */
+export function checkBody(answer: {
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly type: string;
+  readonly text: string;
+}): void {
+  const { method, path, status, text } = answer;
+  const [type = ''] = answer.type.split(';', 1);
+  for (const part of partsOf(type, text)) checkAnswer(method, path, status, JSON.parse(part), type);
+}
+
+function partsOf(type: string, text: string): readonly string[] {
+  if (type === 'application/json') return [text];
+  if (type === 'application/x-ndjson') return text.split('\n').filter((line) => line !== '');
+  if (type !== 'text/event-stream') return [];
+  return text.split('\n').flatMap((line) => /^data: ?(.*)$/.exec(line)?.[1] ?? []);
 }
 
 /** What is wrong with a value by a schema of the document. */
@@ -66,12 +93,13 @@ function validatorOf(schema: JsonSchema): ValidateFunction {
   return validate;
 }
 
-function schemaOf(method: string, path: string, status: number): JsonSchema | undefined {
+function schemaOf(method: string, path: string, status: number, type: string): JsonSchema | undefined {
   const operation = routes.find((route) => route.method === method && route.pattern.test(path))?.operation;
   const answer = operation?.responses[status];
   // What no route has is refused all the same: an unknown path, a wrong method, a request that is no HTTP.
   if (answer === undefined && status >= 400) return document.components.schemas.ErrorResponse;
-  return answer?.content?.['application/json']?.schema;
+  // Events are the same objects as lines.
+  return answer?.content?.[type === 'text/event-stream' ? 'application/x-ndjson' : type]?.schema;
 }
 
 /** The same, with no room for fields that it does not name. */

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { checkedUrl } from '../support/checked-proxy.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { compileProgram } from '../support/image-program.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -36,7 +37,8 @@ t.test('every example of the page on images', async (t) => {
   const programs = world.path('bin');
   mkdirSync(programs);
   writeFileSync(join(programs, 'docker'), `#!/bin/sh\nexec cat ${saved}\n`, { mode: 0o755 });
-  const { api, url } = await startDaemon(t, { env: { HOME: home } });
+  const { api, ...daemon } = await startDaemon(t, { env: { HOME: home } });
+  const url = await checkedUrl(t, daemon.url);
 
   const commands = readFileSync(PAGE, 'utf8')
     .split('\n')

@@ -1,7 +1,10 @@
 // The tests' own clients: an answer that the table of routes does not have fails whoever asked.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { makeApp } from '../../http/support.ts';
 import { checkAnswer } from '../../support/answers.ts';
+import { checkedUrl } from '../../support/checked-proxy.ts';
 
 const ID = 'sbx_0123456789abc';
 const SANDBOX = {
@@ -37,4 +40,36 @@ t.test('the app of test/http is checked so', async (t) => {
   const { id } = sandboxes.add();
   sandboxes.serviceCalls.status = async () => ({ state: 'idle', pid: -1 });
   await t.rejects(async () => app.request(`/sandboxes/${id}/service`), /against the document/);
+});
+
+t.test('what a client of any kind is answered is checked on its way', async (t) => {
+  const lines = (...all: unknown[]) => all.map((line) => `${JSON.stringify(line)}\n`).join('');
+  const health = { status: 'ok', version: '1' };
+  const cases: [boolean, string, string, number, string, string][] = [
+    [true, 'GET', '/healthz', 200, 'application/json', JSON.stringify(health)],
+    [false, 'GET', '/healthz', 200, 'application/json', JSON.stringify({ ...health, more: 1 })],
+    [false, 'GET', '/healthz', 200, 'application/json', '{'],
+    [true, 'POST', '/images', 200, 'application/x-ndjson', lines({ progress: 'a' }, { progress: 'b' })],
+    [false, 'POST', '/images', 200, 'application/x-ndjson', lines({ progress: 'a' }, { other: 'b' })],
+    [false, 'GET', '/events', 200, 'text/event-stream', 'id: 1\ndata: {"id":1}\n\n'],
+    [false, 'GET', '/healthz', 200, 'text/plain', 'nothing was checked'],
+  ];
+  for (const [isFine, method, path, status, type, text] of cases) {
+    const server = createServer((_, outgoing) => {
+      outgoing.writeHead(status, { 'content-type': type });
+      outgoing.end(text);
+    });
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    let end: () => unknown = () => undefined;
+    const { port } = server.address() as AddressInfo;
+    const url = await checkedUrl(
+      { teardown: (handler) => (end = handler as () => unknown) },
+      `http://127.0.0.1:${port}`,
+    );
+    t.equal(await (await fetch(`${url}${path}`, { method })).text(), text, 'it comes through');
+    const ended = Promise.resolve(end());
+    await (isFine ? ended : t.rejects(ended, Error, text));
+    server.closeAllConnections();
+    server.close();
+  }
 });
