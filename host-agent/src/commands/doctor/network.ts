@@ -1,15 +1,37 @@
 // What networks of sandboxes need, and who else decides about packets here.
 import { adviseOn, findDroppers } from '../../network/forward-drop.ts';
+import { guestRules } from '../../network/rules/guest.ts';
 import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
 
 /** What the names of all links of sandboxes begin with. */
 const LINK_PREFIX = 'sbx';
 
+/** The rules of a sandbox, in a namespace that is gone when the kernel has said whether it takes them. */
+export const TRIAL = [
+  'unshare',
+  '--net',
+  'nft',
+  '--check',
+  guestRules({
+    guestIp: '192.0.2.2',
+    gateway: '192.0.2.1',
+    mac: '02:00:00:00:00:02',
+    gatewayMac: '02:00:00:00:00:01',
+    resolver: { host: '192.0.2.1', port: 53 },
+  } as Parameters<typeof guestRules>[0]).replace('device "tap0"', 'device "lo"'),
+] as const;
+
 export const network: Group = {
   name: 'network',
   check: async (host) => {
     const chains = await host.run('nft', '--json', 'list', 'chains');
-    return [checkTun(host), checkNftables(chains), checkForwarding(host), await checkFirewall(host, chains)];
+    const rules = await host.run(...TRIAL);
+    return [
+      checkTun(host),
+      checkNftables(chains, rules),
+      checkForwarding(host),
+      await checkFirewall(host, chains),
+    ];
   },
 };
 
@@ -23,10 +45,20 @@ function checkTun({ isUsable }: Host): Finding {
       );
 }
 
-function checkNftables(chains: string | undefined): Finding {
-  return chains === undefined
-    ? fault('nftables', 'rules cannot be listed', 'as root: apt-get install nftables; modprobe nf_tables')
-    : ok('nftables', 'rules can be listed');
+function checkNftables(chains: string | undefined, rules: string | undefined): Finding {
+  if (chains === undefined)
+    return fault(
+      'nftables',
+      'rules cannot be listed',
+      'as root: apt-get install nftables; modprobe nf_tables',
+    );
+  return rules === undefined
+    ? fault(
+        'nftables',
+        'this kernel does not take the rules of a sandbox',
+        'a kernel of Debian 12 or later has what they need; sandboxes without a network work',
+      )
+    : ok('nftables', 'this kernel takes the rules of a sandbox');
 }
 
 function checkForwarding({ read }: Host): Finding {

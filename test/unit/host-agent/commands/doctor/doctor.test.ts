@@ -10,7 +10,7 @@ import { examine, renderGroup, worstOf } from '../../../../../host-agent/src/com
 import { kernel } from '../../../../../host-agent/src/commands/doctor/kernel.ts';
 import { limits } from '../../../../../host-agent/src/commands/doctor/limits.ts';
 import { machine } from '../../../../../host-agent/src/commands/doctor/machine.ts';
-import { network } from '../../../../../host-agent/src/commands/doctor/network.ts';
+import { network, TRIAL } from '../../../../../host-agent/src/commands/doctor/network.ts';
 import { service } from '../../../../../host-agent/src/commands/doctor/service.ts';
 import { storage } from '../../../../../host-agent/src/commands/doctor/storage.ts';
 import { loadConfig } from '../../../../../host-agent/src/config/index.ts';
@@ -105,12 +105,14 @@ t.test('control groups', async (t) => {
 t.test('networks, and a stranger’s firewall', async (t) => {
   const files = { '/dev/net/tun': '', '/proc/sys/net/ipv4/ip_forward': '0\n' };
   const list = 'nft --json list chains';
-  const none = { [list]: '{"nftables": []}' };
+  const trial = { [TRIAL.join(' ')]: '' };
+  const none = { [list]: '{"nftables": []}', ...trial };
   const good = { tun: 'ok', nftables: 'ok', forwarding: 'ok', firewall: 'ok' };
   t.same(await ask(t, network, { files, programs: none }), good);
+  t.same(await ask(t, network, { files, programs: { [list]: none[list] } }), { ...good, nftables: 'fault' });
   t.same(await ask(t, network, {}), { ...good, tun: 'fault', nftables: 'fault', forwarding: 'fault' });
   const chain = { family: 'ip', table: 'filter', name: 'FORWARD', hook: 'forward', policy: 'drop' };
-  const docker = { [list]: JSON.stringify({ nftables: [{ chain }] }) };
+  const docker = { [list]: JSON.stringify({ nftables: [{ chain }] }), ...trial };
   t.match(await ask(t, network, { files, programs: docker }), { firewall: 'warning' });
   const older = { ...files, '/proc/net/ip_tables_names': 'nat\nfilter\n' };
   const legacy = { ...none, 'iptables-legacy -S FORWARD': '-P FORWARD DROP\n' };
