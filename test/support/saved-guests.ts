@@ -42,6 +42,6 @@ export async function makeSaved(dir: string, { hasChecksums = true } = {}): Prom
   };
   await writeManifest(dir, manifest);
   const saved = await SavedGuest.open(dir);
-  if (hasChecksums) await saved.addChecksums();
+  if (hasChecksums) await saved.addChecksums(new AbortController().signal);
   return saved;
 }

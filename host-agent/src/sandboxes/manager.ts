@@ -270,7 +270,7 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     this.#watchdog?.[Symbol.dispose]();
     await this.#templates.stop();
     await Promise.allSettled([...this.#starting, ...this.#saving]);
-    await this.#finishDeletes();
+    await Promise.all([this.#finishDeletes(), this.#snapshots.stop()]);
     if (onExit === 'keep') {
       const { size } = this.#sandboxes;
       for (const sandbox of this.#sandboxes.values()) sandbox.detach(cause);

@@ -76,6 +76,11 @@ export class Snapshots {
     }
   }
 
+  /** Nothing of them is read or written behind it. */
+  stop(): Promise<void> {
+    return this.#checksums.stop();
+  }
+
   /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
   create(sandbox: Sandbox, signal: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
     const { faults } = this.#options;

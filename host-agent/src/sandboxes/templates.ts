@@ -88,6 +88,7 @@ export class Templates {
   async stop(): Promise<void> {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
     await Promise.allSettled(this.#making.values());
+    await this.#checksums.stop();
   }
 
   /**

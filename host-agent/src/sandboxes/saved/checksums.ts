@@ -7,6 +7,7 @@ import type { SavedGuest } from './saved-guest.ts';
 export class Checksums {
   readonly #queue = new PQueue({ concurrency: 1 });
   readonly #log: Logger;
+  readonly #stopping = new AbortController();
 
   constructor(log: Logger) {
     this.#log = log;
@@ -15,14 +16,15 @@ export class Checksums {
   /** Those that a daemon which ended before it came to them has left, too. */
   add(saved: SavedGuest): void {
     void this.#queue.add(() =>
-      saved.addChecksums().catch((error) => {
+      saved.addChecksums(this.#stopping.signal).catch((error) => {
         this.#log.error({ dir: saved.dir, err: toError(error) }, 'a saved guest has no checksums');
       }),
     );
   }
 
-  /** Resolves when all that were added have theirs. */
-  finish(): Promise<void> {
+  /** Resolves when nothing is read or written any more; the next daemon goes on. */
+  stop(): Promise<void> {
+    this.#stopping.abort();
     return this.#queue.onIdle();
   }
 }

@@ -74,11 +74,11 @@ export class SavedGuest {
 
   /**
    * Reads the files whole and notes their checksums; it can be used meanwhile. Does nothing where they are there, and stops when
-   * it is removed. AppError internal when a file was changed before: it is then refused by `use`, too.
+   * it is removed, or `outer` fires. AppError internal when a file was changed before: it is then refused by `use`, too.
    */
-  async addChecksums(): Promise<void> {
-    if (this.#removal !== undefined || isChecksummed(this.#manifest)) return;
-    const { signal } = this.#leaving;
+  async addChecksums(outer: AbortSignal): Promise<void> {
+    const signal = AbortSignal.any([this.#leaving.signal, outer]);
+    if (signal.aborted || isChecksummed(this.#manifest)) return;
     this.#users += 1;
     try {
       const manifest = await withChecksums(this.dir, this.#manifest, signal);

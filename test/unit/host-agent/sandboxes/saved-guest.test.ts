@@ -73,7 +73,7 @@ t.test(
     };
     t.same(await checksums(), [undefined, undefined, undefined]);
     t.equal(await saved.use(async () => 'used'), 'used');
-    await saved.addChecksums();
+    await saved.addChecksums(new AbortController().signal);
     const found = await checksums();
     t.ok(
       found.every((checksum) => /^[0-9a-f]{8}$/.test(checksum ?? '')),
@@ -91,7 +91,7 @@ t.test(
     await writeFile(join(other, 'disk'), 'Content of disk');
     await utimes(join(other, 'disk'), new Date(), new Date(Date.now() + 5000));
     const late = { message: /damaged.*disk was changed before its checksum was taken/ };
-    await t.rejects(early.addChecksums(), late);
+    await t.rejects(early.addChecksums(new AbortController().signal), late);
     await t.rejects(
       early.use(async () => 'used'),
       late,
@@ -103,10 +103,10 @@ t.test(
 t.test('a saved guest whose checksums are taken can be removed, and nothing of it comes back', async (t) => {
   const dir = join(await scratch(t), 'large');
   const saved = await makeSaved(dir, { hasChecksums: false });
-  const adding = saved.addChecksums();
+  const adding = saved.addChecksums(new AbortController().signal);
   const removing = saved.remove();
   await Promise.all([adding, removing]);
   await t.rejects(readdir(dir), { code: 'ENOENT' });
-  await saved.addChecksums();
+  await saved.addChecksums(new AbortController().signal);
   await t.rejects(readdir(dir), { code: 'ENOENT' });
 });
