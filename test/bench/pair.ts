@@ -131,6 +131,9 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     await daemon.api.call('DELETE', `/snapshots/${taken}`);
     return perS;
   },
+  /** Of a copy, as most sandboxes are; and how many of the times that it stands still make a second. */
+  'snapshot-copy': async ({ daemon }) => (await snapshotOfCopy(daemon)).requests,
+  'pause-copy': async ({ daemon }) => (await snapshotOfCopy(daemon)).pauses,
   /** Of a sandbox that was used. */
   delete: async ({ daemon }) => {
     const { id } = await daemon.api.create();
@@ -148,7 +151,17 @@ const MEASURES: Readonly<Record<string, Measure>> = {
 };
 
 /** Those whose rate is not of bytes. */
-const COUNTED = ['exec', 'first-execs', 'create', 'delete', 'boot', 'fork', 'snapshot'];
+const COUNTED = [
+  'exec',
+  'first-execs',
+  'create',
+  'delete',
+  'boot',
+  'fork',
+  'snapshot',
+  'snapshot-copy',
+  'pause-copy',
+];
 
 /** Sandboxes a second; they are deleted then. */
 async function made(others: number[], { api }: Daemon, make: () => Promise<string[]>): Promise<number> {
@@ -159,6 +172,19 @@ async function made(others: number[], { api }: Daemon, make: () => Promise<strin
   others.push(await cpuMs(pids));
   for (const id of ids) await api.delete(id);
   return ids.length / seconds;
+}
+
+async function snapshotOfCopy({ api, log }: Daemon): Promise<{ requests: number; pauses: number }> {
+  const { id } = await api.create();
+  await api.sh(id, 'head -c 20000000 /dev/urandom > /dev/shm/kept');
+  let taken = '';
+  const requests = await rate(async () => {
+    taken = (await api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`)).id;
+  }, 1);
+  const pauses = 1000 / Number(log.findLast(({ msg }) => msg === 'snapshot taken')?.pausedMs);
+  await api.call('DELETE', `/snapshots/${taken}`);
+  await api.delete(id);
+  return { requests, pauses };
 }
 
 const { values, positionals } = parseArgs({
@@ -199,7 +225,7 @@ function print(): void {
     rates.map((own, at) => {
       const ratios = own.map((value, n) => value / (rates[0]?.[n] ?? Number.NaN));
       const unit = COUNTED.includes(name) ? '/s' : 'MiB/s';
-      const digits = unit === '/s' ? 2 : 0;
+      const digits = unit === '/s' ? 3 : 0;
       return [
         name,
         sides[at]?.name ?? '',

@@ -7,7 +7,7 @@ import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const CHECKOUT = [
   ...['dist', 'node_modules', 'package.json'],
-  ...['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'scripts', 'test', 'docs'],
+  ...['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'client', 'scripts', 'test', 'docs'],
 ];
 /** Large, and of no use to a run. */
 const LEFT_OUT = ['node_modules/@biomejs', 'node_modules/@typescript', 'node_modules/typescript'];

@@ -1,6 +1,6 @@
 // What a VMM that a guest took over has of others: it can change neither the memory that copies share nor their root filesystem.
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readdir, readlink, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readlink, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -8,7 +8,7 @@ import type { SandboxJson } from '../support/api.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { compileGuestProgram } from '../support/guest-program.ts';
 import { scaled } from '../support/time-scale.ts';
-import { vmmPids } from '../support/vmms.ts';
+import { uidOf, vmmPids } from '../support/vmms.ts';
 
 t.setTimeout(scaled(400_000));
 const { api } = await startDaemon(t);
@@ -18,15 +18,19 @@ await compileGuestProgram('write-attack', dir);
 
 type Opened = { readonly pid: number; readonly fd: string; readonly name: string };
 
-/** Descriptors of its VMM that name a file, or memory, which is not the sandbox's own. A link to saved memory is not. */
-async function sharedFiles({ id }: SandboxJson): Promise<Opened[]> {
+/**
+ * Descriptors of its VMM that name a file, or memory, which is not the sandbox's own: its jail gave those that are to the user that
+ * the VMM runs as. Its log is the daemon's, and there for it to write.
+ */
+async function sharedFiles({ id, workdir }: SandboxJson): Promise<Opened[]> {
   const [pid = 0] = await vmmPids(id);
+  const uid = uidOf(pid);
+  t.not(uid, 0);
   const found: Opened[] = [];
   for (const fd of await readdir(`/proc/${pid}/fd`)) {
+    const file = await stat(`/proc/${pid}/fd/${fd}`);
     const name = await readlink(`/proc/${pid}/fd/${fd}`);
-    const isFile = /^\/(?!dev\/)/.test(name);
-    const isOwn = name.includes(id) && !/\/memory(?: \(deleted\))?$/.test(name);
-    if (isFile && !isOwn) found.push({ pid, fd, name });
+    if (file.isFile() && file.uid !== uid && name !== join(workdir, 'vmm.log')) found.push({ pid, fd, name });
   }
   return found;
 }
