@@ -3,14 +3,15 @@
 //
 // A request is a line `ID VERB ARGUMENT… BYTES`, followed by as many bytes of body; the answer is a line `ID ok BYTES` or
 // `ID failed BYTES`, followed by as many bytes: what nftables listed, as JSON, or why not. Requests are answered in turn.
-//   make PIN LINK GUEST GATEWAY PREFIX GUEST-MAC GATEWAY-MAC   a namespace kept by the file PIN, with tap0 for the guest, up0 to
-//                LINK of the host, and the rules of the body; all of it or nothing
+//   make PIN LINK GUEST GATEWAY RESOLVER GUEST-MAC GATEWAY-MAC   a namespace kept by the file PIN, with tap0 for the guest, up0 to
+//                LINK of the host, which has the address RESOLVER, and the rules of the body; all of it or nothing
 //   remove PIN LINK    whatever there is of that
 //   rules PIN          nftables commands of the body, in that namespace; `-` is the caller's own
 //   watch PIN NAME     from now on each packet that a rule logs to group 1 there is a line `logged NAME HEX`, its first bytes
 //   unwatch PIN        no more of them
 //   anchor LINK ADDRESS PREFIX   a link of the host with an address and its network, which nothing is behind
 //   unlink LINK        removes a link of the host
+//   forget ADDRESS     the host's kernel tracks no connections of that guest any more
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -18,6 +19,7 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netfilter/nfnetlink_log.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
@@ -27,6 +29,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,6 +37,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -91,7 +95,6 @@ static int open_socket(void) {
 static void furnish(int sock, char **words, const char *rules) {
   char *name = words[1];
   struct in_addr guest = address(words[2]), gateway = address(words[3]);
-  int prefix = atoi(words[4]);
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/all/disable_ipv6");
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/default/disable_ipv6");
   write_setting(true, "1", "/proc/sys/net/ipv4/ip_forward");
@@ -108,8 +111,10 @@ static void furnish(int sock, char **words, const char *rules) {
   if (ioctl(sock, SIOCSIFHWADDR, &mac) < 0) fail("give tap0 its MAC address");
   // Before anything can pass.
   free(run_nft(rules));
-  set_address(sock, "tap0", gateway, prefix);
+  // By itself, without a network: a third address of the guest's four is the resolver's, behind up0.
+  set_address(sock, "tap0", gateway, 32);
   link_up(sock, "tap0", 0);
+  add_route(sock, "tap0", guest, 32);
   struct arpreq neighbour = {.arp_flags = ATF_PERM | ATF_COM, .arp_dev = "tap0"};
   neighbour.arp_pa = to_sockaddr(guest);
   neighbour.arp_ha.sa_family = ARPHRD_ETHER;
@@ -121,15 +126,17 @@ static void furnish(int sock, char **words, const char *rules) {
 }
 
 /** In the host's namespace. */
-static void attach(int sock, char *name, struct in_addr guest) {
+static void attach(int sock, char *name, struct in_addr guest, struct in_addr resolver) {
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
   write_setting(true, "1", "/proc/sys/net/ipv4/conf/%s/forwarding", name);
   write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/send_redirects", name);
   write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/accept_redirects", name);
+  set_address(sock, name, resolver, 32);
   link_up(sock, name, IFF_NOARP);
   add_route(sock, name, guest, 32);
 }
 
+#include "netd-conntrack.h"
 #include "netd-watch.h"
 
 static void remove_slot(const char *pin, const char *name) {
@@ -170,7 +177,7 @@ static void make_slot(char **words, const char *rules) {
   close(sock);
   sock = -1;
   go_home();
-  attach(outside, name, address(words[2]));
+  attach(outside, name, address(words[2]), address(words[4]));
   close(outside);
   memcpy(&refused, &outer, sizeof outer);
 }
@@ -184,7 +191,6 @@ static void make_anchor(char *name, const char *text, int prefix) {
   close(sock);
 }
 
-
 static char *obey(char **words, int count, const char *body) {
   const char *verb = words[1];
   char **arguments = words + 2;
@@ -196,6 +202,7 @@ static char *obey(char **words, int count, const char *body) {
   else if (strcmp(verb, "unwatch") == 0 && given == 1) forget_watch(arguments[0]);
   else if (strcmp(verb, "anchor") == 0 && given == 3) make_anchor(arguments[0], arguments[1], atoi(arguments[2]));
   else if (strcmp(verb, "unlink") == 0 && given == 1) unlink_link(arguments[0]);
+  else if (strcmp(verb, "forget") == 0 && given == 1) forget_connections(address(arguments[0]));
   else if (strcmp(verb, "rules") == 0 && given == 1) {
     enter(arguments[0]);
     said = run_nft(body);
@@ -258,6 +265,8 @@ int main(void) {
   host_namespace = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (host_namespace < 0) die("open the own network namespace");
   umask(077);
+  // A daemon that was killed is followed by another, which removes what is nobody's: nothing may be made after that.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) die("end with the daemon");
   for (;;) {
     struct pollfd files[watch_count + 1];
     files[0] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};

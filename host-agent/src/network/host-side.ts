@@ -78,8 +78,7 @@ export class HostSide {
       return side;
     } catch (error) {
       if (earlier === undefined) await remove(options, subnet, isForwardingOurs).catch(() => undefined);
-      const message = `networks of sandboxes cannot be had on this host: ${toError(error).message}; leave network and publish out, or mend that`;
-      throw new AppError('unsupported', message, { cause: error });
+      throw hostLacks(error);
     }
   }
 
@@ -94,6 +93,11 @@ export class HostSide {
     if (recorded !== undefined) await remove(options, recorded.subnet, recorded.isForwardingOurs);
     await options.records.remove(RECORD);
   }
+}
+
+export function hostLacks(error: unknown): AppError {
+  const message = `networks of sandboxes cannot be had on this host: ${toError(error).message}; leave network and publish out, or mend that`;
+  return new AppError('unsupported', message, { cause: error });
 }
 
 async function remove(

@@ -4,17 +4,19 @@ import { randomInt } from 'node:crypto';
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import { AppError, toError } from '../lib/errors.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { formatIpv4Range, type Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
 import { Denials } from './denials.ts';
 import { NetHelper } from './helper.ts';
-import { HostSide, type HostSideOptions, type HostSideRecord } from './host-side.ts';
+import { HostSide, type HostSideOptions, type HostSideRecord, hostLacks } from './host-side.ts';
 import { listLinks } from './links.ts';
 import { OpenAddresses, readOpenings } from './open-addresses.ts';
 import type { PublishedPort } from './port-holder.ts';
 import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
+import { RESOLVER_PORT } from './resolver/port.ts';
+import { Resolver } from './resolver/resolver.ts';
 import type { Upstream } from './resolver/upstream.ts';
 import { GUEST_TABLE, guestRules } from './rules/guest.ts';
 import type { NetworkSlot } from './slot.ts';
@@ -61,8 +63,12 @@ export class Network {
   readonly #denials = new Map<string, Denials>();
   /** Guests' addresses by the namespaces that are listened to. */
   readonly #listening = new Map<string, string>();
+  /** By guests' addresses. */
+  readonly #resolvers = new Map<string, Resolver>();
   readonly #published: Published;
   #next: number | undefined;
+  /** Then the host has all that networks need. */
+  #hasMade = false;
 
   private constructor(options: NetworkOptions) {
     const { program, runDir } = options;
@@ -96,7 +102,7 @@ export class Network {
   }
 
   /** A slot that nobody has; nothing of it exists yet. AppError unsupported with what the host lacks, exhausted. */
-  async lease(): Promise<NetworkSlot> {
+  async lease(): Promise<Required<NetworkSlot>> {
     const { subnet } = await this.#open();
     for (let tries = 1; tries < subnet.slots; tries++) {
       // Long not used: what still comes to the one that had it last does not find the next.
@@ -105,22 +111,27 @@ export class Network {
       const link = subnet.link(number);
       if (number === 0 || this.#taken.has(link)) continue;
       this.#taken.add(link);
-      const { gateway, guestIp, prefixLength } = subnet.addresses(number);
       const macs = { mac: GUEST_MAC, gatewayMac: GATEWAY_MAC };
-      return { namespace: join(this.#dir, link), tap: TAP, ...macs, guestIp, gateway, prefixLength };
+      return { namespace: join(this.#dir, link), tap: TAP, ...macs, ...subnet.addresses(number) };
     }
     throw new AppError('exhausted', `all ${subnet.slots - 1} networks of ${subnet} are taken`);
   }
 
-  /** Makes it: all of it, or nothing. Its guest reaches nothing. */
-  async make(slot: NetworkSlot): Promise<void> {
-    const { subnet, resolver } = await this.#open();
-    const { namespace, guestIp, gateway, prefixLength, mac, gatewayMac } = slot;
+  /** Makes it: all of it, or nothing. Its guest reaches nothing. AppError unsupported with what the host lacks. */
+  async make(slot: Required<NetworkSlot>): Promise<void> {
+    await this.#open();
+    const { namespace, guestIp, gateway, resolverIp, mac, gatewayMac } = slot;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
-    await this.#slow.ask(
-      ['make', namespace, linkOf(slot), guestIp, gateway, String(prefixLength), mac, gatewayMac],
-      guestRules({ ...slot, resolver: { host: subnet.hostAddress, port: resolver.port } }),
-    );
+    try {
+      await this.#slow.ask(
+        ['make', namespace, linkOf(slot), guestIp, gateway, resolverIp, mac, gatewayMac],
+        guestRules({ ...slot, resolverPort: RESOLVER_PORT }),
+      );
+      this.#hasMade = true;
+    } catch (error) {
+      const isStopping = isAppError(error) && error.code === 'cancelled';
+      throw this.#hasMade || isStopping ? error : hostLacks(error);
+    }
   }
 
   /** An earlier daemon made it: it is taken. */
@@ -142,8 +153,8 @@ export class Network {
 
   /** From now on names are answered to its guest, and what it is refused is told. */
   async serve(slot: NetworkSlot, { allowlist, wasServed, onDenied }: ServeOptions): Promise<void> {
-    const { subnet, resolver } = await this.#open();
-    const { namespace, guestIp } = slot;
+    const { subnet, resolver: shared } = await this.#open();
+    const { namespace, guestIp, resolverIp } = slot;
     const denials = new Denials(onDenied);
     const change = (commands: string) => this.#quick.ask(['rules', namespace], commands);
     const open = new OpenAddresses(change);
@@ -162,7 +173,11 @@ export class Network {
         denials.trouble(name, toError(error).message);
       },
     });
+    if (resolverIp === undefined) return shared.add(guestIp, client);
+    // Its own: what waits there in the kernel is in nobody else's way.
+    const resolver = await Resolver.open({ host: resolverIp, port: RESOLVER_PORT }, log);
     resolver.add(guestIp, client);
+    this.#resolvers.set(guestIp, resolver);
   }
 
   /** Nothing is answered any more, and its ports are free. Can be called again. */
@@ -171,6 +186,8 @@ export class Network {
     this.#listening.delete(slot.namespace);
     const host = await this.#host?.catch(() => undefined);
     host?.resolver.remove(slot.guestIp);
+    await this.#resolvers.get(slot.guestIp)?.close();
+    this.#resolvers.delete(slot.guestIp);
     await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
   }
 
@@ -178,7 +195,7 @@ export class Network {
   async remove(slot: NetworkSlot): Promise<void> {
     await this.silence(slot);
     await this.#quick.ask(['unwatch', slot.namespace]);
-    await this.#slow.ask(['remove', slot.namespace, linkOf(slot)]);
+    await this.#removeSlot(linkOf(slot), slot.guestIp);
     this.#taken.delete(linkOf(slot));
   }
 
@@ -199,7 +216,7 @@ export class Network {
     const links = (await listLinks()).filter((name) => name.startsWith(subnet.linkPrefix));
     for (const name of new Set([...pins, ...links])) {
       if (kept.has(name)) continue;
-      await this.#slow.ask(['remove', join(this.#dir, name), name]);
+      await this.#removeSlot(name, subnet.guestIp(name));
       this.#options.log.info({ link: name }, 'removed a network that an earlier daemon left');
     }
     await this.#published.tidy(subnet, `${this.#dir}/`);
@@ -211,12 +228,24 @@ export class Network {
     const { log } = this.#options;
     const host = await this.#host?.catch(() => undefined);
     await host?.close();
+    for (const resolver of this.#resolvers.values()) await resolver.close();
     if (this.#taken.size === 0)
       await this.#removeHostSide().catch((err) =>
         log.warn({ err }, 'cannot remove what networks had of the host'),
       );
     this.#quick.close();
     this.#slow.close();
+  }
+
+  async #removeSlot(link: string, guestIp: string | undefined): Promise<void> {
+    await this.#slow.ask(['remove', join(this.#dir, link), link]);
+    if (guestIp === undefined) return;
+    await this.#slow.ask(['forget', guestIp]).catch((err) => {
+      this.#options.log.warn(
+        { err, guestIp },
+        'the host goes on tracking connections of a sandbox that is gone',
+      );
+    });
   }
 
   async #removeHostSide(): Promise<void> {

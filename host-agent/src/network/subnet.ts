@@ -56,10 +56,19 @@ export class Subnet {
   addresses(slot: number): {
     readonly gateway: string;
     readonly guestIp: string;
+    readonly resolverIp: string;
     readonly prefixLength: number;
   } {
-    const first = this.range.base + slot * SLOT_ADDRESSES;
-    return { gateway: formatIpv4(first + 1), guestIp: formatIpv4(first + 2), prefixLength: SLOT_PREFIX };
+    const [gateway, guestIp, resolverIp] = [1, 2, 3].map((at) =>
+      formatIpv4(this.range.base + slot * SLOT_ADDRESSES + at),
+    ) as [string, string, string];
+    return { gateway, guestIp, resolverIp, prefixLength: SLOT_PREFIX };
+  }
+
+  /** Of the slot that has this link; undefined for any other name. */
+  guestIp(link: string): string | undefined {
+    const slot = Number.parseInt(link.slice(this.linkPrefix.length), 16);
+    return this.link(slot) === link && slot < this.slots ? this.addresses(slot).guestIp : undefined;
   }
 
   toString(): string {

@@ -17,7 +17,8 @@ export const TRIAL = [
     gateway: '192.0.2.1',
     mac: '02:00:00:00:00:02',
     gatewayMac: '02:00:00:00:00:01',
-    resolver: { host: '192.0.2.1', port: 53 },
+    resolverIp: '192.0.2.3',
+    resolverPort: 53,
   } as Parameters<typeof guestRules>[0]).replace('device "tap0"', 'device "lo"'),
 ] as const;
 

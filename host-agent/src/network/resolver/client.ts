@@ -15,6 +15,9 @@ const MAX_ADDRESSES = 64;
 /** Names of one sandbox that are asked for at once, and that wait for it; each further question is left unanswered. */
 const CONCURRENCY = 32;
 const MAX_WAITING = 2048;
+/** Questions that are heard, by UDP and TCP together, of whatever kind. The kernel has let through about as many. */
+const PER_S = 250;
+const BURST = 2500;
 
 export type ClientOptions = {
   readonly allowlist: readonly string[];
@@ -39,10 +42,22 @@ export class ResolverClient {
   readonly #asking = new Map<string, Promise<Answer>>();
   /** Connections by TCP that are open. */
   connections = 0;
+  #tokens = BURST;
+  #filledAt = performance.now();
 
   constructor(options: ClientOptions) {
     this.#options = options;
     this.#allowlist = new Allowlist(options.allowlist);
+  }
+
+  /** Whether one more question is heard now; to be asked before anything is done with it. */
+  hears(): boolean {
+    const now = performance.now();
+    this.#tokens = Math.min(BURST, this.#tokens + ((now - this.#filledAt) / 1000) * PER_S);
+    this.#filledAt = now;
+    if (this.#tokens < 1) return false;
+    this.#tokens--;
+    return true;
   }
 
   /** Undefined where there is too much to do for this sandbox. Never rejects. */

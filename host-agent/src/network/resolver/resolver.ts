@@ -1,5 +1,5 @@
-// The one resolver of all sandboxes, by UDP and TCP. Who asks is known by the source address, which rules at the sandbox's own
-// network and at the host hold to the truth.
+// The resolver of a sandbox, by UDP and TCP, at an address that only it reaches. Who asks is known by the source address, too, which
+// rules at the sandbox's own network and at the host hold to the truth.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -13,6 +13,8 @@ const IDLE_MS = 10_000;
 /** The same for one message: none of ours is longer. */
 const MAX_TCP_BYTES = 1232;
 const LENGTH_BYTES = 2;
+/** Questions that wait in the kernel while this process is busy; it gives less where less is all that anybody gets. */
+const UDP_BUFFER_BYTES = 2 ** 20;
 /** Questions of one connection that wait for their answers; reading stops there. */
 const MAX_PIPELINED = 32;
 
@@ -35,7 +37,7 @@ export class Resolver {
 
   /** Rejects where the address cannot be had. */
   static async open({ host, port }: ResolverAddress, log: Logger): Promise<Resolver> {
-    const udp = createSocket('udp4');
+    const udp = createSocket({ type: 'udp4', recvBufferSize: UDP_BUFFER_BYTES });
     const tcp = createServer();
     try {
       udp.bind(port, host);
@@ -72,7 +74,7 @@ export class Resolver {
 
   async #hear(bytes: Buffer, address: string, port: number): Promise<void> {
     const client = this.#clients.get(address);
-    const parsed = client && parseQuery(bytes);
+    const parsed = client?.hears() === true ? parseQuery(bytes) : undefined;
     if (client === undefined || parsed === undefined) return;
     if (parsed.kind === 'refusal') return this.#say(parsed.bytes, address, port);
     const { question } = parsed;
@@ -116,6 +118,7 @@ async function converse(socket: Socket, client: ResolverClient): Promise<void> {
       const length = held.readUInt16BE(0);
       if (length > MAX_TCP_BYTES) return;
       if (held.length < LENGTH_BYTES + length) break;
+      if (!client.hears()) return;
       const message = Buffer.from(held.subarray(LENGTH_BYTES, LENGTH_BYTES + length));
       held = held.subarray(LENGTH_BYTES + length);
       const answer = reply(socket, client, message).finally(() => answering.delete(answer));

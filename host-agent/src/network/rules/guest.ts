@@ -1,16 +1,16 @@
 // The rules within a sandbox's own network namespace: what its guest may send, and what may come to it. Text for nft.
 import type { NetworkSlot } from '../slot.ts';
 
-export type GuestRulesInput = NetworkSlot & {
-  /** Of the resolver, as the host has it. */
-  readonly resolver: { readonly host: string; readonly port: number };
-};
+export type GuestRulesInput = Required<NetworkSlot> & { readonly resolverPort: number };
 
 export const GUEST_TABLE = 'ip sandbox';
 /** Addresses that one guest may have open at once. */
 const MAX_OPEN = 8192;
 /** Connections at once: those of all guests share one table of the host. */
 const MAX_CONNECTIONS = 4096;
+/** Questions to the resolver: a packet is one, unless it is of those that a kernel takes apart again, so bytes count as well. */
+const QUESTIONS = 'limit rate 200/second burst 2000 packets';
+const QUESTION_BYTES = 'limit rate 64 kbytes/second burst 512 kbytes';
 /** An address stays open for so long after the last packet of a connection to it. */
 const USED_S = 60;
 
@@ -18,8 +18,9 @@ const USED_S = 60;
  * Two gates. What is malformed or lies about its sender ends at the tap, before it is a packet of anyone's; what is left may
  * pass to an address that was answered, to the resolver, and as part of a connection from outside to a published port.
  */
-export function guestRules({ guestIp, gateway, mac, gatewayMac, resolver }: GuestRulesInput): string {
-  const toResolver = `ip daddr ${resolver.host} th dport ${resolver.port} ct status dnat`;
+export function guestRules(input: GuestRulesInput): string {
+  const { guestIp, gateway, mac, gatewayMac, resolverIp, resolverPort } = input;
+  const toResolver = `ip daddr ${resolverIp} th dport ${resolverPort} ct status dnat`;
   const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
   return `
 table netdev sandbox {
@@ -57,7 +58,7 @@ table ${GUEST_TABLE} {
     goto refuse
   }
   chain outward {
-    ${toResolver} limit rate 500/second burst 2000 packets accept
+    ${toResolver} ${QUESTIONS} ${QUESTION_BYTES} accept
     ${toResolver} counter drop
     ct state established ct direction original ip daddr @allowed update @used { ip daddr }
     ct state established ct direction original ip daddr @used update @used { ip daddr }
@@ -73,7 +74,7 @@ table ${GUEST_TABLE} {
   }
   chain resolve {
     type nat hook prerouting priority dstnat;
-    iifname "tap0" ip daddr ${gateway} meta l4proto { tcp, udp } th dport 53 dnat to ${resolver.host}:${resolver.port}
+    iifname "tap0" ip daddr ${gateway} meta l4proto { tcp, udp } th dport 53 dnat to ${resolverIp}:${resolverPort}
   }
   chain input {
     type filter hook input priority 0; policy drop;

@@ -8,6 +8,7 @@ export type HostRulesInput = {
   /** Link that takes what is for no sandbox. */
   readonly anchor: string;
   readonly subnet: string;
+  /** That of sandboxes which have none of their own. */
   readonly resolver: { readonly host: string; readonly port: number };
   /** Whether it was this daemon that let the host forward packets: then it forwards those of sandboxes only. */
   readonly isForwardingOurs: boolean;
@@ -21,18 +22,22 @@ export type PortMap = {
   readonly guestPort: number;
 };
 
-const CHAINS = ['before', 'input', 'forward', 'lead', 'leave'] as const;
+const CHAINS = ['before', 'answer', 'input', 'forward', 'lead', 'leave'] as const;
 
 /** Replaces all rules in one step; published ports stay as they are. */
 export function hostRules(input: HostRulesInput): string {
   const { table, linkPrefix, anchor, subnet, resolver, isForwardingOurs } = input;
   const ours = `"${linkPrefix}*"`;
+  const question = `meta l4proto { tcp, udp } th dport ${resolver.port}`;
+  // Each link of a sandbox has the address of its own resolver.
+  const toResolver = [`fib daddr . iif type local ${question}`, `ip daddr ${resolver.host} ${question}`];
   const gone = 'ip protocol tcp limit rate 100/second reject with tcp reset comment "a sandbox that is gone"';
   return `
 table ${table} {
   map ports { type ipv4_addr . inet_service : ipv4_addr . inet_service; }
   map every_address_ports { type inet_service : ipv4_addr . inet_service; }
   chain before { type filter hook prerouting priority raw; }
+  chain answer { type filter hook output priority raw; }
   chain input { type filter hook input priority filter - 5; }
   chain forward { type filter hook forward priority filter - 5; }
   chain lead { type nat hook prerouting priority dstnat - 5; }
@@ -43,10 +48,14 @@ table ${table} {
   chain before {
     iifname ${ours} fib saddr . iif oif 0 counter drop comment "a source address of another"
     iifname ${ours} ip daddr 127.0.0.0/8 counter drop
+    ${toResolver.map((match) => `iifname ${ours} ${match} notrack comment "the host's table of connections is for others"`).join('\n    ')}
+  }
+  chain answer {
+    oifname ${ours} meta l4proto { tcp, udp } th sport ${resolver.port} notrack
   }
   chain input {
     iifname ${ours} ct state established,related accept
-    iifname ${ours} ip daddr ${resolver.host} meta l4proto { tcp, udp } th dport ${resolver.port} accept
+    ${toResolver.map((match) => `iifname ${ours} ${match} accept`).join('\n    ')}
     iifname ${ours} counter drop
   }
   chain forward {

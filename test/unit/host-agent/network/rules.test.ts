@@ -10,7 +10,7 @@ t.test('the gate at the tap asks for nothing that Debian 12’s kernels are buil
       mac: '02:00:00:00:00:02',
       gatewayMac: '02:00:00:00:00:01',
     },
-    resolver: { host: '10.87.0.1', port: 5353 },
+    ...{ resolverIp: '10.87.0.7', resolverPort: 5353 },
   } as Parameters<typeof guestRules>[0]);
   const gate = /table netdev [\s\S]*?\n\}\n/.exec(text)?.[0] ?? '';
   t.match(gate, /hook ingress/);

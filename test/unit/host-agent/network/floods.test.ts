@@ -1,0 +1,100 @@
+// A guest that asks for names as fast as it can costs others nothing; 500 names at once are nothing odd.
+import '../../../support/network/own-network.ts';
+import { readFile } from 'node:fs/promises';
+import t from 'tap';
+import type { NetworkSlot } from '../../../../host-agent/src/network/index.ts';
+import { type Guest, Lab, sh } from '../../../support/network/lab.ts';
+import { scaled } from '../../../support/time-scale.ts';
+
+t.setTimeout(scaled(240_000));
+const lab = await Lab.open(t);
+const network = await lab.openNetwork();
+t.teardown(() => network.close());
+const NAMES = 500;
+for (let index = 0; index < NAMES; index++)
+  lab.names.set(`n${index}.many.example`, [`8.1.${index >> 8}.${index & 255}`]);
+lab.names.set('quiet.example', ['8.8.4.4']);
+
+async function makeGuest(allowlist: readonly string[]): Promise<[NetworkSlot, Guest]> {
+  const slot = await network.lease();
+  await network.make(slot);
+  t.teardown(() => network.remove(slot));
+  await network.serve(slot, { allowlist, wasServed: false, onDenied: () => undefined });
+  return [slot, await lab.boot(slot)];
+}
+
+const [noisy, noise] = await makeGuest(['*.flood.example']);
+const [quiet, other] = await makeGuest(['quiet.example', '*.many.example']);
+
+/** Each question is another name, so that each that is heard is asked upstream. */
+const FLOOD = `
+  const query = (n) => {
+    const label = 'q' + n, name = Buffer.from(String.fromCharCode(label.length) + label + '\\x05flood\\x07example\\0', 'latin1');
+    return Buffer.concat([Buffer.from('000101000001000000000000', 'hex'), name, Buffer.from('00010001', 'hex')]);
+  };
+  const until = Date.now() + 4000; let sent = 0;
+`;
+const BY_UDP = `${FLOOD}
+  const s = require('dgram').createSocket('udp4');
+  await new Promise((resolve) => s.connect(53, '${noisy.gateway}', resolve));
+  while (Date.now() < until) {
+    for (let i = 0; i < 500; i++) { s.send(query(sent++)); }
+    await new Promise(setImmediate);
+  }
+  console.log(sent); process.exit();
+`;
+const BY_TCP = `${FLOOD}
+  const framed = (n) => { const q = query(n), l = Buffer.alloc(2); l.writeUInt16BE(q.length); return Buffer.concat([l, q]); };
+  const once = () => new Promise((resolve) => {
+    const s = require('net').connect(53, '${noisy.gateway}');
+    s.on('error', () => 0); s.on('close', resolve); s.resume();
+    const timer = setInterval(() => Date.now() > until && s.destroy(), 100);
+    s.on('close', () => clearInterval(timer));
+    const more = () => { while (!s.destroyed && s.write(framed(sent++)) && sent % 500); if (!s.destroyed) setImmediate(more); };
+    s.on('connect', more);
+  });
+  while (Date.now() < until) await once();
+  console.log(sent); process.exit();
+`;
+/** Questions of the other guest, one after the other, until the flood is over: how many, and which were not answered. */
+const RESOLVE = `
+  const dns = new (require('dns').promises.Resolver)({ timeout: 3000, tries: 1 }); dns.setServers(['${quiet.gateway}']);
+  const until = Date.now() + 4000; let asked = 0; const lost = [];
+  while (Date.now() < until) { asked++; await dns.resolve4('quiet.example').catch((e) => lost.push(e.code)); await new Promise((r) => setTimeout(r, 10)); }
+  console.log(JSON.stringify({ asked, lost }));
+`;
+
+const heard = (): number => lab.names.asked.filter((name) => name.includes('.flood.example')).length;
+
+for (const [way, script] of Object.entries({ UDP: BY_UDP, TCP: BY_TCP }))
+  t.test(`a guest that floods the resolver by ${way} costs another one nothing`, async (t) => {
+    const before = heard();
+    const startedAt = performance.now();
+    const [sent, said] = await Promise.all([noise.js(script), other.js(RESOLVE)]);
+    const { asked, lost } = JSON.parse(said) as { asked: number; lost: string[] };
+    const seconds = (performance.now() - startedAt) / 1000;
+    t.comment(`${sent} sent, ${heard() - before} heard in ${seconds} s; the other asked ${asked}`);
+    t.ok(Number(sent) > 40_000, `${sent} questions in 4 s`);
+    t.ok(heard() - before < 2500 + 250 * seconds + 10, `${heard() - before} of them were heard`);
+    t.ok(asked > 0);
+    t.same(lost, [], `${asked} of the other guest are answered`);
+    const tracked = await readFile('/proc/net/nf_conntrack', 'latin1');
+    t.notOk(tracked.includes(`src=${noisy.guestIp}`), 'none takes room among the connections of the host');
+  });
+
+t.test(`${NAMES} names at once are all answered, and all their addresses open`, async (t) => {
+  const said = await other.js(`
+    const ask = async (index) => {
+      const dns = new (require('dns').promises.Resolver)({ timeout: 5000, tries: 3 }); dns.setServers(['${quiet.gateway}']);
+      return dns.resolve4('n' + index + '.many.example').then((found) => found[0], (e) => e.code);
+    };
+    console.log(JSON.stringify(await Promise.all(Array.from({ length: ${NAMES} }, (_, index) => ask(index)))));
+  `);
+  const answers = JSON.parse(said) as string[];
+  t.same(
+    answers,
+    answers.map((_, index) => `8.1.${index >> 8}.${index & 255}`),
+  );
+  const open = await sh('nft -j list set ip sandbox allowed', quiet.namespace);
+  t.equal(open.match(/"8\.1\.\d+\.\d+"/g)?.length, NAMES);
+});
