@@ -1,4 +1,5 @@
 // What must hold of a daemon whenever nothing is under way: everything that exists is listed, and everything listed exists.
+// What is of networks is network/violations.ts's.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LOCK_NAME } from '../../host-agent/src/lib/instance-lock.ts';
@@ -25,7 +26,7 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
   const { dataDir, runDir } = daemon.directories;
   const { sandboxes, snapshots } = await listHoldings(daemon);
   const names = (dir: string): Promise<string[]> => readdir(dir).catch(() => []);
-  const inRunDir = (await names(runDir)).filter((name) => name !== LOCK_NAME);
+  const inRunDir = (await names(runDir)).filter((name) => name !== LOCK_NAME && name !== 'net');
   const halfMade = (await names(join(dataDir, 'templates'))).filter((name) => name.startsWith('.'));
   const records = await readRecordIds(dataDir);
   const recorded = (table: string): string[] =>
@@ -40,7 +41,7 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
     ...compare('record', recorded('sandboxes'), sandboxes),
     ...compare('record', recorded('snapshots'), snapshots),
     ...strangers.map((socket) => `${socket} of nobody`),
-    ...(await findMounts(daemon.directories)),
+    ...(await findMounts(daemon.directories)).filter((mount) => !mount.includes(`${runDir}/net/`)),
     ...(await findOpenLogs(dataDir)),
     ...halfMade.map((name) => `a half-made template ${name}`),
   ];

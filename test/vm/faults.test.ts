@@ -49,7 +49,7 @@ type Case = {
   readonly onlyInSoak?: readonly FaultPoint[];
 };
 
-/** Those of networks are test/unit/host-agent/network/sandboxes.test.ts's. */
+/** Those of networks are network/faults.test.ts's. */
 const startPoints = FAULT_POINTS.filter(
   (point) => point.startsWith('start.') && !point.startsWith('start.network'),
 );
@@ -97,7 +97,9 @@ const CASES: readonly Case[] = [
   },
   {
     name: 'delete',
-    points: FAULT_POINTS.filter((point) => point.startsWith('delete.')),
+    points: FAULT_POINTS.filter(
+      (point) => point.startsWith('delete.') && point !== 'delete.network-silenced',
+    ),
     prepare: async () => (await create()).id,
     run: (id) => daemon.api.delete(id),
     isBehind: ['delete.killed', 'delete.network', 'delete.directories', 'delete.forgotten'],

@@ -19,7 +19,9 @@ export const network: Resource = {
     }
     context.faults.reach('start.network-recorded');
     await network.make(slot);
+    context.faults.reach('start.network-made');
     await network.publish(slot, record.options.publish ?? []);
+    context.faults.reach('start.network-published');
     await serve(network, slot, making, false);
     held.network = slot;
     context.faults.reach('start.network');
@@ -43,6 +45,7 @@ export const network: Resource = {
 
   async release({ context, record }) {
     if (record?.network !== undefined) await context.network?.silence(record.network);
+    context.faults.reach('delete.network-silenced');
   },
 
   async sweep({ context, record }) {

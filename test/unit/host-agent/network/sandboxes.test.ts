@@ -122,9 +122,12 @@ t.test('the next daemon finds networks again, and removes what is nobody’s', a
 t.test('a crash anywhere leaves nothing that the next start does not remove', async (t) => {
   const points: FaultPoint[] = [
     'start.network-recorded',
+    'start.network-made',
+    'start.network-published',
     'start.network',
     'start.vm',
     'start.made',
+    'delete.network-silenced',
     'delete.killed',
     'delete.network',
   ];
