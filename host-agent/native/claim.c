@@ -1,6 +1,5 @@
 // Makes a file the caller's alone that somebody else has written: its owner, readable for all. Fails when somebody may still
-// write to it, by a descriptor or a mapping from before: the kernel gives a read lease only where nobody can. Then makes holes of
-// the ranges that it is told, lines of an offset and a length in bytes, and says how many it made.
+// write to it, by a descriptor or a mapping from before: the kernel gives a read lease only where nobody can.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,14 +23,5 @@ int main(int argc, char **argv) {
   // First, so that nobody who has it for reading can open it again for more.
   if (fchown(file, geteuid(), getegid()) < 0 || fchmod(file, 0644) < 0) return fail("own");
   if (fcntl(file, F_SETLEASE, F_RDLCK) < 0) return fail("lease");
-  // Nobody else can open it for writing any more.
-  char path[64];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-  int writable = -1;
-  if (fcntl(file, F_SETLEASE, F_UNLCK) == 0) writable = open(path, O_WRONLY | O_CLOEXEC);
-  long long offset, length, holes = 0;
-  while (scanf("%lld %lld", &offset, &length) == 2)
-    if (fallocate(writable, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length) == 0) holes++;
-  printf("%lld\n", holes);
   return 0;
 }

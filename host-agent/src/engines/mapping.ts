@@ -1,7 +1,12 @@
 // Where a VMM process has its guest's memory mapped, and which of its pages differ from the file behind them.
 import { open, readFile } from 'node:fs/promises';
 
-export type Mapping = { readonly startAddress: number; readonly sizeBytes: number };
+export type Mapping = {
+  readonly startAddress: number;
+  readonly sizeBytes: number;
+  /** Where in the file it begins. */
+  readonly fileOffset: number;
+};
 export type Range = { readonly offset: number; readonly length: number };
 
 export const PAGE_BYTES = 4096;
@@ -15,18 +20,18 @@ const MAX_GAP_PAGES = 8;
 
 /** Finds the private mapping of `path` in the text of /proc/<pid>/maps; a deleted file still counts. */
 export function findMapping(maps: string, path: string): Mapping | undefined {
-  const found = privateMappings(maps).find(({ name }) => name === path);
-  return found && { startAddress: found.startAddress, sizeBytes: found.sizeBytes };
+  return privateMappings(maps).find(({ name }) => name === path);
 }
 
 /** All private mappings of files that can be written to, with the names that the process knows them by. */
 export function privateMappings(maps: string): (Mapping & { readonly name: string })[] {
   return maps.split('\n').flatMap((line) => {
-    const match = /^([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ \d+ +(.*?)(?: \(deleted\))?$/.exec(line);
+    const match = /^([0-9a-f]+)-([0-9a-f]+) rw.p ([0-9a-f]+) \S+ \d+ +(.*?)(?: \(deleted\))?$/.exec(line);
     if (match === null) return [];
-    const [, start = '', end = '', name = ''] = match;
-    const startAddress = Number.parseInt(start, 16);
-    return [{ name, startAddress, sizeBytes: Number.parseInt(end, 16) - startAddress }];
+    const [startAddress = 0, end = 0, fileOffset = 0] = match
+      .slice(1, 4)
+      .map((text) => Number.parseInt(text, 16));
+    return [{ name: match[4] ?? '', startAddress, sizeBytes: end - startAddress, fileOffset }];
   });
 }
 

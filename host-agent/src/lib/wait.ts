@@ -1,4 +1,4 @@
-// Waiting with limits.
+// Waiting: with limits, and for all.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Calls `attempt` each `everyMs` until it gives a value; rejects with the signal's reason. */
@@ -35,4 +35,11 @@ export function raceSignal<T>(promise: Promise<T>, signal: AbortSignal): Promise
     signal.addEventListener('abort', onAbort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
+}
+
+/** Rejects with the first failure, but not before all of it is over: nothing writes on into what is then removed. */
+export async function everyOne(work: readonly (Promise<unknown> | undefined)[]): Promise<void> {
+  const results = await Promise.allSettled(work);
+  const failure = results.find((result) => result.status === 'rejected');
+  if (failure !== undefined) throw failure.reason;
 }

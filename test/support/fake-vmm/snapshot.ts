@@ -85,7 +85,7 @@ export function writeSnapshot(dir: string, { config, guest, disks }: Written, fa
     openSync(join(dir, 'hidden'), 'r+');
     unlinkSync(join(dir, 'hidden'));
   }
-  const fd = openNew(join(dir, 'memory-ranges'));
+  const fd = openNew(join(dir, 'memory-ranges'), 'memory snapshot file ');
   ftruncateSync(fd, size);
   for (let at = 0; at < size; at += PIECE.length)
     writeSync(fd, PIECE, 0, Math.min(PIECE.length, size - at), at);
@@ -212,12 +212,12 @@ function readText(path: string): string {
   }
 }
 
-function openNew(path: string): number {
+function openNew(path: string, what = ''): number {
   try {
     return openSync(path, 'wx', 0o600);
   } catch (error) {
     if (error instanceof Refusal) throw error;
-    throw apiError('The VM could not be snapshotted', `Error creating ${path}`, osError(error));
+    throw apiError('The VM could not be snapshotted', `Error creating ${what}"${path}"`, osError(error));
   }
 }
 

@@ -5,13 +5,22 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
-import type { Extent } from '../../lib/extents.ts';
+import { everyOne } from '../../lib/wait.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { withoutDiskLimits } from '../jail/cgroups.ts';
+import { takeBack } from '../jail/jail.ts';
+import type { FinishCopy } from '../mapped-copy.ts';
 import type { VmmApi } from './api.ts';
-import { isStillRestoring } from './api-error.ts';
-import { knownHoles } from './known-holes.ts';
-import { collectSaved, MAX_SAVED_BESIDE_BYTES, MEMORY_FILE, SAVED_FILES } from './saved-files.ts';
+import { ApiError, isStillRestoring } from './api-error.ts';
+import { beginMappedGuest } from './mapped-guest.ts';
+import {
+  collectSaved,
+  MAX_SAVED_BESIDE_BYTES,
+  MEMORY_FILE,
+  memoryPathOf,
+  SAVED_FILES,
+} from './saved-files.ts';
+import { knowsSavedState } from './saved-state.ts';
 import { Staging } from './staging.ts';
 
 /** The VMM lets its disks finish for up to 30 s. */
@@ -44,17 +53,20 @@ export async function saveVm(
   const giveUpAt = performance.now() + RETRY_FOR_MS;
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)) {
     try {
+      const finishMemory = await beginMemory(context, options);
+      const isMemoryThere = finishMemory !== undefined;
       await using staging = await Staging.open({
-        ...{ identity, giveUp, log },
-        ...{ names: SAVED_FILES, maxBytes: memoryBytes + MAX_SAVED_BESIDE_BYTES },
+        ...{ identity, giveUp, log, names: SAVED_FILES },
+        ...{ maxBytes: (isMemoryThere ? 0 : memoryBytes) + MAX_SAVED_BESIDE_BYTES },
+        taken: isMemoryThere ? [MEMORY_FILE] : [],
       });
-      const pausedMs = await saveOnce(context, options, staging.path);
-      await staging.close();
       const from = staging.path;
-      const holes = await findHoles(context, memoryBytes);
-      const collecting = { from, to: options.dir, memoryBytes, holes, claimProgram, log };
-      const { hasHoles, ...saved } = await collectSaved(collecting);
-      if (!hasHoles) await digHoles(saved.memoryPath, log);
+      const pausedMs = await saveOnce(context, options, from, finishMemory);
+      await staging.close();
+      const collecting = { from, to: options.dir, memoryBytes, isMemoryThere, claimProgram, log };
+      const saved = await collectSaved(collecting);
+      if (isMemoryThere) await takeBack(saved.memoryPath);
+      else await digHoles(saved.memoryPath, log);
       return { ...saved, pausedMs };
     } catch (error) {
       if (!isStillRestoring(error) || performance.now() >= giveUpAt) throw error;
@@ -63,17 +75,42 @@ export async function saveVm(
   }
 }
 
+/** Undefined where the memory is the VMM's to write: of a guest that was booted, and of a version that is not known. */
+async function beginMemory(
+  { api, identity, log }: SaveContext,
+  { memoryBytes, dir }: SaveOptions,
+): Promise<FinishCopy | undefined> {
+  try {
+    const { version } = await api.ping({ timeoutMs: PAUSE_TIMEOUT_MS });
+    if (!knowsSavedState(version)) return undefined;
+    return await beginMappedGuest(identity.pid, memoryBytes, memoryPathOf(dir));
+  } catch (err) {
+    log.debug({ err: toError(err) }, 'the memory of a copy cannot be read');
+    return undefined;
+  }
+}
+
 /** Gives the time that the guest stood still. */
-async function saveOnce(context: SaveContext, options: SaveOptions, staging: string): Promise<number> {
+async function saveOnce(
+  context: SaveContext,
+  options: SaveOptions,
+  staging: string,
+  finishMemory: FinishCopy | undefined,
+): Promise<number> {
   try {
     await options.beforePause?.();
-    return await saveWhilePaused(context, options, staging);
+    return await saveWhilePaused(context, options, staging, finishMemory);
   } finally {
     options.afterPause?.();
   }
 }
 
-async function saveWhilePaused(context: SaveContext, options: SaveOptions, staging: string): Promise<number> {
+async function saveWhilePaused(
+  context: SaveContext,
+  options: SaveOptions,
+  staging: string,
+  finishMemory: FinishCopy | undefined,
+): Promise<number> {
   const { api } = context;
   const pausedAt = performance.now();
   await pause(context);
@@ -84,11 +121,14 @@ async function saveWhilePaused(context: SaveContext, options: SaveOptions, stagi
       SAVE_BASE_MS + (options.memoryBytes / 2 ** 20 / SLOWEST_MIB_PER_S) * 1000,
     );
     // The memory that is written is the host's doing; the guest, whom the limits are for, stands still.
+    const body = { destination_url: `file://${staging}` };
     await withoutDiskLimits(context.identity.jail?.cgroup, () =>
-      api.put('vm.snapshot', { destination_url: `file://${staging}` }, { timeoutMs }),
+      api.put('vm.snapshot', body, { timeoutMs }).catch((error: unknown) => {
+        if (finishMemory === undefined || !isMemoryRefused(error)) throw error;
+      }),
     );
     // Only now: a refusal must not have cost a copy of the disk.
-    await options.whilePaused();
+    await everyOne([finishMemory?.(), options.whilePaused()]);
     isDone = true;
   } finally {
     if (!isDone || options.staysPaused !== true) await resume(context);
@@ -126,14 +166,12 @@ async function resume({ api, giveUp }: SaveContext): Promise<void> {
   }
 }
 
-/** None where they have to be looked for in what was written. */
-async function findHoles({ identity, log }: SaveContext, memoryBytes: number): Promise<readonly Extent[]> {
-  try {
-    return (await knownHoles(identity.pid, MEMORY_FILE, memoryBytes)) ?? [];
-  } catch (err) {
-    log.debug({ err: toError(err) }, 'the page map of a VMM cannot be used');
-    return [];
-  }
+/**
+ * Memory is what the VMM writes last, to a new file. Where one is in its place it stops there, and all else was written: this is
+ * how it is had without memory, for which there is no request.
+ */
+function isMemoryRefused(error: unknown): boolean {
+  return error instanceof ApiError && error.says(/memory snapshot file/) && error.says(/File exists/);
 }
 
 /** The VMM writes every page. Those of zeros need neither disk nor, in a copy, memory. */

@@ -7,7 +7,6 @@ import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
-import type { Extent } from '../../lib/extents.ts';
 import { copyRegular, openRegular, readSmall } from '../../lib/untrusted-path.ts';
 import type { SavedVm } from '../engine.ts';
 
@@ -31,8 +30,8 @@ export type CollectOptions = {
   readonly from: string;
   readonly to: string;
   readonly memoryBytes: number;
-  /** Parts of the memory that are zeros and shall be holes of the file. */
-  readonly holes?: readonly Extent[];
+  /** The memory is in `to` already, and the VMM wrote none. */
+  readonly isMemoryThere?: boolean;
   /** Path of native/claim.c. */
   readonly claimProgram: string;
   readonly log: Logger;
@@ -40,11 +39,9 @@ export type CollectOptions = {
 
 /**
  * Moves what the VMM wrote into `from` to our two files in `to`, which it cannot change any more. AppError internal when it is
- * not whole: the VMM neither flushes nor checks what it writes. `hasHoles`: those that were asked for are there.
+ * not whole: the VMM neither flushes nor checks what it writes.
  */
-export async function collectSaved(
-  options: CollectOptions,
-): Promise<SavedVm & { readonly hasHoles: boolean }> {
+export async function collectSaved(options: CollectOptions): Promise<SavedVm> {
   const { from, to, memoryBytes } = options;
   const [config, state] = await Promise.all(
     [CONFIG_FILE, STATE_FILE].map(async (name) =>
@@ -58,14 +55,19 @@ export async function collectSaved(
     if (!isJson(text)) throw incomplete(`${name} is no JSON`);
   }
   const written = join(from, MEMORY_FILE);
-  const saved = { memoryPath: join(to, 'memory'), statePath: join(to, 'state') };
+  const saved = { memoryPath: memoryPathOf(to), statePath: join(to, 'state') };
   await writeFile(saved.statePath, JSON.stringify({ formatVersion: 1, config, state }), { mode: 0o600 });
-  const hasHoles = await takeOver(written, saved.memoryPath, options);
+  if (options.isMemoryThere !== true) await takeOver(written, saved.memoryPath, options);
   // Where it is now nobody can put something else in its place.
   await using memory = await openRegular(saved.memoryPath);
   const { size } = await memory.stat();
   if (size !== memoryBytes) throw incomplete(`${MEMORY_FILE} has ${size} bytes, not ${memoryBytes}`);
-  return { ...saved, hasHoles };
+  return saved;
+}
+
+/** Where the memory of a guest that is saved to `dir` is. */
+export function memoryPathOf(dir: string): string {
+  return join(dir, 'memory');
 }
 
 /** The VMM's two small files as texts. AppError internal when this is not what `collectSaved` wrote. */
@@ -105,21 +107,14 @@ async function writeReadable(path: string, text: string): Promise<void> {
   await chmod(path, 0o644);
 }
 
-/** A copy of it where it cannot be moved, or the VMM could still write to it. Whether it has the holes now. */
-async function takeOver(
-  from: string,
-  to: string,
-  { claimProgram, holes = [], log }: CollectOptions,
-): Promise<boolean> {
+/** A copy of it where it cannot be moved, or the VMM could still write to it. */
+async function takeOver(from: string, to: string, { claimProgram, log }: CollectOptions): Promise<void> {
   let written = from;
   try {
     await rename(from, to);
     written = to;
-    const claimed = promisify(execFile)(claimProgram, [to]);
-    // A program that is not there takes no input.
-    claimed.child.stdin?.on('error', () => undefined);
-    claimed.child.stdin?.end(holes.map(({ offset, length }) => `${offset} ${length}\n`).join(''));
-    return (await claimed).stdout.trim() === `${holes.length}` && holes.length > 0;
+    await promisify(execFile)(claimProgram, [to]);
+    return;
   } catch (error) {
     if (written === from && errnoOf(error) !== 'EXDEV') throw error;
     log.info({ err: toError(error) }, 'the memory that a VMM has saved is copied');
@@ -128,7 +123,6 @@ async function takeOver(
   await copyRegular(written, (source) => copySparse(source, copy));
   await rm(written);
   await rename(copy, to);
-  return false;
 }
 
 function isJson(text: string | undefined): boolean {

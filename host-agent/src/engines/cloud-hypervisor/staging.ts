@@ -1,6 +1,6 @@
 // The directory that a guest is saved into: the only one in which its VMM makes files while its guest runs. One that a guest took
 // over could fill the disk there, so it is looked at meanwhile, and closed before what is in it is used.
-import { lstat, mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
+import { lstat, mkdtemp, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
@@ -16,6 +16,8 @@ export type StagingOptions = {
   /** Of files that a VMM saves, and the most that they take. */
   readonly names: readonly string[];
   readonly maxBytes: number;
+  /** Files that are there from the start, empty and not the VMM's. */
+  readonly taken: readonly string[];
   readonly giveUp: (reason: string) => Promise<void>;
   readonly log: Logger;
 };
@@ -34,6 +36,7 @@ export class Staging implements AsyncDisposable {
   static async open(options: StagingOptions): Promise<Staging> {
     const { paths, jail } = options.identity;
     const path = await mkdtemp(join(paths.dir, PREFIX));
+    for (const name of options.taken) await writeFile(join(path, name), '', { flag: 'wx', mode: 0o600 });
     await giveTo(jail, path);
     return new Staging(path, options);
   }

@@ -2,15 +2,10 @@
 import { open, readdir, readlink } from 'node:fs/promises';
 import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
-import { openProcessFile } from '../../lib/untrusted-path.ts';
 import type { FileVersion, VmmIdentity } from '../engine.ts';
-import { type Mapping, mappedFile, readChangedRanges, readMapping } from '../mapping.ts';
+import { checkSize, copyMappedFile, copyOwnPages, copyProcessFile, type FinishCopy } from '../mapped-copy.ts';
+import { readMapping } from '../mapping.ts';
 import { versionKey } from './sealed-memory.ts';
-
-const CHUNK_BYTES = 1 << 20;
-
-/** The rest of the copy, to be made while the guest stands still. */
-export type FinishCopy = () => Promise<void>;
 
 /**
  * Begins a copy of the guest's memory to the new file `target`; a guest that keeps its memory in that very file needs
@@ -30,19 +25,8 @@ export async function beginMemoryCopy(
   const mapping = await readMapping(pid, memory.path);
   checkSize(mapping.sizeBytes, memoryBytes);
   const isCopied = memory.origin !== undefined && (await copyOrigin(memory.origin, target));
-  if (!isCopied) await copyProcessFile(mappedFile(pid, mapping), memoryBytes, target);
-  return () => copyChangedPages(pid, mapping, target);
-}
-
-function checkSize(sizeBytes: number, memoryBytes: number): void {
-  if (sizeBytes === memoryBytes) return;
-  throw new Error(`its VMM has ${sizeBytes} bytes as the guest's memory, which has ${memoryBytes}`);
-}
-
-async function copyProcessFile(path: string, memoryBytes: number, target: string): Promise<void> {
-  await using file = await openProcessFile(path);
-  checkSize((await file.stat()).size, memoryBytes);
-  await copySparse(`/proc/${process.pid}/fd/${file.fd}`, target);
+  if (!isCopied) await copyMappedFile(pid, mapping, memoryBytes, target);
+  return () => copyOwnPages(pid, [mapping], target);
 }
 
 /** Where the file system can, that shares its extents. False when the file is not what it was. */
@@ -61,20 +45,4 @@ async function memoryDescriptor(pid: number): Promise<string> {
     if ((await readlink(path).catch(() => '')).startsWith('/memfd:memory-backend-memfd')) return path;
   }
   throw new Error(`process ${pid} has no memory descriptor`);
-}
-
-async function copyChangedPages(pid: number, mapping: Mapping, target: string): Promise<void> {
-  const ranges = await readChangedRanges(pid, mapping);
-  await using source = await open(`/proc/${pid}/mem`, 'r');
-  await using sink = await open(target, 'r+');
-  const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
-  for (const range of ranges) {
-    for (let at = range.offset; at < range.offset + range.length; ) {
-      const length = Math.min(CHUNK_BYTES, range.offset + range.length - at);
-      const { bytesRead } = await source.read(buffer, 0, length, mapping.startAddress + at);
-      if (bytesRead === 0) throw new Error(`cannot read the memory of process ${pid}`);
-      await sink.write(buffer, 0, bytesRead, at);
-      at += bytesRead;
-    }
-  }
 }

@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readSmall } from '../../lib/untrusted-path.ts';
+import { everyOne } from '../../lib/wait.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { takeBack } from '../jail/jail.ts';
 import { qemuFiles } from './files.ts';
@@ -54,11 +55,4 @@ export async function saveQemu(
   await writeFile(statePath, await readSmall(own, MAX_STATE_BYTES), { mode: 0o600 });
   if (identity.jail !== undefined) await takeBack(memoryPath);
   return { memoryPath, statePath, pausedMs: performance.now() - pausedAt };
-}
-
-/** Rejects with the first failure, but not before all of it is over: nothing writes on into what is then removed. */
-async function everyOne(work: readonly Promise<unknown>[]): Promise<void> {
-  const results = await Promise.allSettled(work);
-  const failure = results.find((result) => result.status === 'rejected');
-  if (failure !== undefined) throw failure.reason;
 }

@@ -167,7 +167,11 @@ t.test('a mapping is found by its file, deleted or not', async (t) => {
     '7f1000000000-7f1020000000 rw-p 00000000 fe:00 9                          /t/memory (deleted)',
     '7f2000000000-7f2000001000 rw-p 00000000 00:00 0 ',
   ].join('\n');
-  t.same(findMapping(maps, '/t/memory'), { startAddress: 0x7f1000000000, sizeBytes: 0x20000000 });
+  t.match(findMapping(maps, '/t/memory'), {
+    startAddress: 0x7f1000000000,
+    sizeBytes: 0x20000000,
+    fileOffset: 0,
+  });
   t.equal(findMapping(maps, '/t/other'), undefined);
 });
 

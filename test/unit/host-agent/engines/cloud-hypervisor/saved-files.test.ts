@@ -74,25 +74,6 @@ t.test('memory that the VMM still has open for writing is copied, and what it wr
   t.same(readdirSync(to).sort(), ['memory', 'state']);
 });
 
-t.test('what is known to be zeros is made holes, of memory that is the daemon’s alone', async (t) => {
-  const MIB = 2 ** 20;
-  const [from, to] = [join(dir, 'holes-from'), join(dir, 'holes-to')];
-  for (const path of [from, to]) mkdirSync(path);
-  for (const file of ['config.json', 'state.json']) writeFileSync(join(from, file), '{}');
-  const content = Buffer.alloc(4 * MIB, 'x').fill(0, MIB, 3 * MIB);
-  writeFileSync(join(from, 'memory-ranges'), content);
-  const holes = [
-    { offset: MIB, length: MIB },
-    { offset: 2 * MIB, length: MIB },
-  ];
-  const log = pino({ level: 'silent' });
-  const options = { from, to, memoryBytes: content.length, holes, claimProgram: HELPERS.claim, log };
-  const { memoryPath, hasHoles } = await collectSaved(options);
-  t.ok(hasHoles);
-  t.ok(readFileSync(memoryPath).equals(content));
-  t.equal(statSync(memoryPath).blocks * 512, 2 * MIB);
-});
-
 t.test('so it is where that cannot be found out', async (t) => {
   const { memoryPath, collect } = makeSaved('unknown');
   const { ino } = statSync(memoryPath);

@@ -1,0 +1,177 @@
+// Memory that a copy has mapped of its source's file, saved without its VMM: of a process that has a file mapped so, with the VMM's
+// answers made up.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createServer, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t from 'tap';
+import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
+import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-guest.ts';
+import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
+import { PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
+import { HELPERS } from '../../../../support/helper-programs.ts';
+import { until } from '../../../../support/until.ts';
+
+const MIB = 2 ** 20;
+const SIZE = 64 * MIB;
+const dir = mkdtempSync(join(tmpdir(), 'mapped-'));
+t.teardown(() => rmSync(dir, { recursive: true }));
+
+t.test('memory is what mappings of the file make up, one behind the other', async (t) => {
+  const line = (start: number, bytes: number, offset: number, rest: string) =>
+    `${start.toString(16)}-${(start + bytes).toString(16)} ${rest.replace('@', offset.toString(16).padStart(8, '0'))}`;
+  const own = 'rw-p @ fe:00 9   /s/start/memory-ranges (deleted)';
+  const first = line(0x7f2000000000, 3 * MIB, 0, own);
+  const last = line(0x7f1000000000, MIB, 3 * MIB, own);
+  const others = [
+    line(0x7f3000000000, MIB, 0, 'rw-s @ fe:00 9   /s/start/memory-ranges'),
+    line(0x7f4000000000, MIB, 0, 'rw-p @ fe:00 9   /s/start/other'),
+  ];
+  const found = findMemory([...others, last, first].join('\n'), 4 * MIB);
+  t.match(found, [
+    { startAddress: 0x7f2000000000, sizeBytes: 3 * MIB, fileOffset: 0 },
+    { startAddress: 0x7f1000000000, sizeBytes: MIB, fileOffset: 3 * MIB },
+  ]);
+  for (const [maps, bytes] of [
+    [[first, last], 3 * MIB],
+    [[first, last], 5 * MIB],
+    [[last], MIB],
+    [[first, line(0x7f1000000000, MIB, 2 * MIB, own)], 4 * MIB],
+    [others, MIB],
+  ] as const)
+    t.equal(findMemory(maps.join('\n'), bytes), undefined);
+});
+
+/** A process whose firmware writes to its memory, of which the source has pages, too. */
+async function startMapped(): Promise<{ pid: number; read(): Buffer }> {
+  const path = join(dir, 'memory-ranges');
+  const file = openSync(path, 'w');
+  ftruncateSync(file, SIZE);
+  const content = Buffer.alloc(3 * PAGE_BYTES, 'of the source');
+  for (const at of [20 * MIB, 33 * MIB + PAGE_BYTES]) writeSync(file, content, 0, content.length, at);
+  fsyncSync(file);
+  closeSync(file);
+  const memory = `memory-backend-file,id=mem,size=${SIZE},mem-path=${path},share=off`;
+  const machine = ['-machine', 'pc,accel=tcg,memory-backend=mem', '-m', '64', '-object', memory];
+  const child = spawn('qemu-system-x86_64', ['-nodefaults', '-display', 'none', ...machine], {
+    stdio: 'ignore',
+  });
+  t.teardown(async () => {
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  });
+  const pid = child.pid!;
+  const find = async () => findMemory(await readFile(`/proc/${pid}/maps`, 'utf8'), SIZE);
+  while ((await find().catch(() => undefined)) === undefined)
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  const [mapping] = (await find())!;
+  const read = (): Buffer => {
+    const process = openSync(`/proc/${pid}/mem`, 'r');
+    const memory = Buffer.alloc(SIZE);
+    for (let at = 0; at < SIZE; at += MIB) readSync(process, memory, at, MIB, mapping!.startAddress + at);
+    closeSync(process);
+    return memory;
+  };
+  await until(() =>
+    read()
+      .subarray(0, MIB)
+      .some((byte) => byte !== 0),
+  );
+  return { pid, read };
+}
+
+t.test('its VMM saves all but memory, which is that of the moment at which it stood still', async (t) => {
+  const { pid, read } = await startMapped();
+  const paths = { dir: join(dir, 'own'), socketDir: join(dir, 'sockets') };
+  for (const path of Object.values(paths)) mkdirSync(path);
+  const socket = join(paths.socketDir, 'api.sock');
+  let version = '53.0.0';
+  let refusal = ['Error creating memory snapshot file "…"', 'File exists (os error 17)'];
+  const answer = (response: ServerResponse, status: number, body: unknown) =>
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  const server = createServer((request, response) => {
+    let text = '';
+    request.on('data', (chunk) => {
+      text += chunk;
+    });
+    request.on('end', () => {
+      const endpoint = request.url?.split('/').at(-1);
+      if (endpoint === 'vmm.ping') return answer(response, 200, { version, pid });
+      if (endpoint === 'vm.pause') process.kill(pid, 'SIGSTOP');
+      if (endpoint === 'vm.resume') process.kill(pid, 'SIGCONT');
+      if (endpoint === 'vm.snapshot') {
+        const to = new URL(JSON.parse(text).destination_url).pathname;
+        for (const name of ['config.json', 'state.json']) writeFileSync(join(to, name), '{}', { flag: 'wx' });
+        const memory = join(to, 'memory-ranges');
+        if (existsSync(memory)) return answer(response, 500, ['Error from API', ...refusal]);
+        writeFileSync(memory, Buffer.alloc(SIZE, 'by the VMM'), { flag: 'wx' });
+      }
+      return response.writeHead(204).end();
+    });
+  }).listen(socket);
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+
+  const lost: string[] = [];
+  const save = async (name: string) => {
+    const to = join(dir, name);
+    mkdirSync(to);
+    let atPause: Buffer | undefined;
+    const saved = await saveVm(
+      {
+        api: new VmmApi(socket),
+        identity: { pid, startTicks: 0, paths, memory: { kind: 'anonymous' } } as never,
+        log: pino({ level: 'silent' }),
+        claimProgram: HELPERS.claim,
+        giveUp: async (reason) => void lost.push(reason),
+      },
+      {
+        dir: to,
+        memoryBytes: SIZE,
+        whilePaused: async () => {
+          await until(() => /State:\tT/.test(readFileSync(`/proc/${pid}/status`, 'utf8')));
+          atPause = read();
+        },
+      },
+    );
+    return { ...saved, atPause: atPause! };
+  };
+
+  const saved = await save('saved');
+  const memory = readFileSync(saved.memoryPath);
+  t.ok(memory.equals(saved.atPause));
+  t.ok(memory.subarray(20 * MIB).toString('latin1', 0, 13) === 'of the source' && memory[0] !== undefined);
+  t.notOk(memory.subarray(0, MIB).equals(Buffer.alloc(MIB)), 'with pages of its own');
+  t.ok(statSync(saved.memoryPath).blocks * 512 < SIZE / 2, 'zeros are holes');
+  t.equal(statSync(saved.memoryPath).mode & 0o777, 0o644);
+  t.same(readdirSync(paths.dir), [], 'nothing is left beside');
+
+  refusal = ['Error writing VM state snapshot', 'File exists (os error 17)'];
+  await t.rejects(save('refused'), { message: /Error writing VM state snapshot/ });
+  t.same(readdirSync(paths.dir), []);
+
+  version = '54.0.0';
+  const { memoryPath } = await save('unknown');
+  t.equal(readFileSync(memoryPath).toString('latin1', 0, 10), 'by the VMM', 'of a version that is not known');
+  t.same(lost, []);
+});
