@@ -7,10 +7,11 @@ import type { Api, SandboxJson } from '../support/api.ts';
 import { COUNT, START_COUNTING } from '../support/counter.ts';
 import { makeDirectories, removeDirectories, spawnDaemon, startDaemon } from '../support/daemon.ts';
 import { ServiceClient } from '../support/service.ts';
-import { scaled } from '../support/time-scale.ts';
+import { scaled, TIME_SCALE } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
-const FORKS = 16;
+/** Seventeen guests that draw are more than the lab's one CPU has time for. */
+const FORKS = TIME_SCALE > 1 ? 4 : 16;
 const DRAWS_AFTER = 8;
 
 /** Draws again and again: the name before, the bytes, the name after. */
