@@ -1,4 +1,7 @@
-// What a network costs a create and a fork: the same of sandboxes with one and without, in turn.
+// What a network costs a create and a fork, the same of sandboxes with one and without, in turn; and how fast it is.
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import type { SandboxJson } from '../support/api.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { ownTemplate } from '../support/templates.ts';
@@ -22,6 +25,15 @@ async function forkOf(daemon: Daemon, snapshot: string, count: number): Promise<
   );
   for (const { id } of sandboxes) await api.delete(id);
   return ms / count;
+}
+
+/** By a program that has a network of its own. */
+export async function benchNetworkThroughput(rounds: number): Promise<Section> {
+  const program = join(import.meta.dirname, 'network-throughput.ts');
+  const { stdout } = await promisify(execFile)(process.execPath, [program], {
+    env: { ...process.env, BENCH_ARGUMENTS: String(rounds) },
+  });
+  return JSON.parse(stdout) as Section;
 }
 
 export async function benchNetwork(daemon: Daemon, copies: number, rounds: number): Promise<Section> {

@@ -1,6 +1,6 @@
 // `make bench`: measures, prints the tables and writes docs/benchmarks.md.
-// usage: node test/bench/run.ts [--quick] [--output file]: the page of another engine, or of a short run, is written only
-// where it is asked for.
+// usage: node test/bench/run.ts [--quick] [--only NAME] [--output file]: the page of another engine, of a short run or of some
+// parts is written only where it is asked for.
 import { readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { resolve } from 'node:path';
@@ -15,7 +15,7 @@ import { benchImages } from './images.ts';
 import { benchJail } from './jail.ts';
 import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
-import { benchNetwork } from './network.ts';
+import { benchNetwork, benchNetworkThroughput } from './network.ts';
 import { RawChannel, RawHttpChannel } from './raw-channel.ts';
 import { benchRestart } from './restart.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
@@ -25,15 +25,23 @@ import { benchTransports } from './transports.ts';
 
 const OUTPUT = resolve(import.meta.dirname, '../../docs/benchmarks.md');
 const { values } = parseArgs({
-  options: { quick: { type: 'boolean', default: false }, output: { type: 'string' } },
+  options: {
+    quick: { type: 'boolean', default: false },
+    output: { type: 'string' },
+    only: { type: 'string' },
+  },
 });
 const isQuick = values.quick;
 // The page is of the engine that a machine has anyway.
 const output =
-  values.output ?? (isQuick || process.env.SANDBOXD_TEST_ENGINE !== undefined ? undefined : OUTPUT);
+  values.output ??
+  (isQuick || values.only !== undefined || process.env.SANDBOXD_TEST_ENGINE !== undefined
+    ? undefined
+    : OUTPUT);
 
 const sections: Section[] = [];
 async function measure(name: string, work: () => Promise<Section | Section[]>): Promise<void> {
+  if (values.only !== undefined && !name.startsWith(values.only)) return;
   process.stderr.write(`${name} …\n`);
   for (const section of [await work()].flat()) {
     sections.push(section);
@@ -53,6 +61,7 @@ try {
   await measure('images', () => benchImages(daemon, isQuick ? 2 : 3, isQuick ? 4 : 11));
   await measure('jail', () => benchJail(isQuick ? 20 : 200));
   await measure('network', () => benchNetwork(daemon, isQuick ? 4 : 16, isQuick ? 3 : 5));
+  await measure('network throughput', () => benchNetworkThroughput(isQuick ? 3 : 9));
   const { id } = await daemon.api.create();
   await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 100));
   await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 30));
