@@ -207,6 +207,30 @@ static void try_tunnel(const char *name, unsigned protocol) {
   TRY(name, packet.protocol = protocol, packet.content = &content);
 }
 
+/* An ICMP error about an answer of the open address, which belongs to the connection that the control began. */
+static void try_related(const char *name, unsigned type, unsigned code, uint32_t target) {
+  struct packet inner = ordinary(name);
+  struct frame content = {.size = 0};
+  inner.target = inner.source, inner.source = address_of("open"), inner.port = SOURCE_PORT;
+  add_ipv4(&content, &inner);
+  put16(&content, 20, 7);
+  TRY(name, packet.protocol = IPPROTO_ICMP, packet.icmp_type = type, packet.icmp_code = code, packet.target = target,
+      packet.content = &content);
+}
+
+static void attack_connections(void) {
+  static const char *const OTHERS[] = {"closed", "host", "peer", "metadata", "dns", "gateway"};
+  for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++) {
+    char name[80];
+    snprintf(name, sizeof name, "unreachable about its connection to %s", OTHERS[i]);
+    try_related(name, 3, 3, address_of(OTHERS[i]));
+    snprintf(name, sizeof name, "too large about its connection to %s", OTHERS[i]);
+    try_related(name, 3, 4, address_of(OTHERS[i]));
+    snprintf(name, sizeof name, "time exceeded about its connection to %s", OTHERS[i]);
+    try_related(name, 11, 0, address_of(OTHERS[i]));
+  }
+}
+
 static void attack_protocols(void) {
   try_icmp("redirect", 5, 1);
   try_icmp("router advertisement", 9, 0);
@@ -242,7 +266,7 @@ static void attack_protocols(void) {
 
 static void try_places(void) {
   static const char *const KNOWN[] = {"own", "gateway", "open", NULL};
-  static const unsigned PORTS[] = {7, 22, 53, 80, 443, 853};
+  static const unsigned PORTS[] = {7, 22, 53, 80, 443, 853, 1013};
   for (char **at = arguments; *at; at++) {
     char place[32] = "", name[80];
     size_t length = strcspn(*at, "=");
@@ -283,7 +307,9 @@ int main(int count, char **all) {
   /* A packet that may go, before and after all that may not: or silence would mean nothing. */
   prefix = "control";
   TRY("before", packet.target = address_of("open"));
+  try_related("related", 3, 3, address_of("open"));
   prefix = "escape";
+  attack_connections();
   attack_link();
   attack_ipv6();
   attack_headers();
