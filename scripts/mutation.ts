@@ -11,7 +11,17 @@ import { summarize } from './mutation/summary.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 /** What a room's tests need of the tree, beside packages and what was built. */
-const PARTS = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'test', 'docs', 'scripts'];
+const PARTS = [
+  'api',
+  'proto',
+  'client',
+  'guest-agent',
+  'rootfs-builder',
+  'host-agent',
+  'test',
+  'docs',
+  'scripts',
+];
 const WORK = 'dist/.mutation';
 /** Mutants at a time: most of a test's time is waiting. */
 const JOBS = 3;
@@ -65,7 +75,7 @@ async function mutate(paths: string[], more: PartialStrykerOptions, reporters: s
     plugins: [join(ROOT, 'scripts/mutation/runner.ts')],
     testRunner: 'room',
     coverageAnalysis: 'perTest',
-    ignorePatterns: ['**', ...PARTS.map((part) => `!${part}/**`)],
+    ignorePatterns: ['**', '!package.json', ...PARTS.map((part) => `!${part}/**`)],
     // The sandbox's packages must be its own, not those that node_modules of this tree links to.
     symlinkNodeModules: false,
     buildCommand: `sh ${join(ROOT, 'scripts/mutation/link-modules.sh')} ${ROOT}`,

@@ -1,5 +1,6 @@
-// A program that the test runner of scripts/mutation/runner.ts starts: runs the test files of its arguments in one process,
-// and writes which top-level test ran which mutant to the file that MUTATION_REPORT names.
+// A program that the test runner of scripts/mutation/runner.ts starts: runs the test files that MUTATION_FILES lists in one
+// process, and writes which top-level test ran which mutant to the file that MUTATION_REPORT names. (They are no arguments:
+// tap makes the names of its directories of those, and names have an end.)
 import { writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
@@ -19,7 +20,7 @@ if (process.env.MUTATION_HIT_LIMIT !== undefined) {
   space.hitLimit = Number(process.env.MUTATION_HIT_LIMIT);
   space.hitCount = 0;
 }
-const files = process.argv.slice(2);
+const files: string[] = JSON.parse(process.env.MUTATION_FILES ?? '[]');
 const tests: HostReport['tests'][number][] = [];
 let imported = '';
 const addTest = t.test.bind(t);
@@ -27,6 +28,8 @@ t.test = ((...args: unknown[]) => {
   if (typeof args[0] === 'string') tests.push({ name: args[0], file: imported });
   return Reflect.apply(addTest, t, args);
 }) as typeof t.test;
+// A file's limit is not one for all of them.
+t.setTimeout = () => undefined;
 t.beforeEach((test) => {
   if (test.parent === t && test.name !== GATE) space.currentTestId = test.name;
 });

@@ -2,7 +2,7 @@
 // reach the mutant. (Stryker's own runner for tap takes a process per file and knows which file reaches what, not which
 // test: a mutant of a room with many files would take minutes.)
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -26,9 +26,9 @@ import { GATE, type HostReport, isInSample } from './shared.ts';
 import { StallWatch } from './stall-watch.ts';
 
 /** Ends of all that a test started, also of what left its process group. */
-const NAMESPACE = ['unshare', '--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
-/** The first process of a namespace has to wait for orphans, which a node does not. */
-const FIRST_PROCESS = ['sh', '-c', '"$@" & wait $!', 'sh'];
+const NAMESPACE = ['unshare', '--net', '--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
+/** The first process of a namespace has to wait for orphans, which a node does not. Its network has loopback only. */
+const FIRST_PROCESS = ['sh', '-c', 'ip link set lo up; "$@" & wait $!', 'sh'];
 
 /** What the run without a mutant told, in a file for all processes that run mutants. */
 const KNOWN = 'mutation-dry-run.json';
@@ -115,20 +115,32 @@ class RoomTests implements TestRunner {
 
   private async run({ files, env, stopsAtFailure, watch }: Run): Promise<Outcome> {
     const scratch = mkdtempSync(join(tmpdir(), 'mutant-'));
+    // Some tests run programs as other users.
+    chmodSync(scratch, 0o755);
     const reportPath = join(scratch, 'report.json');
     const host = join(import.meta.dirname, 'host-tests.ts');
-    const [program = '', ...args] = [...NAMESPACE, ...FIRST_PROCESS, process.execPath, host, ...files];
+    const [program = '', ...args] = [...NAMESPACE, ...FIRST_PROCESS, process.execPath, host];
     const child = spawn(program, args, {
       cwd: 'test',
       stdio: ['ignore', 'pipe', 'pipe'],
       // Without a limit of tap's own: a test that only takes long has not failed.
-      env: { ...process.env, ...env, TMPDIR: scratch, TAP_TIMEOUT: '0', MUTATION_REPORT: reportPath },
+      env: {
+        ...process.env,
+        ...env,
+        TMPDIR: scratch,
+        TAP_TIMEOUT: '0',
+        OWN_NETWORK: '1',
+        MUTATION_FILES: JSON.stringify(files),
+        MUTATION_REPORT: reportPath,
+      },
     });
     const results: TestResult[] = [];
     const output: string[] = [];
+    let since = 0;
     createInterface({ input: child.stdout }).on('line', (line) => {
       output.push(line);
-      const result = parsePoint(line);
+      const result = parsePoint(line, output.slice(since).join('\n'));
+      if (result !== undefined) since = output.length;
       if (result === undefined) return;
       watch.progress();
       if (result.id !== GATE || result.status === TestStatus.Failed) results.push(result);
@@ -152,11 +164,11 @@ class RoomTests implements TestRunner {
   }
 }
 
-/** A top-level line of TAP: `not ok 3 - name # time=12ms`. */
-function parsePoint(line: string): TestResult | undefined {
+/** A top-level line of TAP, `not ok 3 - name # time=12ms`, and all that was said before it. */
+function parsePoint(line: string, said: string): TestResult | undefined {
   const [, state, name = '', directive = ''] = /^(ok|not ok) \d+ - (.*?)(?: # (.*))?$/.exec(line) ?? [];
   if (state === undefined || /^skip/i.test(directive)) return undefined;
-  if (state === 'not ok') return failed(name, line);
+  if (state === 'not ok') return failed(name, said);
   const timeSpentMs = Number(/time=([\d.]+)ms/.exec(directive)?.[1] ?? 0);
   return { id: name, name, timeSpentMs, status: TestStatus.Success };
 }

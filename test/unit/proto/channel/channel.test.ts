@@ -1,5 +1,4 @@
 // What streams and channels do when they are called at awkward moments, and when others fail or do nothing.
-
 import {
   AgentError,
   DEFAULT_WINDOW_BYTES,
@@ -306,3 +305,46 @@ t.test('losing the channel tells every stream once, and every ping', async (t) =
 function raise(message: string): never {
   throw new Error(message);
 }
+
+t.test('nothing more is written to a link that has closed, whatever its streams have', async (t) => {
+  const streams: Stream[] = [];
+  const pair = channelPair((stream) => void streams.push(stream));
+  pair.host.open(call, {});
+  await settle(pair.links);
+  pair.guest.linkClosed();
+  const written = pair.links.guest.writtenBytes;
+  streams[0]?.setSource(FLOW.out, () => Buffer.of(1));
+  streams[0]?.ready(FLOW.out);
+  await settle(pair.links);
+  t.equal(pair.links.guest.writtenBytes, written);
+});
+
+t.test('a source that the link reads for itself keeps to its credit, and says how it ended', async (t) => {
+  const results: number[] = [];
+  const answers = [
+    { result: 1000, isRoomy: false },
+    { result: 0, isRoomy: true },
+  ];
+  const pair = channelPair((stream) => {
+    stream.setSource(FLOW.out, (_maxBytes, mostOfSource) => ({
+      descriptor: 7,
+      length: mostOfSource ?? 0,
+      took: (result) => void results.push(result),
+    }));
+    stream.ready(FLOW.out);
+  });
+  const asked: object[] = [];
+  Object.assign(pair.links.guest, {
+    writeFrom: (frames: object) => {
+      asked.push(frames);
+      return answers.shift();
+    },
+  });
+  pair.host.open(call, {});
+  await settle(pair.links);
+  t.same(results, [1000], 'a link without room is not asked again');
+  pair.guest.drained();
+  await settle(pair.links);
+  t.same(results, [1000, 0], 'and a source without bytes is not until it is ready');
+  t.match(asked, [{ stream: 1, flow: FLOW.out, descriptor: 7 }, { stream: 1 }]);
+});

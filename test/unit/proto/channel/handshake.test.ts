@@ -40,6 +40,8 @@ t.test('a host and a guest agree', async (t) => {
     onHello: (hello) => t.equal(hello.incarnation, 'one'),
   });
   const { channel, hello } = await connect(links);
+  t.ok(channel.can('exec'));
+  t.notOk(channel.can('walk'));
   t.match(hello, {
     version: 1,
     window: 768 * 1024,
