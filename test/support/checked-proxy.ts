@@ -1,10 +1,13 @@
-// Between curl and a real daemon: what was JSON is checked against the OpenAPI document on its way. Not for commands of the
-// library, whose streams break off in it.
+// Between a client of any kind and a real daemon: what was JSON is checked against the OpenAPI document on its way.
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, createServer as createSocketServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Test } from 'tap';
 import { checkBody } from './answers.ts';
+
+/** What follows the body of such a request is no HTTP: Node's parser would answer 400 and end the connection. */
+const RAW = /^POST (\S+\/exec\?(?:\S*&)?stdin=\S*) HTTP/;
+const HEAD_END = '\r\n\r\n';
 
 /** Another address of the daemon at `url`. The teardown throws for an answer that no route has, and when none was checked. */
 export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string): Promise<string> {
@@ -19,7 +22,14 @@ export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string): Promis
   const forward = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
     const { method = 'GET', url: path = '/' } = incoming;
     const headers = toDaemon(incoming.rawHeaders);
-    const upstream = request({ host: target.hostname, port: target.port, method, path, headers });
+    const upstream = request({
+      host: target.hostname,
+      port: target.port,
+      method,
+      path,
+      headers,
+      agent: false,
+    });
     upstream.on('continue', () => outgoing.writeContinue());
     upstream.on('response', (answer) => {
       const { statusCode = 0, statusMessage } = answer;
@@ -51,12 +61,7 @@ export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string): Promis
   const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0 }, forward);
   server.on('checkContinue', forward);
   const sockets = new Set<Duplex>();
-  server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) => {
-    const upstream = connect({ host: target.hostname, port: Number(target.port), allowHalfOpen: true });
-    const raw = toDaemon(incoming.rawHeaders);
-    const fields = raw.flatMap((name, n) => (n % 2 === 0 ? [`${name}: ${raw[n + 1]}\r\n`] : []));
-    upstream.write(`${incoming.method} ${incoming.url} HTTP/1.1\r\n${fields.join('')}\r\n`);
-    upstream.write(head);
+  const join = (socket: Duplex, upstream: Socket): void => {
     for (const [from, to] of [
       [socket, upstream],
       [upstream, socket],
@@ -70,14 +75,65 @@ export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string): Promis
       });
       from.pipe(to);
     }
+  };
+  const toTarget = () => connect({ host: target.hostname, port: Number(target.port), allowHalfOpen: true });
+
+  server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const upstream = toTarget();
+    const raw = toDaemon(incoming.rawHeaders);
+    const fields = raw.flatMap((name, n) => (n % 2 === 0 ? [`${name}: ${raw[n + 1]}\r\n`] : []));
+    upstream.write(`${incoming.method} ${incoming.url} HTTP/1.1\r\n${fields.join('')}\r\n`);
+    upstream.write(head);
+    join(socket, upstream);
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+
+  const tunnel = (socket: Socket, first: string, path: string): void => {
+    const upstream = toTarget();
+    upstream.write(first.replace(/^host:[^\r]*/im, `host: ${target.host}`), 'latin1');
+    let answer = '';
+    upstream.on('data', (chunk: Buffer) => {
+      // A refusal is JSON with its length; all else is frames.
+      if (!/^HTTP\/1.1 2/.test(answer)) answer += chunk.toString('latin1');
+    });
+    upstream.once('close', () => {
+      const status = Number(/^HTTP\/1.1 (\d+)/.exec(answer)?.[1]);
+      if (!(status >= 300)) return;
+      checks += 1;
+      const at = answer.indexOf(HEAD_END);
+      const type = /^content-type: *([^\r]*)/im.exec(answer.slice(0, at))?.[1] ?? '';
+      const text = Buffer.from(answer.slice(at + HEAD_END.length), 'latin1').toString();
+      try {
+        checkBody({ method: 'POST', path, status, type, text });
+      } catch (problem) {
+        problems.push(problem);
+      }
+    });
+    join(socket, upstream);
+  };
+
+  // An interactive command has a connection of its own, so its request is the first on it.
+  const entrance = createSocketServer({ allowHalfOpen: true }, (socket) => {
+    let first = '';
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    socket.on('error', () => socket.destroy());
+    socket.on('data', function take(chunk: Buffer) {
+      first += chunk.toString('latin1');
+      if (!first.includes(HEAD_END)) return;
+      socket.pause().off('data', take);
+      const path = RAW.exec(first)?.[1];
+      if (path !== undefined) return tunnel(socket, first, path);
+      socket.unshift(Buffer.from(first, 'latin1'));
+      server.emit('connection', socket);
+      socket.resume();
+    });
+  });
+  await new Promise<void>((done) => entrance.listen(0, '127.0.0.1', done));
   t.teardown(async () => {
-    server.closeAllConnections();
     for (const socket of sockets) socket.destroy();
-    await new Promise((done) => server.close(done));
+    await new Promise((done) => entrance.close(done));
     for (const problem of problems) throw problem;
     if (checks === 0) throw new Error('no answer was checked');
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http://127.0.0.1:${(entrance.address() as AddressInfo).port}`;
 }

@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { checkedUrl } from '../support/checked-proxy.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { openPty } from '../support/pty.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -25,7 +26,8 @@ const CLEAR = '\r\x1b[K';
 
 t.test('the command in a real guest', async (t) => {
   const daemon = await startDaemon(t);
-  const { url, api } = daemon;
+  const { api } = daemon;
+  const url = await checkedUrl(t, daemon.url);
   const env = { ...process.env, SANDBOXD_HOST: url };
   const run = async (...words: string[]) =>
     promisify(execFile)(SANDBOX, words, { env, maxBuffer: 2 ** 26 }).then(

@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { checkedUrl } from '../support/checked-proxy.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 
@@ -11,7 +12,8 @@ t.setTimeout(scaled(300_000));
 const ROOT = resolve(import.meta.dirname, '../..');
 
 t.test('every example of the page on the library', async (t) => {
-  const { url, api } = await startDaemon(t);
+  const { api, ...daemon } = await startDaemon(t);
+  const url = await checkedUrl(t, daemon.url);
   const page = readFileSync(join(ROOT, 'docs/client.md'), 'utf8');
   const blocks = [...page.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code]) => code);
   t.ok(blocks.length > 3);

@@ -2,9 +2,11 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
-import { makeApp } from '../../http/support.ts';
+import { serveCat } from '../../http/cat.ts';
+import { makeApp, UNKNOWN_ID } from '../../http/support.ts';
 import { checkAnswer } from '../../support/answers.ts';
 import { checkedUrl } from '../../support/checked-proxy.ts';
+import { runCommand } from '../../support/command.ts';
 
 const ID = 'sbx_0123456789abc';
 const SANDBOX = {
@@ -72,4 +74,29 @@ t.test('what a client of any kind is answered is checked on its way', async (t) 
     server.closeAllConnections();
     server.close();
   }
+});
+
+t.test('interactive commands come through, too, and what refuses one is checked', async (t) => {
+  const { url, id } = await serveCat(t);
+  const teardowns: (() => unknown)[] = [];
+  const host = await checkedUrl({ teardown: (handler) => teardowns.push(handler as () => unknown) }, url);
+  const env = { SANDBOXD_HOST: host, XDG_CONFIG_HOME: t.testdir({}) };
+  const text = 'x'.repeat(300_000);
+  t.match(await runCommand(['exec', '-i', id, 'cat'], env, text), { code: 4, stdout: text, stderr: '' });
+  t.match(await runCommand(['exec', '-i', UNKNOWN_ID, 'cat'], env), { stdout: '', stderr: /does not exist/ });
+  for (const end of teardowns) await end();
+
+  const server = createServer((_, outgoing) => {
+    const text = '{"message":"none"}';
+    outgoing.writeHead(404, { 'content-type': 'application/json', 'content-length': text.length });
+    outgoing.end(text);
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  t.teardown(() => void server.close());
+  const wrong = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  let end: () => unknown = () => undefined;
+  const other = await checkedUrl({ teardown: (handler) => (end = handler as () => unknown) }, wrong);
+  await runCommand(['exec', '-i', UNKNOWN_ID, 'cat'], { ...env, SANDBOXD_HOST: other });
+  server.closeAllConnections();
+  await t.rejects(async () => end(), /against the document/);
 });
