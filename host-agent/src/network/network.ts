@@ -104,17 +104,17 @@ export class Network {
   /** A slot that nobody has; nothing of it exists yet. AppError unsupported with what the host lacks, exhausted. */
   async lease(): Promise<Required<NetworkSlot>> {
     const { subnet } = await this.#open();
-    for (let tries = 1; tries < subnet.slots; tries++) {
+    for (let tries = 0; tries < subnet.slots; tries++) {
       // Long not used: what still comes to the one that had it last does not find the next.
       this.#next = ((this.#next ?? randomInt(subnet.slots)) + 1) % subnet.slots;
       const number = this.#next;
       const link = subnet.link(number);
-      if (number === 0 || this.#taken.has(link)) continue;
+      if (!subnet.isForSandboxes(number) || this.#taken.has(link)) continue;
       this.#taken.add(link);
       const macs = { mac: GUEST_MAC, gatewayMac: GATEWAY_MAC };
       return { namespace: join(this.#dir, link), tap: TAP, ...macs, ...subnet.addresses(number) };
     }
-    throw new AppError('exhausted', `all ${subnet.slots - 1} networks of ${subnet} are taken`);
+    throw new AppError('exhausted', `all ${subnet.slots - 2} networks of ${subnet} are taken`);
   }
 
   /** Makes it: all of it, or nothing. Its guest reaches nothing. AppError unsupported with what the host lacks. */

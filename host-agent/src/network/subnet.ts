@@ -49,6 +49,11 @@ export class Subnet {
     return `ip sandboxd_${this.linkPrefix}`;
   }
 
+  /** The first is the host's; the address of the last one's resolver is the whole range's broadcast. */
+  isForSandboxes(slot: number): boolean {
+    return slot > 0 && slot < this.slots - 1;
+  }
+
   link(slot: number): string {
     return this.linkPrefix + slot.toString(16).padStart(6, '0');
   }
