@@ -319,7 +319,7 @@ t.test('nothing more is written to a link that has closed, whatever its streams 
   t.equal(pair.links.guest.writtenBytes, written);
 });
 
-t.test('a source that the link reads for itself keeps to its credit, and says how it ended', async (t) => {
+t.test('a source that the link reads for itself waits for room, and for bytes', async (t) => {
   const results: number[] = [];
   const answers = [
     { result: 1000, isRoomy: false },
