@@ -95,7 +95,8 @@ t.test('on a terminal: a line for each layer while it comes, and nothing of that
   t.notMatch(pty.shown.slice(pty.shown.lastIndexOf(CLEAR)), /fetching/);
   const again = await openPty(t, [SANDBOX, 'pull', name], env);
   t.equal(await again.exited, 0);
-  t.match(again.shown.slice(again.shown.lastIndexOf(CLEAR) + CLEAR.length).trim(), DIGEST);
+  // What is there already may come without a single line of progress, and then nothing is cleared.
+  t.match(again.shown.split(CLEAR).at(-1)?.trim(), DIGEST);
   t.match(await run('rmi', name), { code: 0 });
   t.same(await api.list(), []);
 });
