@@ -1,9 +1,10 @@
 // The npm package of the library: what is in it, and whether another program can be made with it.
 import { execFile } from 'node:child_process';
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { build } from 'esbuild';
 import t from 'tap';
 import { buildClient } from '../../../scripts/build-client.ts';
 
@@ -31,11 +32,22 @@ try {
 }
 `;
 
+/** What npm makes of the built package, and what it installs of that, with no registry. */
+async function install(home: string): Promise<string> {
+  const built = join(home, 'built');
+  await buildClient(built);
+  const npm = { cwd: home, env: { ...process.env, npm_config_cache: join(home, 'cache') } };
+  const { stdout } = await run('npm', ['pack', '--json', built], npm);
+  writeFileSync(join(home, 'package.json'), '{"type":"module"}');
+  const [{ filename }] = JSON.parse(stdout);
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(home, filename)], npm);
+  return join(home, 'node_modules/@sandboxd/client');
+}
+
 t.test('it needs no other package, and browsers no module of Node', async (t) => {
   const home = t.testdir({});
-  const folder = join(home, 'node_modules/@sandboxd/client');
-  mkdirSync(join(home, 'node_modules/@sandboxd'), { recursive: true });
-  await buildClient(folder);
+  const folder = await install(home);
+  t.same(readdirSync(join(home, 'node_modules')).toSorted(), ['.bin', '.package-lock.json', '@sandboxd']);
   const about = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   t.notOk(about.dependencies);
   const importsOf = (name: string) =>
@@ -47,21 +59,33 @@ t.test('it needs no other package, and browsers no module of Node', async (t) =>
   t.notMatch(readFileSync(join(folder, 'browser.js'), 'utf8'), /require\(|from "node:/);
 
   symlinkSync(join(ROOT, 'node_modules/@types'), join(home, 'node_modules/@types'));
-  writeFileSync(join(home, 'package.json'), '{"type":"module"}');
   writeFileSync(join(home, 'consumer.ts'), CONSUMER);
-  const options = [
-    '--strict',
-    '--module',
-    'nodenext',
-    '--target',
-    'es2024',
-    '--lib',
-    'es2024,esnext.disposable',
-  ];
   const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
-  await run(process.execPath, [tsc, ...options, '--types', 'node', 'consumer.ts'], { cwd: home }).catch(
-    ({ stdout }: { stdout: string }) => t.fail(stdout),
-  );
-  const { stdout } = await run(process.execPath, ['consumer.js'], { cwd: home });
-  t.equal(stdout.trim(), 'false false ConnectionError');
+  const options = ['--strict', '--types', 'node', '--target', 'es2024', '--lib', 'es2024,esnext.disposable'];
+  for (const resolution of [
+    ['--module', 'esnext', '--moduleResolution', 'bundler'],
+    ['--module', 'node16'],
+    ['--module', 'nodenext'],
+  ])
+    await t.resolves(
+      run(process.execPath, [tsc, ...options, ...resolution, 'consumer.ts'], { cwd: home }).catch(
+        ({ stdout }: { stdout: string }) => Promise.reject(new Error(stdout)),
+      ),
+      resolution.join(' '),
+    );
+  // The Node of the tests, and the oldest one that there is: the system's.
+  for (const program of [process.execPath, 'node']) {
+    const { stdout } = await run(program, ['consumer.js'], { cwd: home });
+    t.equal(stdout.trim(), 'false false ConnectionError', program);
+  }
+  const { stdout } = await run(join(home, 'node_modules/.bin/sandbox'), ['--help']);
+  t.match(stdout, /Usage: sandbox <verb>/);
+
+  // What a bundler of web pages takes: the part for browsers.
+  const { outputFiles, warnings } = await build({
+    ...{ absWorkingDir: home, entryPoints: ['consumer.js'], bundle: true, platform: 'browser' },
+    ...{ format: 'esm', write: false },
+  });
+  t.same(warnings, []);
+  t.notMatch(outputFiles[0]?.text, /node:|require\(/);
 });
