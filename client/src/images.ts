@@ -10,7 +10,7 @@ export type PullProgress = {
   readonly text: string;
   /** The layer that it is about, by the beginning of its digest. */
   readonly layer?: string;
-  /** How much of the layer is here, of how much, where that is known. */
+  /** How much of the layer is here, of how much, where that is known; without `layer`, of all layers together. */
   readonly bytes?: number;
   readonly totalBytes?: number;
 };

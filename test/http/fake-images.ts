@@ -40,6 +40,7 @@ export class FakeImages {
       for (const layer of LAYERS) onProgress(`fetching layer ${layer}`, { layer });
       for (const bytes of [2 ** 20, 2 ** 21])
         onProgress(`fetching layer ${LAYERS[0]}`, { layer: LAYERS[0], bytes, totalBytes: 2 ** 21 });
+      onProgress('fetching layers', { bytes: 2 ** 21, totalBytes: 2 ** 22 });
       await this.onPull(onProgress, signal);
       onProgress('converting 2 layers');
       return IMAGE;

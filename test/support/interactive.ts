@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/api';
 import { WebSocket } from 'ws';
+import { checkBody } from './answers.ts';
 import type { ExecResultJson } from './api.ts';
 import { scaled } from './time-scale.ts';
 
@@ -105,6 +106,7 @@ export class RawExec extends InteractiveExec {
     this.socket.on('data', (bytes: Buffer) => this.#onData(bytes));
     this.socket.on('error', () => {});
     this.socket.on('close', () => {
+      this.#checkRefusal(`/sandboxes/${id}/exec`);
       this.isEnded = true;
       this.wake();
     });
@@ -134,6 +136,21 @@ export class RawExec extends InteractiveExec {
 
   destroy(): void {
     this.socket.resetAndDestroy();
+  }
+
+  /** Where it is one, and whole. */
+  #checkRefusal(path: string): void {
+    const [, code, fields = '', text = ''] =
+      /^HTTP\/1.1 ([345]\d\d)(.*?)\r\n\r\n(.*)$/s.exec(this.head) ?? [];
+    if (Number(/^content-length: *(\d+)/im.exec(fields)?.[1]) !== text.length) return;
+    const type = /^content-type: *(\S+)/im.exec(fields)?.[1] ?? '';
+    checkBody({
+      method: 'POST',
+      path,
+      status: Number(code),
+      type,
+      text: Buffer.from(text, 'latin1').toString(),
+    });
   }
 
   #onData(bytes: Buffer): void {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { checkedUrl } from '../support/checked-proxy.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 
@@ -24,7 +25,8 @@ function readExamples(page: string): { readonly command: string; readonly answer
 }
 
 t.test('every example of the page on files', async (t) => {
-  const { api, url } = await startDaemon(t);
+  const { api, ...daemon } = await startDaemon(t);
+  const url = await checkedUrl(t, daemon.url);
   const { id } = await api.create();
   const dir = mkdtempSync(join(tmpdir(), 'docs-files-'));
   t.teardown(() => rmSync(dir, { recursive: true }));

@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { makeAuthority } from '../http/certificates.ts';
+import { checkedUrl } from '../support/checked-proxy.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 
@@ -56,7 +57,7 @@ function makePlace(t: Test): string {
 }
 
 t.test('every example runs as it is written', async (t) => {
-  const { url } = await startDaemon(t);
+  const url = await checkedUrl(t, (await startDaemon(t)).url);
   const place = makePlace(t);
   for (const page of [
     'README.md',

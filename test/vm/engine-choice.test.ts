@@ -72,8 +72,7 @@ t.test('an engine whose first real guest does not start is replaced, and the cre
   const flags = ['--engine', 'auto', ...program, '--boot-timeout-s', '20'];
   const env = { SANDBOXD_ENGINE: 'auto' };
   const daemon = await startDaemon(t, { flags, env });
-  const engine = async () =>
-    ((await (await fetch(`${daemon.url}/profiles`)).json()) as { engine: Record<string, unknown> }).engine;
+  const engine = async () => (await daemon.api.ask('listProfiles')).engine;
   t.match(await engine(), { name: 'cloud-hypervisor', accelerator: 'kvm', version: '53.0' });
   const { id } = await daemon.api.create();
   t.equal(await daemon.api.sh(id, 'echo fine'), 'fine');

@@ -2,22 +2,28 @@
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { SandboxJson } from '../support/api.ts';
+import { checkedUrl } from '../support/checked-proxy.ts';
 import { runCommand } from '../support/command.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
 
+async function startChecked(t: Test) {
+  const { api, url } = await startDaemon(t);
+  return { api, host: await checkedUrl(t, url) };
+}
+
 t.test('exported here, imported there: a copy goes on, or boots from the disk alone', async (t) => {
-  const [here, there] = [await startDaemon(t), await startDaemon(t)];
+  const [here, there] = [await startChecked(t), await startChecked(t)];
   const dir = mkdtempSync(join(tmpdir(), 'export-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const file = join(dir, 'work.snap');
-  const sandbox = async ({ api }: typeof here, ...words: string[]) => {
+  const sandbox = async ({ host }: typeof here, ...words: string[]) => {
     const { code, stdout, stderr } = await runCommand(words, {
-      SANDBOXD_HOST: api.url,
+      SANDBOXD_HOST: host,
       XDG_CONFIG_HOME: dir,
     });
     t.equal(code, 0, `sandbox ${words.join(' ')}: ${stderr}`);
@@ -54,7 +60,7 @@ t.test('exported here, imported there: a copy goes on, or boots from the disk al
   t.equal((await there.api.call<{ sandboxes: SandboxJson[] }>('GET', '/sandboxes')).sandboxes.length, 2);
 
   truncateSync(file, statSync(file).size - 1);
-  const cut = await runCommand(['import', file], { SANDBOXD_HOST: there.api.url, XDG_CONFIG_HOME: dir });
+  const cut = await runCommand(['import', file], { SANDBOXD_HOST: there.host, XDG_CONFIG_HOME: dir });
   t.match(cut, { code: 1, stderr: /no snapshot that can be imported: it is cut off/ });
   const kept = await there.api.call<{ snapshots: { id: string; dir: string }[] }>('GET', '/snapshots');
   t.same(

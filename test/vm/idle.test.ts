@@ -19,7 +19,7 @@ t.test(
     // More than twice its time: what is looked for is that nothing happens.
     await sleep(20_000);
     t.equal(await api.sh(id, 'touch /root/end; cat /root/file'), 'here', 'it works, and so it is there');
-    while ((await fetch(`${api.url}/sandboxes/${id}`)).status !== 404) await sleep(200);
+    while ((await api.fetch(`/sandboxes/${id}`)).status !== 404) await sleep(200);
     const { snapshots } = await api.call<Snapshots>('GET', '/snapshots');
     const [snapshot] = snapshots;
     t.equal(snapshot?.source_id, id);

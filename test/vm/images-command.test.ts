@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { checkedUrl } from '../support/checked-proxy.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { compileProgram } from '../support/image-program.ts';
 import { openPty } from '../support/pty.ts';
@@ -24,7 +25,7 @@ const world = new World(t);
 const registry = await world.startRegistry();
 const daemon = await startDaemon(t, { flags: ['--template-disk-bytes', '0'] });
 const { api, directories } = daemon;
-const env = { SANDBOXD_HOST: daemon.url };
+const env = { SANDBOXD_HOST: await checkedUrl(t, daemon.url) };
 const program = compileProgram('gcc', '-static');
 const image = (content: Buffer) => ({
   layers: [[{ name: 'it', mode: 0o755, content: program }], [{ name: 'data', content }]],

@@ -1,6 +1,7 @@
 // Real guests watched: their stats and metrics, a real Prometheus aside, and their events over daemons that are killed.
 import { Client, type SandboxEvent } from '@sandboxd/client';
 import t from 'tap';
+import { checkedUrl } from '../support/checked-proxy.ts';
 import { makeDirectories, removeDirectories, spawnDaemon, startDaemon } from '../support/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
@@ -8,7 +9,8 @@ import { until } from '../support/until.ts';
 t.setTimeout(scaled(400_000));
 
 t.test('a guest that computes, writes and sends has it in its stats and metrics', async (t) => {
-  const { url } = await startDaemon(t, { flags: ['--metrics-top-sandboxes', '5'] });
+  const daemon = await startDaemon(t, { flags: ['--metrics-top-sandboxes', '5'] });
+  const url = await checkedUrl(t, daemon.url);
   const client = new Client({ host: url });
   await using sandbox = await client.sandboxes.create({ memory_mib: 256 });
   const before = await sandbox.stats();
@@ -47,7 +49,7 @@ if (isLong)
     let daemon = await spawnDaemon(directories, {});
     t.teardown(() => daemon.end());
     const events: SandboxEvent[] = [];
-    let client = new Client({ host: daemon.url });
+    let client = new Client({ host: await checkedUrl(t, daemon.url) });
     let leave = new AbortController();
     const follow = async (after: string) => {
       for await (const event of client.events({ after, signal: leave.signal })) events.push(event);
@@ -56,7 +58,7 @@ if (isLong)
       await daemon.end('SIGKILL');
       leave.abort();
       daemon = await spawnDaemon(directories, {});
-      client = new Client({ host: daemon.url });
+      client = new Client({ host: await checkedUrl(t, daemon.url) });
       leave = new AbortController();
       follow(events.at(-1)?.id ?? '0').catch(() => undefined);
     };

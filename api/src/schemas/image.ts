@@ -100,7 +100,9 @@ export const imageProgress = z
     z.object({
       progress: word('what is being done now, for people'),
       layer: word('the layer that this is about, by the beginning of its digest').optional(),
-      bytes: count('how much of the layer is here, compressed as it comes').optional(),
+      bytes: count(
+        'how much of the layer is here, or without a layer of all of them, compressed as it comes',
+      ).optional(),
       total_bytes: count('how much there is of it').optional(),
     }),
     z.object({ image: image.describe('the image; the last line') }),

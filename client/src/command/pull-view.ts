@@ -12,6 +12,7 @@ export class PullView implements Disposable {
   readonly #timer: NodeJS.Timeout | undefined;
   readonly #layers = new Map<string, Layer>();
   #step = '';
+  #all: Layer = {};
   /** Lines that stand there now, and are drawn over. */
   #drawn = 0;
 
@@ -21,10 +22,11 @@ export class PullView implements Disposable {
   }
 
   readonly update = ({ text, layer, bytes, totalBytes }: PullProgress): void => {
-    const isPart = bytes !== undefined && bytes !== totalBytes;
+    const isPart = bytes !== undefined && (layer === undefined || bytes !== totalBytes);
     if (this.#timer === undefined && !isPart && text !== this.#step) this.#target.write(`${text}\n`);
     if (layer === undefined || this.#timer === undefined) this.#step = text;
-    if (layer !== undefined) this.#layers.set(layer, { bytes, totalBytes });
+    if (layer === undefined) this.#all = { bytes, totalBytes };
+    else this.#layers.set(layer, { bytes, totalBytes });
   };
 
   /** Nothing of the bars stays. */
@@ -38,7 +40,8 @@ export class PullView implements Disposable {
     const { columns = 80, rows = 24 } = this.#target;
     const bars = [...this.#layers].map(([name, layer]) => `${name}  ${describe(layer)}`);
     // What does not fit cannot be drawn over: the newest are shown.
-    const lines = [this.#step, ...bars.slice(-(rows - 2))].filter((line) => line !== '');
+    const all = this.#all.bytes === undefined ? this.#step : `${this.#step}  ${describe(this.#all)}`;
+    const lines = [all, ...bars.slice(-(rows - 2))].filter((line) => line !== '');
     const text = lines.map((line) => `${line.slice(0, columns - 1)}\n`).join('');
     this.#target.write(`${this.#toTop()}${text}`);
     this.#drawn = lines.length;

@@ -54,9 +54,10 @@ export class SingleFlight<T> {
   #begin(key: string, work: Work<T>): Flight<T> {
     const cancel = new AbortController();
     const listeners = new Set<Report>();
-    const report: Report = (line, layer) => {
+    const tell: Report = (line, layer) => {
       for (const listener of listeners) listener(line, layer);
     };
+    const report: Report = Object.assign(tell, { isHeard: () => listeners.size > 0 });
     const result = work(report, cancel.signal);
     const flight: Flight<T> = { result, cancel, listeners, waiting: 0 };
     this.#flights.set(key, flight);

@@ -45,6 +45,7 @@ t.test('a pull tells of its steps, and gives the image', async (t) => {
     { text: `fetching layer ${other}`, layer: other },
     { text: `fetching layer ${layer}`, layer, bytes: 2 ** 20, totalBytes: 2 ** 21 },
     { text: `fetching layer ${layer}`, layer, bytes: 2 ** 21, totalBytes: 2 ** 21 },
+    { text: 'fetching layers', bytes: 2 ** 21, totalBytes: 2 ** 22 },
     { text: 'converting 2 layers' },
   ]);
   t.same(await client.pull('nginx:alpine', { pull: 'missing' }), image, 'without anybody to tell');
@@ -112,6 +113,7 @@ t.test('on a terminal, a bar for each layer, and nothing of them at the end', as
   const { env, images } = await connect(t);
   const { go } = hold(images);
   const pty = await openPty(t, [...COMMAND, 'pull', 'nginx'], env);
+  await pty.shows(/fetching layers {2}\[#{12} {12}\] 50 % {2}2\.0 MiB \/ 4\.0 MiB\r\n/);
   await pty.shows(/a60222455a7d {2}\[#{24}\] 100 % {2}2\.0 MiB \/ 2\.0 MiB\r\n64f74f2e4219 {2}fetching\r\n/);
   go();
   t.equal(await pty.exited, 0);

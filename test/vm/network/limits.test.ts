@@ -44,7 +44,7 @@ t.test('a key has no more names than net_allow_max, by a create and by a fork', 
   const ask = async (key: string, method: string, path: string, body?: object) => {
     const headers = { authorization: `Bearer ${key}` };
     const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
-    const response = await fetch(`${daemon.url}${path}`, init);
+    const response = await daemon.api.fetch(path, init);
     return { status: response.status, text: await response.text() };
   };
   const [some, none, any] = [

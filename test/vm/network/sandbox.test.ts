@@ -32,7 +32,7 @@ type Sandbox = {
 };
 
 async function create(daemon: Daemon, body: object): Promise<Sandbox> {
-  const response = await fetch(`${daemon.url}/sandboxes`, {
+  const response = await daemon.api.fetch('/sandboxes', {
     method: 'POST',
     body: JSON.stringify({ profile: 'python-3.11', ...body }),
   });
@@ -41,7 +41,7 @@ async function create(daemon: Daemon, body: object): Promise<Sandbox> {
 }
 
 async function python(daemon: Daemon, id: string, script: string): Promise<string> {
-  const response = await fetch(`${daemon.url}/sandboxes/${id}/exec`, {
+  const response = await daemon.api.fetch(`/sandboxes/${id}/exec`, {
     method: 'POST',
     headers: { accept: 'application/json' },
     body: JSON.stringify({ cmd: ['python3', '-c', `${CONNECT}\n${script}`] }),

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 import type { Report } from '../progress.ts';
 import { formatReference, isLoopback, parseReference, type Reference, shortReference } from '../reference.ts';
+import { Amount, type LayerSizes, readSizes } from './amount.ts';
 import {
   type ArchivedImage,
   chooseImage,
@@ -39,6 +40,8 @@ type Copy = {
   readonly args: readonly string[];
   readonly what: string;
   readonly toError: (error: SkopeoError) => AppError;
+  /** Told of each layer when it begins; without it, what reports steps is. */
+  readonly onLayer?: (hex: string) => void;
 };
 
 const PLATFORM = ['--override-os', 'linux', '--override-arch', 'amd64'];
@@ -56,16 +59,43 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
   const stalled = () =>
     new AppError('upstream', `cannot pull ${name}: the registry sent nothing for ${idleMs / 1000} s`);
   using arrival = watchArrival(workDir, idleMs, stalled, signal);
-  const laidOut = await copy(
-    { ...options, signal: arrival.signal },
-    {
-      source: `docker://${formatReference(exact)}`,
-      args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
-      what: `image ${name}`,
-      toError: (cause) => new AppError('upstream', `cannot pull ${name}: ${cause.message}`, { cause }),
-    },
-  );
+  const watched = { ...options, signal: arrival.signal };
+  await using amount = new Amount({
+    ...options,
+    layout: layoutOf(workDir),
+    askSizes: (given) =>
+      askSizes(reference, exact, { ...watched, signal: AbortSignal.any([given, arrival.signal]) }),
+  });
+  const laidOut = await copy(watched, {
+    source: `docker://${formatReference(exact)}`,
+    args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
+    onLayer: (hex) => amount.begin(hex),
+    what: `image ${name}`,
+    toError: (cause) => new AppError('upstream', `cannot pull ${name}: ${cause.message}`, { cause }),
+  });
   return { laidOut, names: [formatReference(reference)] };
+}
+
+/** Of the layers of an image in its registry. */
+async function askSizes(reference: Reference, exact: Reference, options: FetchOptions): Promise<LayerSizes> {
+  const { ociDir, workDir, maxBytes, signal } = options;
+  const tls = isLoopback(reference) ? ['--tls-verify=false'] : [];
+  const inspect = async (which: Reference) => {
+    const args = ['inspect', '--raw', ...tls, `docker://${formatReference(which)}`];
+    const lines = await runSkopeo({ dir: ociDir, scratch: workDir, maxFileBytes: maxBytes, args, signal });
+    return readSizes(lines.join('\n'));
+  };
+  const { domain, path } = reference;
+  const found = await inspect(exact);
+  const sizes =
+    found !== undefined && 'digest' in found ? await inspect({ domain, path, digest: found.digest }) : found;
+  if (sizes === undefined || 'digest' in sizes)
+    throw new Error('the registry has no sizes for this platform');
+  return sizes;
+}
+
+function layoutOf(workDir: string): string {
+  return join(workDir, 'layout');
 }
 
 /** From pieces of an archive as it comes, which goes to disk first. AppError as `fetchFromArchive`. */
@@ -127,9 +157,9 @@ async function fetchChosen(
 
 async function copy(
   { ociDir, blobsDir, workDir, maxBytes, report, signal }: FetchOptions,
-  { source, args, what, toError }: Copy,
+  { source, args, what, toError, onLayer }: Copy,
 ): Promise<LaidOut> {
-  const layout = join(workDir, 'layout');
+  const layout = layoutOf(workDir);
   const all = [
     '--tmpdir',
     workDir,
@@ -141,7 +171,7 @@ async function copy(
     source,
     `oci:${layout}`,
   ];
-  const onLine = (line: string) => reportStep(line, report);
+  const onLine = (line: string) => reportStep(line, report, onLayer);
   try {
     await runSkopeo({ dir: ociDir, scratch: workDir, maxFileBytes: maxBytes, args: all, onLine, signal });
   } catch (cause) {
@@ -156,8 +186,10 @@ async function copy(
   return readLayout(layout, blobsDir, what);
 }
 
-function reportStep(line: string, report: Report): void {
-  const [, kind, hex = ''] = /^Copying (blob|config) (?:sha256:)?([\da-f]{12})/.exec(line) ?? [];
-  if (kind === 'blob') report(`fetching layer ${hex}`, { layer: hex });
+function reportStep(line: string, report: Report, onLayer?: (hex: string) => void): void {
+  const [, kind, hex = '', rest = ''] =
+    /^Copying (blob|config) (?:sha256:)?([\da-f]{12})([\da-f]*)/.exec(line) ?? [];
+  if (kind === 'blob' && onLayer !== undefined) onLayer(hex + rest);
+  else if (kind === 'blob') report(`fetching layer ${hex}`, { layer: hex });
   else if (kind === 'config') report(`fetching config ${hex}`);
 }
