@@ -8,6 +8,7 @@ import type { PartialStrykerOptions } from '@stryker-mutator/api/core';
 import { Stryker } from '@stryker-mutator/core';
 import { ROOMS } from './mutation/rooms.ts';
 import { summarize } from './mutation/summary.ts';
+import { openWorkplace, removePlace } from './mutation/workplace.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 /** What a room's tests need of the tree, beside packages and what was built. */
@@ -53,6 +54,9 @@ process.env.MUTATION_TEST_FILES = JSON.stringify(testFiles);
 // What a run that was stopped left.
 rmSync(join(WORK, name), { recursive: true, force: true });
 mkdirSync(WORK, { recursive: true });
+const place = openWorkplace();
+process.env.MUTATION_PLACE = place;
+process.on('exit', () => removePlace(place));
 if (values.sample === undefined) {
   // What is known is written after each file: a run that is stopped goes on from there.
   const known = `${WORK}/${name}.json`;

@@ -2,8 +2,7 @@
 // reach the mutant. (Stryker's own runner for tap takes a process per file and knows which file reaches what, not which
 // test: a mutant of a room with many files would take minutes.)
 import { spawn } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
@@ -24,11 +23,7 @@ import {
 import { logCalls } from './log-calls.ts';
 import { GATE, type HostReport, isInSample } from './shared.ts';
 import { StallWatch } from './stall-watch.ts';
-
-/** Ends of all that a test started, also of what left its process group. */
-const NAMESPACE = ['unshare', '--net', '--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
-/** The first process of a namespace has to wait for orphans, which a node does not. Its network has loopback only. */
-const FIRST_PROCESS = ['sh', '-c', 'ip link set lo up; "$@" & wait $!', 'sh'];
+import { closeBench, openBench } from './workplace.ts';
 
 /** What the run without a mutant told, in a file for all processes that run mutants. */
 const KNOWN = 'mutation-dry-run.json';
@@ -114,12 +109,10 @@ class RoomTests implements TestRunner {
   }
 
   private async run({ files, env, stopsAtFailure, watch }: Run): Promise<Outcome> {
-    const scratch = mkdtempSync(join(tmpdir(), 'mutant-'));
-    // Some tests run programs as other users.
-    chmodSync(scratch, 0o755);
-    const reportPath = join(scratch, 'report.json');
+    const bench = openBench(process.env.MUTATION_PLACE ?? '');
+    const reportPath = join(bench.dir, 'report.json');
     const host = join(import.meta.dirname, 'host-tests.ts');
-    const [program = '', ...args] = [...NAMESPACE, ...FIRST_PROCESS, process.execPath, host];
+    const [program = '', ...args] = [...bench.command, process.execPath, host];
     const child = spawn(program, args, {
       cwd: 'test',
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -127,7 +120,7 @@ class RoomTests implements TestRunner {
       env: {
         ...process.env,
         ...env,
-        TMPDIR: scratch,
+        TMPDIR: bench.dir,
         TAP_TIMEOUT: '0',
         OWN_NETWORK: '1',
         MUTATION_FILES: JSON.stringify(files),
@@ -151,7 +144,7 @@ class RoomTests implements TestRunner {
     const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
     stopWatching();
     const report = readReport(reportPath);
-    rmSync(scratch, { recursive: true, force: true, maxRetries: 3 });
+    await closeBench(bench);
     // A process that broke is a failure even when no test of it said so.
     if (
       code !== 0 &&

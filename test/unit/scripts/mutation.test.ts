@@ -1,6 +1,7 @@
 // The judgements of `make mutation`: what hangs, what only says something, which figures come of it.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -8,6 +9,7 @@ import t, { type Test } from 'tap';
 import { logCalls } from '../../../scripts/mutation/log-calls.ts';
 import { StallWatch } from '../../../scripts/mutation/stall-watch.ts';
 import { summarize } from '../../../scripts/mutation/summary.ts';
+import { closeBench, openBench, openWorkplace, removePlace } from '../../../scripts/mutation/workplace.ts';
 
 function run(t: Test, program: string): ChildProcess {
   const child = spawn('sh', ['-c', '"$@" & wait $!', 'sh', process.execPath, '-e', program], {
@@ -97,3 +99,35 @@ t.test('figures are of what was asked, and name what nobody noticed', (t) => {
   );
   t.end();
 });
+
+t.test(
+  'tests of a mutant have a directory and control groups of their own, and nothing of them stays',
+  async (t) => {
+    if (process.getuid?.() !== 0) t.bailout('namespaces are made as root: run these tests as root');
+    const root = mkdtempSync(join(tmpdir(), 'workplace-'));
+    t.teardown(() => rmSync(root, { recursive: true }));
+    const stale = join(root, `mutants-${2 ** 22 + 1}`);
+    mkdirSync(join(stale, 'm-1/left'), { recursive: true });
+    const place = openWorkplace(root);
+    t.teardown(() => removePlace(place));
+    t.notOk(existsSync(stale), 'what a process left that is gone goes');
+    const bench = openBench(place);
+    const group = '$(grep -m 1 " cgroup2 " /proc/mounts | cut -d " " -f 2)';
+    const leave = `mkdir ${group}/left ${bench.dir}/left; echo 0 > ${group}/left/cgroup.procs; cat /proc/self/cgroup; exec sleep 600`;
+    const [program = '', ...args] = [...bench.command, 'sh', '-c', leave];
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    let said = '';
+    for await (const bytes of child.stdout) {
+      said += bytes;
+      if (said.includes('0::')) break;
+    }
+    t.match(said, /^0::\/left$/m, 'it sees its own groups only');
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await closeBench(bench);
+    t.same(readdirSync(place), []);
+    removePlace(place);
+    t.same(readdirSync(root), []);
+    t.notOk(globSync(`/sys/fs/cgroup/**/mutants-${process.pid}`).length > 0, 'no control group either');
+  },
+);

@@ -318,33 +318,3 @@ t.test('nothing more is written to a link that has closed, whatever its streams 
   await settle(pair.links);
   t.equal(pair.links.guest.writtenBytes, written);
 });
-
-t.test('a source that the link reads for itself waits for room, and for bytes', async (t) => {
-  const results: number[] = [];
-  const answers = [
-    { result: 1000, isRoomy: false },
-    { result: 0, isRoomy: true },
-  ];
-  const pair = channelPair((stream) => {
-    stream.setSource(FLOW.out, (_maxBytes, mostOfSource) => ({
-      descriptor: 7,
-      length: mostOfSource ?? 0,
-      took: (result) => void results.push(result),
-    }));
-    stream.ready(FLOW.out);
-  });
-  const asked: object[] = [];
-  Object.assign(pair.links.guest, {
-    writeFrom: (frames: object) => {
-      asked.push(frames);
-      return answers.shift();
-    },
-  });
-  pair.host.open(call, {});
-  await settle(pair.links);
-  t.same(results, [1000], 'a link without room is not asked again');
-  pair.guest.drained();
-  await settle(pair.links);
-  t.same(results, [1000, 0], 'and a source without bytes is not until it is ready');
-  t.match(asked, [{ stream: 1, flow: FLOW.out, descriptor: 7 }, { stream: 1 }]);
-});

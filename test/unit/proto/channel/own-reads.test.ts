@@ -1,0 +1,165 @@
+// Links that read for themselves what a stream sends: the rules are those of bytes that they are given.
+import {
+  type ByteLink,
+  FLOW,
+  MAX_DATA_BYTES,
+  type Source,
+  type SourceFrames,
+  type Stream,
+} from '@sandboxd/proto';
+import t from 'tap';
+import { dataFrame } from '../../../../proto/src/wire/data-frame.ts';
+import { settle } from '../../../support/memory-link.ts';
+import { type ChannelPair, channelPair } from '../support/channel-pair.ts';
+
+type Answer = ReturnType<NonNullable<ByteLink['writeFrom']>>;
+
+/** Has the guest's link read for itself. What a channel that forgot a rule asks without end fails. */
+function readsItself(
+  pair: ChannelPair,
+  answer: (frames: SourceFrames, asked: number) => Answer,
+): SourceFrames[] {
+  const asked: SourceFrames[] = [];
+  const writeFrom = (frames: SourceFrames): Answer => {
+    asked.push(frames);
+    if (asked.length > 1000) throw new Error('asked again and again');
+    return answer(frames, asked.length);
+  };
+  Object.assign(pair.links.guest, { writeFrom });
+  return asked;
+}
+
+/** A source that names descriptor 7 for as much as it may. */
+const descriptor =
+  (took: (result: number) => void = () => undefined): Source =>
+  (_maxBytes, length) => ({ descriptor: 7, length, took });
+
+/** What a link does with a descriptor that has `bytes`. */
+function fileOf(pair: ChannelPair, bytes: number): { answer: (frames: SourceFrames) => Answer } {
+  let left = bytes;
+  return {
+    answer: ({ stream, flow, length }) => {
+      const result = Math.min(length, left);
+      left -= result;
+      let isRoomy = true;
+      for (let at = 0; at < result; at += MAX_DATA_BYTES)
+        isRoomy = pair.links.guest.write(
+          dataFrame(stream, flow as typeof FLOW.out, Buffer.alloc(Math.min(MAX_DATA_BYTES, result - at))),
+        );
+      return { result, isRoomy };
+    },
+  };
+}
+
+t.test('it waits for room, and a source without bytes is not asked until it is ready', async (t) => {
+  const results: number[] = [];
+  let stream: Stream | undefined;
+  const pair = channelPair((opened) => {
+    stream = opened;
+    opened.setSource(
+      FLOW.out,
+      descriptor((result) => results.push(result)),
+    );
+    opened.ready(FLOW.out);
+  });
+  const asked = readsItself(pair, (_frames, count) => ({
+    result: count === 1 ? 1000 : 0,
+    isRoomy: count !== 1,
+  }));
+  pair.host.open({ stats: {} }, {});
+  await settle(pair.links);
+  t.same(results, [1000], 'a link without room is not asked again');
+  pair.guest.drained();
+  await settle(pair.links);
+  t.same(results, [1000, 0], 'and a source without bytes is not until it is ready');
+  t.match(asked, [{ stream: 1, flow: FLOW.out, descriptor: 7 }, { stream: 1 }]);
+  stream?.ready(FLOW.out);
+  await settle(pair.links);
+  t.same(results, [1000, 0, 0]);
+});
+
+t.test('it sends what there is credit for, and goes on with each that comes back', async (t) => {
+  const [windowBytes, fileBytes] = [20_000, 150_000];
+  let stream: Stream | undefined;
+  const pair = channelPair(
+    (opened) => {
+      stream = opened;
+      opened.setSource(
+        FLOW.out,
+        descriptor((result) => result === 0 && opened.end(FLOW.out)),
+      );
+      opened.ready(FLOW.out);
+    },
+    { windowBytes },
+  );
+  const asked = readsItself(pair, fileOf(pair, fileBytes).answer);
+  const got = { bytes: 0, hasEnded: false };
+  const host = pair.host.open(
+    { stats: {} },
+    {
+      data: (_flow, chunk) => {
+        got.bytes += chunk.length;
+      },
+      end: () => {
+        got.hasEnded = true;
+      },
+    },
+  );
+  await settle(pair.links);
+  t.ok(got.bytes > 0 && got.bytes <= windowBytes, `${got.bytes} bytes are in flight`);
+  t.ok((stream?.sendCredit ?? windowBytes) < 1000, 'all of the credit is used');
+  for (let taken = 0; taken < got.bytes; ) {
+    const bytes = got.bytes - taken;
+    taken = got.bytes;
+    host.consumed(bytes);
+    await settle(pair.links);
+  }
+  t.same(got, { bytes: fileBytes, hasEnded: true });
+  t.ok(asked.every(({ length }) => length <= windowBytes));
+  t.same(pair.faults, []);
+});
+
+t.test('a flow that is not alone has as much of a turn as any other', async (t) => {
+  const pair = channelPair((stream) => {
+    stream.setSource(FLOW.out, descriptor());
+    stream.ready(FLOW.out);
+  });
+  const { answer } = fileOf(pair, 2 ** 20);
+  const asked = readsItself(pair, (frames, count) =>
+    count === 1 ? { result: 1, isRoomy: false } : answer(frames),
+  );
+  for (let id = 1; id <= 2; id++) pair.host.open({ stats: {} }, {});
+  await settle(pair.links);
+  pair.guest.drained();
+  t.same(
+    asked.slice(1, 4).map(({ stream }) => stream),
+    [1, 2, 1],
+  );
+  t.ok(
+    asked.slice(1, 4).every(({ length }) => length <= MAX_DATA_BYTES),
+    'two take turns of a frame each',
+  );
+  t.ok((asked[0]?.length ?? 0) > MAX_DATA_BYTES, 'one that is alone has more');
+});
+
+t.test('a reading that fails ends its own stream only', async (t) => {
+  const pair = channelPair((stream) => {
+    if (stream.id === 2) return stream.finish({ stats: { processes: 2 } });
+    stream.setSource(
+      FLOW.out,
+      descriptor((result) => {
+        throw new Error(`error ${result}`);
+      }),
+    );
+    stream.ready(FLOW.out);
+  });
+  readsItself(pair, () => ({ result: -5, isRoomy: true }));
+  const results: unknown[] = [];
+  for (let id = 1; id <= 2; id++)
+    pair.host.open(
+      { stats: {} },
+      { result: ({ error, stats }) => results.push(error?.message ?? stats?.processes) },
+    );
+  await settle(pair.links);
+  t.same(results, ['error -5', 2]);
+});
