@@ -31,10 +31,14 @@ int main(int count, char **words) {
 
 /** `command`: a C compiler with its flags. */
 export function compileProgram(...command: readonly string[]): Buffer {
+  return compileSource(SOURCE, ...command);
+}
+
+export function compileSource(source: string, ...command: readonly string[]): Buffer {
   const [compiler = 'gcc', ...flags] = command;
   const dir = mkdtempSync(join(tmpdir(), 'program-'));
   try {
-    writeFileSync(join(dir, 'it.c'), SOURCE);
+    writeFileSync(join(dir, 'it.c'), source);
     execFileSync(compiler, [...flags, '-O1', '-o', join(dir, 'it'), join(dir, 'it.c')]);
     return readFileSync(join(dir, 'it'));
   } finally {
