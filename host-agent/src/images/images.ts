@@ -118,7 +118,7 @@ export class Images {
       await this.#options.records.put(id, { ...record, refs: record.refs.filter((ref) => ref !== name) });
       return;
     }
-    await this.#options.records.remove(id);
+    await this.#forget(id);
     await this.#sweep();
   }
 
@@ -127,7 +127,7 @@ export class Images {
     const removed: string[] = [];
     for (const { id, record } of this.#all()) {
       if ((isNamedKept && record.refs.length > 0) || (await this.#options.files.isUsed(record))) continue;
-      await this.#options.records.remove(id);
+      await this.#forget(id);
       removed.push(`sha256:${id}`);
     }
     await this.#sweep();
@@ -172,7 +172,7 @@ export class Images {
 
   /** Frees disk beyond the limit: of images that nothing runs from, the longest unused first, but not the newest. */
   async #makeRoom(): Promise<void> {
-    const { files, records, maxBytes, log } = this.#options;
+    const { files, maxBytes, log } = this.#options;
     await this.#sweep();
     if (maxBytes === 0) return;
     let bytes = await files.totalBytes();
@@ -181,10 +181,16 @@ export class Images {
       if (bytes <= maxBytes) break;
       if (await files.isUsed(record)) continue;
       bytes -= await files.sizeOf(record);
-      await records.remove(id);
+      await this.#forget(id);
       log.info({ image: id, refs: record.refs }, 'image removed to make room; image_disk_bytes is the limit');
     }
     await this.#sweep();
+  }
+
+  /** Its files stay until the next sweep. */
+  async #forget(id: string): Promise<void> {
+    await this.#options.records.remove(id);
+    this.#options.faults.reach('image.forgotten');
   }
 
   #all(): StoredImage[] {

@@ -5,6 +5,7 @@ export const FAULT_POINTS = [
   'image.fetched',
   'image.converted',
   'image.committed',
+  'image.forgotten',
   'start.recorded',
   'start.directories',
   'start.disk',

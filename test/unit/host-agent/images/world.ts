@@ -27,10 +27,10 @@ export function makeLayout(dir: string, { layers, ...image }: MadeImage, ref?: s
   return makeLayoutOf(dir, { ...image, layers: layers.map((members) => archive(members)) }, ref);
 }
 
-/** The same of archives. */
+/** The same of archives, which are taken one after the other. */
 export function makeLayoutOf(
   dir: string,
-  { layers: tars, config = {}, platform }: Omit<MadeImage, 'layers'> & { readonly layers: readonly Buffer[] },
+  { layers: tars, config = {}, platform }: Omit<MadeImage, 'layers'> & { readonly layers: Iterable<Buffer> },
   ref = 'latest',
 ): string {
   const blobs = join(dir, 'blobs/sha256');
@@ -44,7 +44,12 @@ export function makeLayoutOf(
       size: bytes.length,
     };
   };
-  const diffIds = tars.map((tar) => `sha256:${createHash('sha256').update(tar).digest('hex')}`);
+  const diffIds: string[] = [];
+  const layers: ReturnType<typeof put>[] = [];
+  for (const tar of tars) {
+    diffIds.push(`sha256:${createHash('sha256').update(tar).digest('hex')}`);
+    layers.push(put(gzipSync(tar, { level: 1 }), 'layer.v1.tar+gzip'));
+  }
   const about = {
     ...(platform ?? { os: 'linux', architecture: 'amd64' }),
     config,
@@ -54,7 +59,7 @@ export function makeLayoutOf(
     schemaVersion: 2,
     mediaType: 'application/vnd.oci.image.manifest.v1+json',
     config: put(Buffer.from(JSON.stringify(about)), 'config.v1+json'),
-    layers: tars.map((tar) => put(gzipSync(tar), 'layer.v1.tar+gzip')),
+    layers,
   };
   const described = put(Buffer.from(JSON.stringify(manifest)), 'manifest.v1+json');
   const annotations = { 'org.opencontainers.image.ref.name': ref };
@@ -123,6 +128,7 @@ export class World {
       faults = NO_FAULTS,
       maxBytes = 0,
       allowedDirs = [],
+      runtime = HELPERS.runtime,
       ...limits
     }: {
       faults?: Faults;
@@ -130,6 +136,8 @@ export class World {
       allowedDirs?: readonly string[];
       maxBlobBytes?: number;
       pullIdleMs?: number;
+      /** Of the converter. */
+      runtime?: string;
     } = {},
   ) {
     mkdirSync(dataDir, { recursive: true });
@@ -137,7 +145,7 @@ export class World {
     const images = await openImages({
       dataDir,
       records: store.table('images') as Table<never>,
-      converter: { runtime: HELPERS.runtime, script: HELPERS.converter },
+      converter: { runtime, script: HELPERS.converter },
       maxBytes,
       allowedDirs,
       ...limits,
