@@ -5,7 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { watchRoom } from '../../../../host-agent/src/images/fetch/watch.ts';
+import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { scaled } from '../../../support/time-scale.ts';
+import { until } from '../../../support/until.ts';
 import { archive } from '../../guest-agent/support/tar-blocks.ts';
 import { stored, World } from './world.ts';
 
@@ -184,6 +186,30 @@ for (const [name, [lies, message]] of Object.entries(LIES)) {
     await images.close();
   });
 }
+
+t.test('a layer of ten bytes a second goes on while somebody waits for it, and no longer', async (t) => {
+  const dataDir = world.path('data');
+  const images = await world.openImages(dataDir, { pullIdleMs: 1000 });
+  let sent = 0;
+  const left = Promise.withResolvers<void>();
+  const slow: RequestListener = (_, response) => {
+    response.writeHead(200, { 'content-length': layer.length });
+    const timer = setInterval(() => response.write(layer.subarray(sent, ++sent)), 100);
+    response.on('close', () => {
+      clearInterval(timer);
+      left.resolve();
+    });
+  };
+  const leave = new AbortController();
+  const pull = images.pull(`${await liar({ layer: slow })}/app`, 'always', { signal: leave.signal });
+  await until(() => sent > 25, 'more came than a silent registry has time for');
+  leave.abort(new AppError('cancelled', 'nobody waits'));
+  await t.rejects(pull, { code: 'cancelled', message: 'nobody waits' });
+  await left.promise;
+  await until(() => stored(dataDir).work === 0, 'the end of the work');
+  await images.close();
+  t.same(stored(dataDir), { blobs: 0, rootfs: 0, work: 0 });
+});
 
 t.test('the same without a lie is pulled', async (t) => {
   const images = await world.openImages(world.path('data'), { maxBlobBytes: 4 << 20 });
