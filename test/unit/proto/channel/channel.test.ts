@@ -112,8 +112,11 @@ t.test('a finished guest stream sends nothing more, whatever is still called on 
   stream?.ready(FLOW.out);
   stream?.end(FLOW.out);
   stream?.started(1);
+  stream?.setSource(FLOW.err, () => Buffer.of(1));
+  stream?.ready(FLOW.err);
   stream?.consumed(1 << 20);
   stream?.finish({ stats: {} });
+  await settle(pair.links);
   t.equal(pair.links.guest.writtenBytes, written);
   t.equal(results.length, 1);
 });
@@ -317,4 +320,23 @@ t.test('nothing more is written to a link that has closed, whatever its streams 
   streams[0]?.ready(FLOW.out);
   await settle(pair.links);
   t.equal(pair.links.guest.writtenBytes, written);
+});
+
+t.test('who can send nothing now does not ask again and again', async (t) => {
+  const pair = channelPair((stream) => {
+    stream.setSource(FLOW.out, (maxBytes) => Buffer.alloc(maxBytes));
+    stream.ready(FLOW.out);
+  });
+  const isAsking = async () => {
+    for (let turns = 0; turns < 3; turns++) await new Promise((resolve) => setImmediate(resolve));
+    return process.getActiveResourcesInfo().includes('Immediate');
+  };
+  pair.host.open(call, {});
+  pair.links.host.deliver(1 << 20);
+  t.notOk(await isAsking(), 'on a link that takes nothing');
+  const stream = pair.host.open(call, {});
+  stream.setSource(FLOW.in, (maxBytes) => Buffer.alloc(maxBytes));
+  void pair.host.hold().catch(() => undefined);
+  stream.ready(FLOW.in);
+  t.notOk(await isAsking(), 'nor while it is held');
 });

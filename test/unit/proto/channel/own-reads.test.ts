@@ -1,7 +1,9 @@
-// Links that read for themselves what a stream sends: the rules are those of bytes that they are given.
+// Links that read for themselves what a stream sends, and put what it is sent where it belongs: the rules are those of bytes that
+// go through JavaScript.
 import {
   type ByteLink,
   FLOW,
+  type Intake,
   MAX_DATA_BYTES,
   type Source,
   type SourceFrames,
@@ -120,10 +122,13 @@ t.test('it sends what there is credit for, and goes on with each that comes back
 });
 
 t.test('a flow that is not alone has as much of a turn as any other', async (t) => {
-  const pair = channelPair((stream) => {
-    stream.setSource(FLOW.out, descriptor());
-    stream.ready(FLOW.out);
-  });
+  const pair = channelPair(
+    (stream) => {
+      stream.setSource(FLOW.out, descriptor());
+      stream.ready(FLOW.out);
+    },
+    { capacityBytes: 2 ** 22 },
+  );
   const { answer } = fileOf(pair, 2 ** 20);
   const asked = readsItself(pair, (frames, count) =>
     count === 1 ? { result: 1, isRoomy: false } : answer(frames),
@@ -163,3 +168,47 @@ t.test('a reading that fails ends its own stream only', async (t) => {
   await settle(pair.links);
   t.same(results, ['error -5', 2]);
 });
+
+t.test(
+  'what a link takes in by itself counts as if it had been given, until its stream is over',
+  async (t) => {
+    const intakes: Intake[] = [];
+    const seen: string[] = [];
+    let stream: Stream | undefined;
+    const windowBytes = 10_000;
+    const pair = channelPair(
+      (opened) => {
+        stream = opened;
+        opened.offerIntake({
+          target: 5,
+          wanted: () => 77,
+          took: (bytes) => void seen.push(`took ${bytes}`),
+          failed: (errno) => void seen.push(`failed ${errno}`),
+        });
+      },
+      { windowBytes },
+    );
+    Object.assign(pair.links.guest, {
+      offerIntake: (_stream: number, intake: Intake) => intakes.push(intake),
+    });
+    const [results, host] = [[] as unknown[], pair.host];
+    for (let id = 1; id <= 2; id++)
+      host.open({ stats: {} }, { result: ({ error }) => results.push(error?.code) });
+    await settle(pair.links);
+    const [first, second] = intakes;
+    t.match(first, { target: 5 });
+    t.equal(first?.wanted(), 77);
+    first?.took(windowBytes, 1);
+    await settle(pair.links);
+    t.same([seen, results], [[], ['invalid']], 'more than there was credit for ends the call');
+    second?.took(1000, 1);
+    second?.failed(28);
+    t.same(seen, ['took 1000', 'failed 28']);
+    stream?.finish({ stats: {} });
+    const written = pair.links.guest.writtenBytes;
+    second?.took(1000, 1);
+    second?.failed(28);
+    t.same([second?.wanted(), seen.length], [0, 2]);
+    t.equal(pair.links.guest.writtenBytes, written);
+  },
+);
