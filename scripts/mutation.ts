@@ -6,7 +6,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import type { PartialStrykerOptions } from '@stryker-mutator/api/core';
 import { Stryker } from '@stryker-mutator/core';
-import { ROOMS } from './mutation/rooms.ts';
+import { ROOMS, testFilesOf } from './mutation/rooms.ts';
 import { summarize } from './mutation/summary.ts';
 import { openWorkplace, removePlace } from './mutation/workplace.ts';
 
@@ -47,10 +47,7 @@ if (
   process.exit(2);
 }
 
-const testFiles = room.tests.flatMap((place) =>
-  place.endsWith('.test.ts') ? [place] : globSync(`${place}/**/*.test.ts`, { cwd: 'test' }).sort(),
-);
-process.env.MUTATION_TEST_FILES = JSON.stringify(testFiles);
+process.env.MUTATION_TEST_FILES = JSON.stringify(testFilesOf(room));
 // What a run that was stopped left.
 rmSync(join(WORK, name), { recursive: true, force: true });
 mkdirSync(WORK, { recursive: true });

@@ -1,11 +1,27 @@
 // What `make mutation` mutates, and which tests without guests are there to notice.
+import { globSync } from 'node:fs';
 
-/** `tests` are folders and files. */
-export type Room = { readonly source: string; readonly tests: readonly string[] };
+/** `tests` are folders and files; `alone` those of them that need a process of their own, in which nothing has begun yet. */
+export type Room = {
+  readonly source: string;
+  readonly tests: readonly string[];
+  readonly alone?: readonly string[];
+};
+
+export function testFilesOf({ tests, alone = [] }: Room): string[] {
+  const files = tests.flatMap((place) =>
+    place.endsWith('.test.ts') ? [place] : globSync(`${place}/**/*.test.ts`, { cwd: 'test' }).sort(),
+  );
+  return files.filter((file) => !alone.includes(file));
+}
 
 export const ROOMS: Readonly<Record<string, Room>> = {
   sandboxes: { source: 'host-agent/src/sandboxes', tests: ['unit/host-agent/sandboxes'] },
-  engines: { source: 'host-agent/src/engines', tests: ['unit/host-agent/engines', 'contract'] },
+  engines: {
+    source: 'host-agent/src/engines',
+    tests: ['unit/host-agent/engines', 'contract'],
+    alone: ['unit/host-agent/engines/vmm-process.test.ts'],
+  },
   guest: { source: 'host-agent/src/guest', tests: ['unit/host-agent/guest'] },
   images: { source: 'host-agent/src/images', tests: ['unit/host-agent/images'] },
   http: { source: 'host-agent/src/http', tests: ['unit/host-agent/http', 'http'] },

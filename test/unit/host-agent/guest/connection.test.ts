@@ -1,0 +1,141 @@
+// The connection to a guest agent over its life: made, made again, replaced, given up. What each attempt says is counted.
+import { GuestConnection, type Request, type Stream } from '@sandboxd/proto';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { Guest } from '../../../../host-agent/src/guest/guest.ts';
+import { loopLinks } from '../../../support/memory-host/link.ts';
+import { until } from '../../../support/until.ts';
+
+/** What is written in front of a hello to a guest that may be in the middle of a frame. */
+const PADDING_BYTES = 65_536;
+
+type Way = {
+  readonly needsResync?: boolean;
+  readonly onRequest?: (stream: Stream, request: Request) => void;
+};
+
+/** A guest that can be reached as long as `way.isOpen`; `attempts` has the bytes that each connection began with. */
+function openWay(t: Test, { needsResync = false, onRequest = () => undefined }: Way = {}) {
+  const way = { isOpen: true, attempts: [] as number[], hellos: [] as string[] };
+  const agent = new GuestConnection({
+    describe: () => ({ agentVersion: '1', bootId: 'b' }),
+    onHello: ({ incarnation }) => way.hellos.push(incarnation),
+    onRequest,
+  });
+  const links: ReturnType<typeof loopLinks>[] = [];
+  const openChannel = async () => {
+    const made = loopLinks();
+    const at = way.attempts.push(0) - 1;
+    if (!way.isOpen) throw new Error('nobody is there');
+    const write = made.host.write.bind(made.host);
+    made.host.write = (chunks) => {
+      for (const { length } of chunks) way.attempts[at] = (way.attempts[at] ?? 0) + length;
+      return write(chunks);
+    };
+    links.push(made);
+    agent.attach(made.guest);
+    return { link: made.host, needsResync };
+  };
+  const guest = new Guest({ source: { openChannel }, incarnation: 'one', log: pino({ level: 'silent' }) });
+  t.teardown(() => guest.close(new Error('over')));
+  return { way, guest, links };
+}
+
+t.test('a guest that may be in the middle of a frame gets padding first, whoever says so', async (t) => {
+  const plain = openWay(t);
+  await plain.guest.connect();
+  t.ok((plain.way.attempts[0] ?? 0) < 1000);
+  for (const [way, options] of [
+    [{ needsResync: true }, {}],
+    [{}, { needsResync: true }],
+  ] as const) {
+    const padded = openWay(t, way);
+    await padded.guest.connect(undefined, options);
+    t.ok((padded.way.attempts[0] ?? 0) > PADDING_BYTES);
+  }
+});
+
+t.test('a connection that broke is made again, and whoever watches is told of each', async (t) => {
+  const { way, guest, links } = openWay(t);
+  let seen = 0;
+  const stop = guest.watchConnections(() => (seen += 1));
+  await guest.connect();
+  t.same([seen, guest.isConnected], [1, true]);
+  links[0]?.host.destroy(new Error('cut'));
+  await until(() => way.hellos.length === 2 && guest.isConnected, 'the next connection');
+  t.equal(seen, 2);
+  t.ok((await guest.ping()) < 10_000);
+  stop();
+  way.isOpen = false;
+  links[1]?.host.destroy(new Error('cut again'));
+  await until(() => way.attempts.length >= 3, 'attempts');
+  await t.rejects(guest.stats(), { code: 'guest_unreachable', message: /nobody is there$/ });
+  t.notOk(guest.isConnected);
+  way.isOpen = true;
+  await until(() => guest.isConnected, 'the guest again');
+  t.equal(seen, 2, 'who has stopped to watch is not told');
+});
+
+t.test('who is closed is not reached for any more', async (t) => {
+  const { way, guest, links } = openWay(t);
+  await guest.connect();
+  guest.close(new Error('it was deleted'));
+  t.ok(links[0]?.host.isClosed);
+  await t.rejects(guest.stats(), { code: 'guest_unreachable', message: /it was deleted$/ });
+  await t.rejects(guest.ping(), { code: 'guest_unreachable' });
+  t.throws(() => guest.exec({ cmd: ['true'], env: {}, timeout_s: 0 }, { output: () => {}, exit: () => {} }), {
+    code: 'guest_unreachable',
+  });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.equal(way.attempts.length, 1);
+});
+
+t.test(
+  'another life of the guest’s memory has another host, and the old connection is not missed',
+  async (t) => {
+    const { way, guest, links } = openWay(t);
+    await guest.connect();
+    await guest.reconnect('two');
+    t.ok(links[0]?.host.isClosed);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    t.same(way.hellos, ['one', 'two']);
+    t.ok(guest.isConnected);
+  },
+);
+
+t.test('a guest that does not answer at once is adopted, and tried on', async (t) => {
+  const present = openWay(t);
+  t.equal(await present.guest.adopt(5000), true);
+  const absent = openWay(t);
+  absent.way.isOpen = false;
+  t.equal(await absent.guest.adopt(5000), false);
+  await until(() => absent.way.attempts.length === 2, 'the next attempt');
+  absent.way.isOpen = true;
+  await until(() => absent.guest.isConnected, 'the guest');
+});
+
+t.test('each call says what it wants, and an answer to another is none', async (t) => {
+  const asked: Request[] = [];
+  let answer: object = {};
+  const { guest } = openWay(t, {
+    onRequest: (stream, request) => {
+      asked.push(request);
+      stream.finish(answer);
+    },
+  });
+  await guest.connect();
+  await guest.powerOff();
+  await guest.growDisk();
+  t.match(asked, [{ powerOff: {} }, { growDisk: {} }]);
+  answer = { powerOff: {} };
+  await t.rejects(guest.stats(), { code: 'guest_unreachable', message: /no statistics/ });
+  answer = { stats: { processes: 3 } };
+  t.match(await guest.stats(), { processes: 3 });
+  answer = { error: { code: 'unsupported', message: 'not here' } };
+  await t.rejects(guest.growDisk(), { code: 'unsupported', message: 'not here' });
+  const long = { cmd: ['x'.repeat(2 ** 25)], env: {}, timeout_s: 0 };
+  t.throws(() => guest.exec(long, { output: () => {}, exit: () => {} }), {
+    code: 'invalid_argument',
+    message: /^cmd and env are too long/,
+  });
+});
