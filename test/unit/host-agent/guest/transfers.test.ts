@@ -1,0 +1,204 @@
+// What pushes, pulls and commands come to: their bytes, their refusals, and a guest that is lost meanwhile.
+import { FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
+import t from 'tap';
+import { startExec } from '../../../../host-agent/src/guest/exec.ts';
+import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
+import { pullDirectory, pullFile, pushFiles } from '../../../../host-agent/src/guest/files.ts';
+import { settle } from '../../../support/memory-link.ts';
+import { type ChannelPair, channelPair } from '../../proto/support/channel-pair.ts';
+
+/** A guest that answers each call at once. */
+function answering(result: ResultInput, file?: Parameters<Stream['opened']>[0]): ChannelPair {
+  return channelPair((stream) => {
+    if (file) stream.opened(file);
+    stream.finish(result);
+  });
+}
+
+/** What `call` comes to once all bytes have moved. */
+async function settled<T>(pair: ChannelPair, call: Promise<T>): Promise<T> {
+  call.catch(() => undefined);
+  await settle(pair.links);
+  return call;
+}
+
+t.test('a push arrives whole, whatever the pieces are that it is read in', async (t) => {
+  const got: Buffer[] = [];
+  const pair = channelPair(
+    (stream) => {
+      stream.handlers = {
+        data: (_flow, chunk) => {
+          got.push(Buffer.from(chunk));
+          stream.consumed(chunk.length);
+        },
+        end: () => stream.finish({ filePush: { files: 2, bytes: Number.NaN } }),
+      };
+    },
+    { windowBytes: 10_000 },
+  );
+  const pieces = [1, 0, 50_000, 0, 0, 7, 9000].map((size, index) => Buffer.alloc(size, index + 1));
+  let reads = 0;
+  let isReading = false;
+  const read = async () => {
+    t.notOk(isReading, 'one read at a time');
+    isReading = true;
+    await new Promise((resolve) => setImmediate(resolve));
+    isReading = false;
+    return pieces[reads++];
+  };
+  const pushing = pushFiles({ channel: pair.host }, '/x', read);
+  for (let rounds = 0; rounds < 50; rounds++) await settle(pair.links);
+  t.same(await pushing, { files: 2, bytes: 0 }, 'numbers of a guest are counts');
+  t.ok(Buffer.concat(got).equals(Buffer.concat(pieces)));
+  t.equal(reads, pieces.length + 1);
+  t.same(pair.faults, []);
+});
+
+t.test('a refusal means to a client what it is for that kind of call', async (t) => {
+  const refusing = (code: string) => answering({ error: { code, message: 'because' } });
+  const read = () => new Promise<undefined>(() => {});
+  for (const [code, pull, push] of [
+    ['not_found', 'not_found', 'invalid_argument'],
+    ['busy', 'exhausted', 'exhausted'],
+    ['invalid', 'invalid_argument', 'invalid_argument'],
+    ['internal', 'internal', 'internal'],
+    ['unsupported', 'unsupported', 'unsupported'],
+  ] as const) {
+    const [one, two, three] = [refusing(code), refusing(code), refusing(code)];
+    await t.rejects(settled(one, pullFile({ channel: one.host }, '/x', 10)), {
+      code: pull,
+      message: 'because',
+    });
+    await t.rejects(settled(two, pullDirectory({ channel: two.host }, '/x')), { code: pull });
+    await t.rejects(settled(three, pushFiles({ channel: three.host }, '/x', read)), { code: push });
+  }
+  const closed = refusing('internal');
+  closed.host.close(new Error('it is gone'));
+  await t.rejects(pullFile({ channel: closed.host }, '/x', 10), {
+    code: 'guest_unreachable',
+    message: 'the guest agent cannot be reached: it is gone',
+  });
+  const long = refusing('internal');
+  await t.rejects(pullFile({ channel: long.host }, '/'.repeat(2 ** 25), 10), {
+    code: 'invalid_argument',
+    message: /^the path is too long/,
+  });
+});
+
+t.test('an answer to another question is none', async (t) => {
+  const other = { stats: {} };
+  for (const pair of [answering(other), answering({ filePull: {} })])
+    await t.rejects(settled(pair, pullFile({ channel: pair.host }, '/x', 10)), {
+      code: 'guest_unreachable',
+      message: /another question$/,
+    });
+  const pair = answering(other);
+  await t.rejects(
+    settled(
+      pair,
+      pushFiles({ channel: pair.host }, '/x', () => new Promise(() => {})),
+    ),
+    {
+      code: 'guest_unreachable',
+    },
+  );
+});
+
+t.test('a pull says of the file what is known, and never more than was asked for', async (t) => {
+  for (const [file, maxBytes, wanted] of [
+    [{ isSizeKnown: true, sizeBytes: 100, contentBytes: 100 }, 1000, { sizeBytes: 100, contentBytes: 100 }],
+    [{ isSizeKnown: true, sizeBytes: 100, contentBytes: 100 }, 30, { sizeBytes: 100, contentBytes: 30 }],
+    [{ isSizeKnown: true, sizeBytes: 100, contentBytes: 500 }, 1000, { sizeBytes: 100, contentBytes: 100 }],
+    [{ isSizeKnown: false, sizeBytes: 100, contentBytes: 100 }, 1000, {}],
+  ] as const) {
+    const pair = channelPair((stream) => stream.opened(file));
+    const { body, ...info } = await settled(pair, pullFile({ channel: pair.host }, '/x', maxBytes));
+    t.same(info, wanted);
+    body.cancel();
+  }
+});
+
+t.test('a guest that is lost takes its calls with it, each with the reason', async (t) => {
+  const pair = channelPair((stream, { filePull }) => filePull && stream.opened({ isSizeKnown: false }));
+  const explainLoss = async () => 'the VMM was killed';
+  const explained = pushFiles({ channel: pair.host, explainLoss }, '/x', () => new Promise(() => {}));
+  const plain = pullDirectory({ channel: pair.host }, '/x');
+  const begun = await settled(pair, pullFile({ channel: pair.host, explainLoss }, '/x', 10));
+  const reading = begun.body.next();
+  for (const call of [explained, plain, reading]) call.catch(() => undefined);
+  pair.host.close(new Error('broken pipe'));
+  await t.rejects(explained, {
+    code: 'internal',
+    message: 'the sandbox died while files were pushed: the VMM was killed; delete it and create another',
+  });
+  await t.rejects(plain, {
+    code: 'guest_unreachable',
+    message: 'the guest agent was lost while a directory was pulled: broken pipe',
+  });
+  await t.rejects(reading, { code: 'internal', message: /while a file was pulled: the VMM was killed/ });
+});
+
+t.test('a command that was refused, answered wrongly or lost has an end that says so, once', async (t) => {
+  const run = async (pair: ChannelPair, after: () => void = () => undefined) => {
+    const ends: ExecOutcome[] = [];
+    const exec = startExec(
+      pair.host,
+      { cmd: ['x'], env: {}, timeout_s: 0 },
+      { output: () => undefined, exit: (end) => void ends.push(end) },
+      { hasStdin: true, explainLoss: async () => 'the VMM was killed' },
+    );
+    await settle(pair.links);
+    after();
+    await settle(pair.links);
+    const written = pair.links.host.writtenBytes;
+    t.ok(exec.write(Buffer.alloc(2 ** 20)), 'nothing is kept for one that is over');
+    exec.closeStdin();
+    exec.signal('SIGINT');
+    exec.resize({ cols: 1, rows: 1 });
+    exec.consumed(5);
+    exec.cancel();
+    t.equal(pair.links.host.writtenBytes, written);
+    return ends;
+  };
+  t.match(await run(answering({ error: { code: 'busy', message: 'too many' } })), [
+    { exitCode: -1, error: 'too many', isLost: undefined },
+  ]);
+  t.match(await run(answering({ stats: {} })), [{ error: 'the guest agent gave no exec result' }]);
+  const pair = channelPair(() => undefined);
+  t.match(await run(pair, () => pair.host.close(new Error('broken pipe'))), [
+    { exitCode: -1, isLost: true, error: 'the sandbox was lost while the command ran: the VMM was killed' },
+  ]);
+});
+
+t.test('what a command is told reaches it, in order', async (t) => {
+  const told: string[] = [];
+  const pair = channelPair((stream) => {
+    stream.handlers = {
+      data: (_flow, chunk) => {
+        told.push(`${chunk}`);
+        stream.consumed(chunk.length);
+      },
+      end: (flow) => void told.push(`end ${flow}`),
+      signal: (name) => void told.push(name),
+      resize: ({ cols, rows }) => void told.push(`${cols}x${rows}`),
+    };
+  });
+  const events = { output: () => undefined, exit: () => undefined };
+  const request = { cmd: ['x'], env: {}, timeout_s: 0 };
+  const exec = startExec(pair.host, request, events, { hasStdin: true });
+  t.ok(exec.write(Buffer.from('one')));
+  await settle(pair.links);
+  exec.signal('SIGINT');
+  exec.resize({ cols: 3, rows: 4 });
+  exec.write(Buffer.alloc(0));
+  exec.write(Buffer.from('two'));
+  exec.closeStdin();
+  exec.write(Buffer.from('late'));
+  exec.closeStdin();
+  await settle(pair.links);
+  t.same(told, ['one', 'SIGINT', '3x4', 'two', `end ${FLOW.in}`]);
+  const silent = startExec(pair.host, request, events);
+  silent.closeStdin();
+  await settle(pair.links);
+  t.equal(told.length, 5, 'one without input is told no end of it');
+});
