@@ -1,10 +1,11 @@
 // Container images: a create from one against a create from a profile, and a pull against well-known tools in a row.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync, zstdDecompressSync } from 'node:zlib';
 import { BAKED_DATA_DIR, type Daemon } from '../support/daemon.ts';
+import { until } from '../support/until.ts';
 import { makeLayoutOf, skopeo, World } from '../unit/host-agent/images/world.ts';
 import { median, type Section, spread } from './stats.ts';
 
@@ -21,67 +22,105 @@ async function timed(work: () => unknown): Promise<number> {
   return performance.now() - startedAt;
 }
 
-/** The tree of the largest profile that is here, as one layer. */
-function readTree(): Buffer {
+/** The trees of the smallest and of the largest profile that are here: Debian as `base` has it, and with Python. */
+function readTrees(): Record<'smallest' | 'largest', Buffer> {
   const dir = join(BAKED_DATA_DIR, 'profiles/.trees');
   const trees = readdirSync(dir).filter((name) => name.endsWith('.tar.zst'));
-  const [largest] = trees.map((name) => join(dir, name)).sort((a, b) => statSync(b).size - statSync(a).size);
-  if (largest === undefined) throw new Error('no profile is baked');
-  return zstdDecompressSync(readFileSync(largest));
+  const bySize = trees.map((name) => join(dir, name)).sort((a, b) => statSync(a).size - statSync(b).size);
+  const read = (path = '') => zstdDecompressSync(readFileSync(path));
+  return { smallest: read(bySize[0]), largest: read(bySize.at(-1)) };
 }
 
-/** What one does without sandboxd: fetch, unpack, make a file system. */
-function byHand(name: string): void {
+const STEPS = ['skopeo copy', 'umoci unpack', 'mke2fs -d'] as const;
+
+/** What one does without sandboxd: fetch, unpack, make a file system. Milliseconds of each. */
+async function byHand(name: string): Promise<number[]> {
   const dir = mkdtempSync(join(tmpdir(), 'by-hand-'));
   try {
     const layout = join(dir, 'layout');
-    skopeo('copy', '--src-tls-verify=false', `docker://${name}`, `oci:${layout}:v1`);
-    mkdirSync(join(dir, 'bundle'));
-    execFileSync('umoci', ['unpack', '--image', `${layout}:v1`, join(dir, 'bundle')], { stdio: 'pipe' });
-    const args = ['-q', '-d', join(dir, 'bundle/rootfs'), '-t', 'ext4', join(dir, 'image'), '2G'];
-    execFileSync('mke2fs', args, { stdio: 'pipe' });
+    const bundle = join(dir, 'bundle');
+    const image = ['-q', '-d', join(bundle, 'rootfs'), '-t', 'ext4', join(dir, 'image'), '2G'];
+    const run = (program: string, ...args: readonly string[]) =>
+      timed(() => execFileSync(program, args, { stdio: 'pipe' }));
+    return [
+      await timed(() => skopeo('copy', '--src-tls-verify=false', `docker://${name}`, `oci:${layout}:v1`)),
+      await run('umoci', 'unpack', '--image', `${layout}:v1`, bundle),
+      await run('mke2fs', ...image),
+    ];
   } finally {
     rmSync(dir, { recursive: true });
   }
 }
 
-export async function benchImages({ api }: Daemon, pulls: number, creates: number): Promise<Section[]> {
+const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
+
+/** Both have a template of their own once they were used twice; it comes behind the answer. */
+async function untilTemplates(daemon: Daemon, rootfs: readonly string[]): Promise<void> {
+  const isThere = (name: string) =>
+    daemon.log.some(
+      (line) => line.msg === 'template made' && line.rootfs === name && line.hasNetwork === false,
+    );
+  await until(() => rootfs.every(isThere), `templates of ${rootfs.join(' and ')}`, 300_000);
+}
+
+export async function benchImages(daemon: Daemon, pulls: number, creates: number): Promise<Section[]> {
+  const { api } = daemon;
   const ends: (() => unknown)[] = [];
   const world = new World({ teardown: (end) => ends.push(end) });
   try {
     const registry = await world.startRegistry();
-    const name = `${registry}/tree:v1`;
-    const tar = readTree();
-    const layout = makeLayoutOf(world.path('layout'), { layers: [tar] });
-    skopeo('copy', '--dest-tls-verify=false', `oci:${layout}:latest`, `docker://${name}`);
+    const { smallest, largest } = readTrees();
+    const push = (repository: string, tar: Buffer): string => {
+      const name = `${registry}/${repository}:v1`;
+      const layout = makeLayoutOf(world.path('layout'), { layers: [tar] });
+      skopeo('copy', '--dest-tls-verify=false', `oci:${layout}:latest`, `docker://${name}`);
+      return name;
+    };
+    const large = push('large', largest);
 
     const pull: Pairs = { ours: [], theirs: [] };
+    const steps: number[][] = [];
+    const converting: number[] = [];
     for (let round = 0; round < pulls; round++) {
-      pull.theirs.push(await timed(() => byHand(name)));
-      pull.ours.push(await timed(() => api.ask('pullImage', { body: { ref: name } })));
-      if (round < pulls - 1) await api.ask('deleteImage', { params: { ref: name } });
+      const hand = await byHand(large);
+      steps.push(hand);
+      pull.theirs.push(sum(hand));
+      pull.ours.push(await timed(() => api.ask('pullImage', { body: { ref: large } })));
+      converting.push(Number(daemon.log.findLast(({ msg }) => msg === 'image converted')?.ms));
+      await api.ask('deleteImage', { params: { ref: large } });
     }
 
+    const name = push('base', smallest);
     const create: Pairs = { ours: [], theirs: [] };
     const one = (body: Record<string, unknown>) => timed(async () => made.push((await api.create(body)).id));
     const made: string[] = [];
-    for (let round = 0; round <= creates; round++) {
-      const image = { image: { oci: name } };
+    const image = { image: { oci: name } };
+    const endAll = async () => {
+      for (const id of made.splice(0)) await api.delete(id);
+    };
+    for (const body of [image, image, {}, {}]) await one(body);
+    await endAll();
+    await untilTemplates(daemon, [name, 'base']);
+    for (let round = 0; round < creates; round++) {
       // Each is first as often as the other: what a delete leaves to be done slows who follows it.
       const first = await one(round % 2 === 0 ? {} : image);
       const second = await one(round % 2 === 0 ? image : {});
-      for (const id of made.splice(0)) await api.delete(id);
+      await endAll();
       const [theirs, ours] = round % 2 === 0 ? [first, second] : [second, first];
-      // The first ones make what the others use.
-      if (round === 0) continue;
       create.theirs.push(theirs);
       create.ours.push(ours);
     }
-    const size = `${Math.round(tar.length / MIB)} MiB unpacked, ${Math.round(gzipSync(tar, { level: 1 }).length / MIB)} MiB packed`;
+    const size = `${Math.round(largest.length / MIB)} MiB unpacked, ${Math.round(gzipSync(largest, { level: 1 }).length / MIB)} MiB packed`;
+    const seconds = (values: readonly number[]) =>
+      spread(
+        values.map((ms) => ms / 1000),
+        1,
+        's',
+      );
     return [
       {
         title: 'Create from an image',
-        note: `${creates} rounds after one warm-up, in turn: the default profile, and an image that was pulled before. To reach: at most 1.1 times as long.`,
+        note: `${creates} pairs in turn, once both have a template of their own: the default profile, and an image of the same packages that was pulled before. Ratio: median of the pairs'; to reach: at most 1.1.`,
         head: ['', 'median (min–max)'],
         rows: [
           ['from the profile', spread(create.theirs, 0, 'ms')],
@@ -94,22 +133,14 @@ export async function benchImages({ api }: Daemon, pulls: number, creates: numbe
         note: `${pulls} rounds in turn, from a registry on loopback: one layer, the tree of the largest profile that is baked (${size}). To reach: at most as long as the tools in a row.`,
         head: ['', 'median (min–max)'],
         rows: [
+          ...STEPS.map((step, at) => [`\`${step}\``, seconds(steps.map((each) => each[at] ?? Number.NaN))]),
+          ['all three', seconds(pull.theirs)],
+          ['`POST /images`', seconds(pull.ours)],
           [
-            '`skopeo copy` + `umoci unpack` + `mke2fs -d`',
-            spread(
-              pull.theirs.map((ms) => ms / 1000),
-              1,
-              's',
-            ),
+            'of that: skopeo and the rest',
+            seconds(pull.ours.map((ms, at) => ms - (converting[at] ?? Number.NaN))),
           ],
-          [
-            '`POST /images`',
-            spread(
-              pull.ours.map((ms) => ms / 1000),
-              1,
-              's',
-            ),
-          ],
+          ['of that: the conversion', seconds(converting)],
           ['**pull ÷ tools**', `**${ratio(pull)}**`],
         ],
       },

@@ -1,12 +1,15 @@
 // Guests from images of every kind: each C library and none, with little in them, and that oddly.
-import { readFileSync, realpathSync } from 'node:fs';
+import { readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { zstdDecompressSync } from 'node:zlib';
 import t from 'tap';
 import { poll } from '../../host-agent/src/lib/wait.ts';
-import { startDaemon } from '../support/daemon.ts';
+import { BAKED_DATA_DIR, startDaemon } from '../support/daemon.ts';
+import { filesOfPackage } from '../support/debian-packages.ts';
 import { compileProgram } from '../support/image-program.ts';
 import { scaled } from '../support/time-scale.ts';
-import type { Member } from '../unit/guest-agent/support/tar-blocks.ts';
-import { type MadeImage, makeLayout, World } from '../unit/host-agent/images/world.ts';
+import { archive, type Member } from '../unit/guest-agent/support/tar-blocks.ts';
+import { type MadeImage, makeLayoutOf, World } from '../unit/host-agent/images/world.ts';
 
 t.setTimeout(scaled(600_000));
 const world = new World(t);
@@ -36,8 +39,28 @@ const PASSWD = [
 const GROUP = 'ops:x:60:\nweb:x:61:web';
 const stranger = { patch: (header: Buffer) => header.write('0001750\0', 108) };
 
+/** The packages of the profile that has Debian's Python. */
+function readPythonTree(): Buffer {
+  const dir = join(BAKED_DATA_DIR, 'profiles/.trees');
+  const about = readdirSync(dir).find(
+    (name) =>
+      name.endsWith('.json') && 'python3' in JSON.parse(readFileSync(join(dir, name), 'utf8')).packages,
+  );
+  if (about === undefined) throw new Error('the profile python-3.11 is not baked');
+  return zstdDecompressSync(readFileSync(join(dir, about.replace('.json', '.tar.zst'))));
+}
+
+const SHELL = 'echo serve uid=$(busybox id -u) A=$A cwd=$PWD; exec busybox sleep 1000000';
+const PYTHON = [
+  'import ctypes, os, sqlite3, ssl, sys, time',
+  'print("serve uid=%d A=%s cwd=%s" % (os.getuid(), os.environ["A"], os.getcwd()), flush=True)',
+  'time.sleep(1000000)',
+].join('\n');
+
 type Kind = MadeImage['config'] & {
   readonly layers: MadeImage['layers'];
+  /** Beneath those. */
+  readonly packages?: () => readonly Buffer[];
   /** What the service says first; a regular expression: its error, as it cannot start. */
   readonly says: string | RegExp;
 };
@@ -58,6 +81,27 @@ const KINDS: Readonly<Record<string, Kind>> = {
     Entrypoint: ['/it'],
     User: '4242',
     says: 'serve uid=4242 A=b cwd=/\n',
+  },
+  'the static busybox of Debian, from scratch': {
+    packages: () => [filesOfPackage('busybox-static')],
+    layers: [STATIC_MUSL],
+    Entrypoint: ['busybox', 'sh', '-c', SHELL],
+    says: 'serve uid=0 A=b cwd=/\n',
+  },
+  'packages of Debian without a shell, each a layer, a user of a number that they do not have': {
+    packages: () => ['base-files', 'netbase', 'tzdata', 'libc6'].map(filesOfPackage),
+    layers: [[file('bin/it', GLIBC[0]?.content ?? '', 0o755), file('etc/passwd', PASSWD)]],
+    User: '65532:65532',
+    WorkingDir: '/home/nonroot',
+    says: 'serve uid=65532 A=b cwd=/home/nonroot\n',
+  },
+  'Debian with its Python': {
+    packages: () => [readPythonTree()],
+    layers: [STATIC_MUSL],
+    Entrypoint: ['python3', '-c', PYTHON],
+    Env: ['A=b', 'PATH=/usr/bin:/bin:/'],
+    User: 'www-data',
+    says: 'serve uid=33 A=b cwd=/\n',
   },
   'a root that a stranger owns, and what the guest needs as files and links': {
     layers: [
@@ -107,11 +151,12 @@ const WAYS = Object.entries(KINDS).flatMap(([name, kind]) => [
 for (const {
   name,
   boot_args,
-  kind: { layers, says, ...config },
+  kind: { layers, packages, says, ...config },
 } of WAYS) {
   t.test(name, async (t) => {
     const defaults = { Entrypoint: ['it'], Cmd: ['serve'], Env: ['A=b', 'PATH=/bin:/'] };
-    const path = makeLayout(world.path('layout'), { layers, config: { ...defaults, ...config } });
+    const tars = [...(packages?.() ?? []), ...layers.map((members) => archive(members))];
+    const path = makeLayoutOf(world.path('layout'), { layers: tars, config: { ...defaults, ...config } });
     const body = { image: { path }, boot_args };
     const { id } = await api.ask('createSandbox', { body });
     const status = () => api.ask('getService', { params: { id } });
