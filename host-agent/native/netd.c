@@ -9,7 +9,8 @@
 //   rules PIN          nftables commands of the body, in that namespace; `-` is the caller's own
 //   watch PIN NAME     from now on each packet that a rule logs to group 1 there is a line `logged NAME HEX`, its first bytes
 //   unwatch PIN        no more of them
-//   anchor LINK ADDRESS PREFIX   a link of the host with an address and its network, which nothing is behind
+//   anchor LINK ADDRESS PREFIX HOW   a link of the host with an address and its network, which nothing is behind; HOW is `new`, and
+//                      then an error where it is there, or `again`
 //   unlink LINK        removes a link of the host
 //   forget ADDRESS     the host's kernel tracks no connections of that guest any more
 #define _GNU_SOURCE
@@ -182,9 +183,9 @@ static void make_slot(char **words, const char *rules) {
   memcpy(&refused, &outer, sizeof outer);
 }
 
-static void make_anchor(char *name, const char *text, int prefix) {
+static void make_anchor(char *name, const char *text, int prefix, bool is_new) {
   int sock = open_socket();
-  make_tun(name, IFF_TUN);
+  make_tun(name, IFF_TUN | (is_new ? IFF_TUN_EXCL : 0));
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
   set_address(sock, name, address(text), prefix);
   link_up(sock, name, 0);
@@ -200,7 +201,8 @@ static char *obey(char **words, int count, const char *body) {
   else if (strcmp(verb, "remove") == 0 && given == 2) remove_slot(arguments[0], arguments[1]);
   else if (strcmp(verb, "watch") == 0 && given == 2) watch_slot(arguments[0], arguments[1]);
   else if (strcmp(verb, "unwatch") == 0 && given == 1) forget_watch(arguments[0]);
-  else if (strcmp(verb, "anchor") == 0 && given == 3) make_anchor(arguments[0], arguments[1], atoi(arguments[2]));
+  else if (strcmp(verb, "anchor") == 0 && given == 4)
+    make_anchor(arguments[0], arguments[1], atoi(arguments[2]), strcmp(arguments[3], "new") == 0);
   else if (strcmp(verb, "unlink") == 0 && given == 1) unlink_link(arguments[0]);
   else if (strcmp(verb, "forget") == 0 && given == 1) forget_connections(address(arguments[0]));
   else if (strcmp(verb, "rules") == 0 && given == 1) {

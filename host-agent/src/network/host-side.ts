@@ -11,8 +11,8 @@ import type { NetHelper } from './helper.ts';
 import { listLinks } from './links.ts';
 import { RESOLVER_PORT } from './resolver/port.ts';
 import { Resolver } from './resolver/resolver.ts';
-import { hostRules, removeHostRules } from './rules/host.ts';
-import { freeSubnets, readRoutes, Subnet } from './subnet.ts';
+import { hostRules, NO_ROUTER, removeHostRules } from './rules/host.ts';
+import { freeSubnets, isAnchor, readRoutes, Subnet, tableOf } from './subnet.ts';
 
 /** What the registry keeps of it, under one key. */
 export type HostSideRecord = {
@@ -57,14 +57,14 @@ export class HostSide {
     const { records, helper, log } = options;
     const earlier = HostSide.recorded(records);
     const subnet = earlier?.subnet ?? (await chooseSubnet(options));
-    const isForwardingOurs =
-      earlier?.isForwardingOurs ?? (await readFile(FORWARDING, 'latin1')).trim() === '0';
+    const isForwardingOurs = earlier?.isForwardingOurs ?? (await isForwardingSandboxes(helper));
     await records.put(RECORD, { subnet: String(subnet), bootId: readBootId(), isForwardingOurs });
+    const { anchor, hostAddress, range } = subnet;
+    const how = earlier === undefined ? 'new' : 'again';
     try {
-      const prefix = String(subnet.range.prefixLength);
-      await helper.ask(['anchor', subnet.anchor, subnet.hostAddress, prefix]);
+      await helper.ask(['anchor', anchor, hostAddress, String(range.prefixLength), how]);
       const resolver = { host: subnet.hostAddress, port: RESOLVER_PORT };
-      const { table, linkPrefix, anchor } = subnet;
+      const { table, linkPrefix } = subnet;
       await helper.ask(
         ['rules', '-'],
         hostRules({ table, linkPrefix, anchor, subnet: String(subnet), resolver, isForwardingOurs }),
@@ -77,8 +77,15 @@ export class HostSide {
       log.info({ subnet: String(subnet), links: `${linkPrefix}*`, table }, 'networks of sandboxes are ready');
       return side;
     } catch (error) {
-      if (earlier === undefined) await remove(options, subnet, isForwardingOurs).catch(() => undefined);
-      throw hostLacks(error);
+      if (earlier !== undefined) throw hostLacks(error);
+      const isTaken = toError(error).message === `cannot make the link ${anchor}: Device or resource busy`;
+      if (!isTaken) {
+        await remove(options, subnet, isForwardingOurs).catch(() => undefined);
+        throw hostLacks(error);
+      }
+      // Another daemon chose the same in the same moment, and was there first.
+      await records.remove(RECORD);
+      return HostSide.open(options);
     }
   }
 
@@ -105,10 +112,26 @@ async function remove(
   subnet: Subnet,
   isForwardingOurs: boolean,
 ): Promise<void> {
-  if (isForwardingOurs) await writeFile(FORWARDING, '0');
+  const isLast = (await otherAnchors(subnet)).length === 0;
+  if (isForwardingOurs && isLast) await writeFile(FORWARDING, '0');
   await helper.ask(['rules', '-'], removeHostRules(subnet.table));
   await helper.ask(['unlink', subnet.anchor]);
   await records.remove(RECORD);
+}
+
+/** Whether the host forwards for sandboxes only: nobody let it yet, or another daemon did, which may leave first. */
+async function isForwardingSandboxes(helper: NetHelper): Promise<boolean> {
+  if ((await readFile(FORWARDING, 'latin1')).trim() === '0') return true;
+  for (const anchor of await otherAnchors()) {
+    const rules = await helper.ask(['rules', '-'], `list table ${tableOf(anchor)}`).catch(() => '');
+    if (rules.includes(NO_ROUTER)) return true;
+  }
+  return false;
+}
+
+/** Of the other daemons that have networks on this host. */
+async function otherAnchors(subnet?: Subnet): Promise<string[]> {
+  return (await listLinks()).filter((name) => isAnchor(name) && name !== subnet?.anchor);
 }
 
 /** AppError conflict; another daemon has those whose links are there. */

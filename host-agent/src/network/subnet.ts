@@ -46,7 +46,7 @@ export class Subnet {
 
   /** Name of the nftables table. */
   get table(): string {
-    return `ip sandboxd_${this.linkPrefix}`;
+    return tableOf(this.anchor);
   }
 
   /** The first is the host's; the address of the last one's resolver is the whole range's broadcast. */
@@ -79,6 +79,16 @@ export class Subnet {
   toString(): string {
     return formatIpv4Range(this.range);
   }
+}
+
+/** Whether a link is that of some daemon's range. */
+export function isAnchor(link: string): boolean {
+  return /^sbx[\da-f]{5}0{6}$/.test(link);
+}
+
+/** Name of the nftables table of the daemon that has this link. */
+export function tableOf(link: string): string {
+  return `ip sandboxd_${link.slice(0, 'sbx'.length + TAG_CHARS)}`;
 }
 
 /** All routes of the host but default ones. AppError unsupported without `ip`. */

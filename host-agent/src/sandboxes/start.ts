@@ -8,9 +8,9 @@ import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
 import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
-import { RESOURCES } from './resources/index.ts';
+import { STEPS } from './resources/index.ts';
 import { sandboxPaths } from './resources/paths.ts';
-import type { Held, Making, Origin, ResourceContext } from './resources/resource.ts';
+import type { Held, Making, Origin, Resource, ResourceContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
@@ -66,16 +66,26 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     undo.defer(() => records.remove(id));
     await records.put(id, record);
     faults.reach('start.recorded');
-    for (const { stage: stageOf, acquire, release, sweep } of RESOURCES) {
+    for (const step of STEPS) {
       making.signal.throwIfAborted();
-      stage = stageOf(origin);
-      undo.defer(async () => {
-        const remains = { ...making, record, wasKnown: false, why: 'the sandbox was not made' };
-        await release?.(remains);
-        await sweep?.(remains);
-      });
-      await acquire(making);
-      times[`${stage}Ms`] = Math.round(performance.now() - startedAt);
+      for (const { release, sweep } of step)
+        undo.defer(async () => {
+          const remains = { ...making, record, wasKnown: false, why: 'the sandbox was not made' };
+          await release?.(remains);
+          await sweep?.(remains);
+        });
+      const failures: { readonly of: string; readonly error: unknown }[] = [];
+      const acquire = async (resource: Resource): Promise<void> => {
+        const of = resource.stage(origin);
+        await resource.acquire(making).catch((error: unknown) => failures.push({ of, error }));
+        times[`${of}Ms`] = Math.round(performance.now() - startedAt);
+      };
+      // All of them have ended before any is undone.
+      await Promise.all(step.map(acquire));
+      const [failure] = failures;
+      if (failure === undefined) continue;
+      stage = failure.of;
+      throw failure.error;
     }
     const tooLate = () =>
       new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`, {

@@ -22,6 +22,10 @@ export type PortMap = {
   readonly guestPort: number;
 };
 
+/** Says in its rules that a daemon let the host forward. */
+export const NO_ROUTER = 'this host was no router before';
+/** Those of other daemons' sandboxes are theirs to judge. */
+const ANY_LINK = 'sbx*';
 const CHAINS = ['before', 'answer', 'input', 'forward', 'lead', 'leave'] as const;
 
 /** Replaces all rules in one step; published ports stay as they are. */
@@ -65,7 +69,7 @@ table ${table} {
     oifname ${ours} ct state established,related accept
     oifname ${ours} ct status dnat accept
     oifname ${ours} counter drop
-    ${isForwardingOurs ? 'counter drop comment "this host was no router before"' : ''}
+    ${isForwardingOurs ? `iifname != "${ANY_LINK}" oifname != "${ANY_LINK}" counter drop comment "${NO_ROUTER}"` : ''}
   }
   chain lead {
     iifname ${ours} return

@@ -1,7 +1,10 @@
 // Networks of sandboxes as their guests see them, without virtual machines.
 import '../../../support/network/own-network.ts';
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
+import { Store } from '../../../../host-agent/src/store/store.ts';
 import { arp, frame, packet } from '../../../support/network/frames.ts';
 import { Lab, OTHER_IP, PRIVATE_IP, sh, WEB_IP } from '../../../support/network/lab.ts';
 import { scaled } from '../../../support/time-scale.ts';
@@ -70,6 +73,39 @@ t.test('a guest reaches what its allowlist names once it has asked, and nothing 
   await network.close();
   t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
 });
+
+t.test(
+  'daemons that want a network in the same moment have ranges of their own, and the last one tidies up',
+  async (t) => {
+    lab.names.set('web.example', [WEB_IP]);
+    const make = async () => {
+      const dir = await mkdtemp(join(lab.dir, 'daemon-'));
+      const store = await Store.open(join(dir, 'state.lmdb'));
+      t.teardown(() => store.close());
+      const network = await lab.openNetwork({ records: store.table('network'), runDir: dir });
+      const slot = await network.lease();
+      await network.make(slot);
+      await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+      return { network, slot };
+    };
+    const daemons = await Promise.all([make(), make(), make()]);
+    t.equal(new Set(daemons.map(({ slot }) => slot.guestIp.split('.')[1])).size, 3);
+    const ask = async ({ slot }: (typeof daemons)[number]) => {
+      const guest = await lab.boot(slot);
+      return guest.js(`${CONNECT}
+      dns.setServers(['${slot.gateway}']);
+      await dns.resolve4('web.example');
+      console.log(await connect('${WEB_IP}'));
+    `);
+    };
+    for (const daemon of daemons) {
+      t.match(await ask(daemon), /^hello 93\.184\.215\.1/);
+      await daemon.network.remove(daemon.slot);
+      await daemon.network.close();
+    }
+    t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
+  },
+);
 
 /** What Docker and ufw do to a host, and what a firewall in nftables' own words does. */
 const FIREWALLS = {
