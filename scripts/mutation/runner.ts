@@ -69,6 +69,9 @@ class RoomTests implements TestRunner {
       return { status: DryRunStatus.Error, errorMessage: `${what}\n${broken.output}` };
     }
     const results = new Map(all.flatMap(({ results }) => results.map((result) => [result.id, result])));
+    // What came of one that failed then, and is no test: a process that was left.
+    const names = new Set(tests.map(({ name }) => name));
+    if (again.size > 0) for (const id of results.keys()) if (!names.has(id)) results.delete(id);
     const perTest = Object.assign({}, ...all.map(({ report }) => report?.coverage?.perTest));
     const known: Known = {
       cpuMs: Math.max(...all.map(({ cpuMs }) => cpuMs)),

@@ -197,6 +197,27 @@ t.test('a command never waits: what the disk is too slow for is counted', async 
   await store.stop();
 });
 
+t.test('who has more than fits waits until some of it is written, or never will be', async (t) => {
+  const { store } = await makeStore(t);
+  const log = await store.open(ID);
+  const called: string[] = [];
+  const fill = () => {
+    while (log?.isRoomy) log.append(out(Buffer.alloc(65_536, 'y')));
+  };
+  log?.whenRoomy(() => called.push('at once'));
+  fill();
+  log?.whenRoomy(() => called.push('written'));
+  t.same(called, ['at once']);
+  await log?.flush();
+  t.same(called, ['at once', 'written']);
+  fill();
+  log?.whenRoomy(() => called.push('closed'));
+  await store.stop();
+  t.same(called.slice(2), ['closed']);
+  log?.whenRoomy(() => called.push('no more'));
+  t.same(called.slice(3), ['no more']);
+});
+
 t.test('a full disk: one event, one warning, and nothing else', async (t) => {
   const { dir, store, lines } = await makeStore(t);
   try {
