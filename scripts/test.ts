@@ -46,6 +46,8 @@ const SUITES: Readonly<Record<string, Suite>> = {
 /** A file that does not obey its own time limit is killed this much later. */
 const KILL_AFTER_S = 15;
 const MAX_SHOWN_LINES = 200;
+/** Behind a test of the file's top level. */
+const END_OF_REASON = '  ...';
 
 type Counts = { passed: number; failed: number; skipped: number; planned: number | undefined };
 
@@ -123,7 +125,11 @@ async function runFile(file: string, { fileTimeoutS, isShownLive, env }: Suite):
   const onLine = (line: string) => {
     output.push(line);
     const title = countLine(line, counts);
-    if (isShownLive && title !== undefined) console.log(`    ${title}`);
+    if (!isShownLive || (title === undefined && line !== END_OF_REASON)) return;
+    if (title !== undefined) console.log(`    ${title}`);
+    // Why, at once: a run that takes hours may be ended from outside before this file comes to its end.
+    if (!title?.startsWith('ok')) console.log(explain(output));
+    output.length = 0;
   };
   const end = await runProgram(file, { timeoutS: fileTimeoutS, env: env?.() ?? {} }, onLine);
   const failure = judge(counts, end);
