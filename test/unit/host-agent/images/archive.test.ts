@@ -4,9 +4,11 @@ import { type Dirent, readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import t from 'tap';
+import { scaled } from '../../../support/time-scale.ts';
 import { archive, type Member, pax } from '../../guest-agent/support/tar-blocks.ts';
 import { type MadeImage, makeLayout, type OpenedImages, skopeo, stored, World } from './world.ts';
 
+t.setTimeout(scaled(300_000));
 const world = new World(t);
 const SMALL: MadeImage = {
   layers: [[{ name: 'hello', content: 'hello' }]],

@@ -2,13 +2,17 @@
 // host has a public address and its /etc is a copy.
 import '../../../support/network/own-network.ts';
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import t, { type Test } from 'tap';
+import { scaled } from '../../../support/time-scale.ts';
 import { type MadeImage, type OpenedImages, stored, World } from './world.ts';
 
 const ADDRESS = '45.33.10.20';
 const SMALL: MadeImage = { layers: [[{ name: 'hello', content: 'hello' }]] };
 
+t.setTimeout(scaled(300_000));
 const world = new World(t);
 run('ip', 'link', 'set', 'lo', 'up');
 run('ip', 'address', 'add', `${ADDRESS}/32`, 'dev', 'lo');
@@ -95,6 +99,83 @@ t.test('with a password, which `docker login` of root wrote', async (t) => {
   await refuses(t, images, `${registry}/app`, /unauthorized|authentication required/);
   login('secret');
   t.equal((await images.pull(`${registry}/app`, 'missing')).entries, 1);
+  await images.close();
+});
+
+t.test(
+  'a policy of the host refuses images, and a registry that its settings block is not asked',
+  async (t) => {
+    const registry = await world.startRegistry({ tls: authority, address: ADDRESS });
+    world.push(`${registry}/app`, SMALL);
+    trust('/etc/containers/certs.d', registry, authority.ca);
+    const dataDir = world.path('data');
+    const images = await world.openImages(dataDir);
+    const set = async (path: string, text: string, message: RegExp) => {
+      const before = readFileSync(path);
+      writeFileSync(path, text);
+      await refuses(t, images, `${registry}/app`, message);
+      writeFileSync(path, before);
+    };
+    const policy = (docker: object) =>
+      JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }], transports: { docker } });
+    const signed = { type: 'signedBy', keyType: 'GPGKeys', keyPath: authority.ca };
+    const path = '/etc/containers/policy.json';
+    await set(path, policy({ [registry]: [{ type: 'reject' }] }), /: .*rejected by policy/);
+    await set(path, policy({ [registry]: [signed] }), /: .*(?:signature|public key)/i);
+    await set(path, 'no policy', /: .*policy/);
+    const blocked = `[[registry]]\nprefix = "${registry}"\nlocation = "${registry}"\nblocked = true\n`;
+    await set('/etc/containers/registries.conf', blocked, /: .*is blocked in/);
+    t.same(stored(dataDir), { blobs: 0, rootfs: 0, work: 0 });
+    t.equal((await images.pull(`${registry}/app`, 'missing')).entries, 1, 'and with neither it is pulled');
+    await images.close();
+  },
+);
+
+t.test('a mirror is asked first, and the registry itself for what the mirror lacks', async (t) => {
+  const [mirror, origin] = [await world.startRegistry(), await world.startRegistry()];
+  world.push(`${mirror}/both`, SMALL);
+  world.push(`${origin}/both`, { layers: [...SMALL.layers, [{ name: 'of-the-origin', content: '' }]] });
+  world.push(`${origin}/one`, SMALL);
+  const [path, before] = ['/etc/containers/registries.conf', readFileSync('/etc/containers/registries.conf')];
+  const insecure = (location: string) => `location = "${location}"\ninsecure = true\n`;
+  writeFileSync(
+    path,
+    `[[registry]]\nprefix = "registry.test"\n${insecure(origin)}[[registry.mirror]]\n${insecure(mirror)}`,
+  );
+  t.teardown(() => writeFileSync(path, before));
+  const images = await world.openImages(world.path('data'));
+  t.match(await images.pull('registry.test/both', 'missing'), {
+    entries: 1,
+    sourceRef: 'registry.test/both:latest',
+  });
+  t.equal((await images.pull('registry.test/one', 'missing')).entries, 1);
+  await images.close();
+});
+
+t.test('a proxy of the daemon is asked for what is not on loopback', async (t) => {
+  const registry = await world.startRegistry({ tls: authority, address: ADDRESS });
+  world.push(`${registry}/app`, SMALL);
+  trust('/etc/containers/certs.d', registry, authority.ca);
+  const asked: string[] = [];
+  const proxy = createServer().on('connect', ({ url = '' }, client, head) => {
+    asked.push(url);
+    const [host, port] = url.split(':');
+    const onward = connect(Number(port), host, () => {
+      client.write('HTTP/1.1 200 OK\r\n\r\n');
+      onward.write(head);
+      client.pipe(onward).pipe(client);
+    });
+    for (const socket of [client, onward]) socket.on('error', () => onward.destroy());
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  process.env.HTTPS_PROXY = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  t.teardown(() => {
+    delete process.env.HTTPS_PROXY;
+    proxy.close();
+  });
+  const images = await world.openImages(world.path('data'));
+  t.equal((await images.pull(`${registry}/app`, 'missing')).entries, 1);
+  t.same([...new Set(asked)], [registry]);
   await images.close();
 });
 

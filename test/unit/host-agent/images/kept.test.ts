@@ -12,8 +12,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { RootfsFinder } from '../../../../host-agent/src/images/index.ts';
 import { Profiles } from '../../../../host-agent/src/images/profiles.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { type MadeImage, makeLayout, type OpenedImages, skopeo, stored, World } from './world.ts';
 
+t.setTimeout(scaled(300_000));
 const world = new World(t);
 const registry = await world.startRegistry();
 const SHARED = { name: 'shared', content: Buffer.alloc(20_000, 's') };

@@ -4,8 +4,10 @@ import { createReadStream, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { FAULT_POINTS } from '../../../../host-agent/src/lib/faults.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { makeLayout, type OpenedImages, skopeo, stored, World } from './world.ts';
 
+t.setTimeout(scaled(300_000));
 const world = new World(t);
 const registry = await world.startRegistry();
 const name = `${registry}/app:v1`;

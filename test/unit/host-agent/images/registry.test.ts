@@ -1,10 +1,13 @@
 // Pulls from a real registry on loopback, with skopeo and the converter as they are installed.
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
-import { type MadeImage, stored, World } from './world.ts';
+import { scaled } from '../../../support/time-scale.ts';
+import { type MadeImage, makeLayout, skopeo, stored, World } from './world.ts';
 
+t.setTimeout(scaled(300_000));
 const world = new World(t);
 const SMALL: MadeImage = {
   layers: [[{ name: 'hello', content: 'hello' }], [{ name: 'world', content: 'world' }]],
@@ -143,6 +146,66 @@ t.test('what a registry says comes through in one line', async (t) => {
   await fails(`${registry}/app@sha256:${'0'.repeat(64)}`, /manifest unknown/);
   world.push(`${registry}/arm`, { ...SMALL, platform: { os: 'linux', architecture: 'arm64' } });
   await fails(`${registry}/arm`, /arm64/);
+  await images.close();
+});
+
+t.test('of an image for several platforms the one of this host is taken', async (t) => {
+  const registry = await world.startRegistry();
+  const images = await world.openImages(world.path('data'));
+  const layout = world.path('layout');
+  const listed = (architecture: string, files: number) => {
+    const platform = { os: 'linux', architecture };
+    const members = Array.from({ length: files }, (_, n) => ({ name: `${architecture}-${n}`, content: '' }));
+    makeLayout(layout, { layers: [members], platform });
+    return { ...JSON.parse(readFileSync(`${layout}/index.json`, 'utf8')).manifests[0], platform };
+  };
+  const all = [listed('arm64', 1), listed('amd64', 2), listed('s390x', 3)].map(
+    ({ annotations: _, ...each }) => each,
+  );
+  const push = (name: string, manifests: readonly object[]) => {
+    const mediaType = 'application/vnd.oci.image.index.v1+json';
+    const bytes = JSON.stringify({ schemaVersion: 2, mediaType, manifests });
+    const hex = createHash('sha256').update(bytes).digest('hex');
+    writeFileSync(`${layout}/blobs/sha256/${hex}`, bytes);
+    const annotations = { 'org.opencontainers.image.ref.name': 'latest' };
+    const whole = { mediaType, digest: `sha256:${hex}`, size: bytes.length, annotations };
+    writeFileSync(`${layout}/index.json`, JSON.stringify({ schemaVersion: 2, manifests: [whole] }));
+    skopeo('copy', '--all', '--dest-tls-verify=false', `oci:${layout}:latest`, `docker://${name}`);
+    return whole.digest;
+  };
+  const digest = push(`${registry}/all`, all);
+  t.equal((await images.pull(`${registry}/all`, 'missing')).entries, 2);
+  t.equal(
+    (await images.pull(`${registry}/all@${digest}`, 'missing')).entries,
+    2,
+    'by the digest of the list',
+  );
+  push(
+    `${registry}/others`,
+    all.filter(({ platform }) => platform.architecture !== 'amd64'),
+  );
+  await t.rejects(images.pull(`${registry}/others`, 'missing'), {
+    code: 'upstream',
+    message: /^cannot pull \S+\/others:latest: .*amd64/,
+  });
+  await images.close();
+});
+
+t.test('layers that are packed as gzip, as zstd, or not at all make one image', async (t) => {
+  const registry = await world.startRegistry();
+  const images = await world.openImages(world.path('data'), { allowedDirs: [world.dir] });
+  const digests: string[] = [];
+  for (const packing of ['gzip', 'zstd', 'plain'] as const) {
+    const layout = makeLayout(world.path('layout'), { ...SMALL, packing });
+    const blobs = `${layout}/blobs/sha256`;
+    const heads = readdirSync(blobs).map((name) => readFileSync(`${blobs}/${name}`).toString('hex', 0, 4));
+    const marks = { gzip: /^1f8b/, zstd: /^28b52ffd/, plain: /^68656c6c/ };
+    t.equal(heads.filter((head) => marks[packing].test(head)).length, packing === 'plain' ? 1 : 2, packing);
+    digests.push((await images.obtainFile(layout)).record.rootfsDigest);
+    world.push(`${registry}/${packing}`, { ...SMALL, packing });
+    digests.push((await images.obtain(`${registry}/${packing}`, 'missing')).record.rootfsDigest);
+  }
+  t.equal(new Set(digests).size, 1);
   await images.close();
 });
 

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { type Images, openImages } from '../../../../host-agent/src/images/index.ts';
@@ -20,6 +20,14 @@ export type MadeImage = {
   readonly layers: readonly (readonly Member[])[];
   readonly config?: Readonly<Record<string, unknown>>;
   readonly platform?: { readonly os: string; readonly architecture: string };
+  /** Of the layers; gzip unless it says otherwise. */
+  readonly packing?: keyof typeof PACKINGS;
+};
+
+const PACKINGS = {
+  gzip: { suffix: '+gzip', pack: (tar: Buffer) => gzipSync(tar, { level: 1 }) },
+  zstd: { suffix: '+zstd', pack: (tar: Buffer) => zstdCompressSync(tar) },
+  plain: { suffix: '', pack: (tar: Buffer) => tar },
 };
 
 /** An OCI layout with one image of the name `ref`; gives the directory. */
@@ -30,7 +38,12 @@ export function makeLayout(dir: string, { layers, ...image }: MadeImage, ref?: s
 /** The same of archives, which are taken one after the other. */
 export function makeLayoutOf(
   dir: string,
-  { layers: tars, config = {}, platform }: Omit<MadeImage, 'layers'> & { readonly layers: Iterable<Buffer> },
+  {
+    layers: tars,
+    config = {},
+    platform,
+    packing = 'gzip',
+  }: Omit<MadeImage, 'layers'> & { readonly layers: Iterable<Buffer> },
   ref = 'latest',
 ): string {
   const blobs = join(dir, 'blobs/sha256');
@@ -48,7 +61,8 @@ export function makeLayoutOf(
   const layers: ReturnType<typeof put>[] = [];
   for (const tar of tars) {
     diffIds.push(`sha256:${createHash('sha256').update(tar).digest('hex')}`);
-    layers.push(put(gzipSync(tar, { level: 1 }), 'layer.v1.tar+gzip'));
+    const { suffix, pack } = PACKINGS[packing];
+    layers.push(put(pack(tar), `layer.v1.tar${suffix}`));
   }
   const about = {
     ...(platform ?? { os: 'linux', architecture: 'amd64' }),
