@@ -11,8 +11,8 @@ export type Authority = {
   readonly dir: string;
   /** What clients trust. */
   readonly caPath: string;
-  /** A certificate for loopback names, or for a client of that name. */
-  issue(name: string): Issued;
+  /** A certificate for those hosts, by default loopback's, or for a client of that name. */
+  issue(name: string, hosts?: string): Issued;
 };
 
 export function makeAuthority(t: Test): Authority {
@@ -37,8 +37,8 @@ export function makeAuthority(t: Test): Authority {
   return {
     dir,
     caPath: join(dir, 'ca.pem'),
-    issue: (name) => {
-      const names = 'subjectAltName=DNS:localhost,IP:127.0.0.1';
+    issue: (name, hosts = 'DNS:localhost,IP:127.0.0.1') => {
+      const names = `subjectAltName=${hosts}`;
       openssl(
         'req',
         ...newKey,

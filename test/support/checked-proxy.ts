@@ -9,8 +9,8 @@ import { checkBody } from './answers.ts';
 const RAW = /^POST (\S+\/exec\?(?:\S*&)?stdin=\S*) HTTP/;
 const HEAD_END = '\r\n\r\n';
 
-/** Another address of the daemon at `url`. The teardown throws for an answer that no route has, and when none was checked. */
-export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string): Promise<string> {
+/** Another address of the daemon at `url`, on loopback; `port` 0 is a free one. The teardown throws for an answer that no route has, and when none was checked. */
+export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string, port = 0): Promise<string> {
   const target = new URL(url);
   const problems: unknown[] = [];
   let checks = 0;
@@ -128,7 +128,7 @@ export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string): Promis
       socket.resume();
     });
   });
-  await new Promise<void>((done) => entrance.listen(0, '127.0.0.1', done));
+  await new Promise<void>((done) => entrance.listen(port, '127.0.0.1', done));
   t.teardown(async () => {
     for (const socket of sockets) socket.destroy();
     await new Promise((done) => entrance.close(done));

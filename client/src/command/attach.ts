@@ -86,6 +86,19 @@ class Connected {
   }
 }
 
+/** Runs it to its end, without input, prints all of it as one line of JSON, and resolves with its exit code. */
+export async function attachJson(
+  sandbox: Sandbox,
+  cmd: readonly string[],
+  { isInteractive, hasTerminal, ...options }: AttachOptions,
+  { terminal, signal }: Session,
+): Promise<number> {
+  if (isInteractive || hasTerminal) throw new UsageError('--json is for commands without -i and -t');
+  const { stdout, stderr, result } = await sandbox.exec(cmd, { ...options, signal }).output();
+  terminal.printJson({ sandbox: sandbox.id, stdout, stderr, ...result });
+  return toExitCode(result, () => undefined);
+}
+
 function toExitCode(result: ExecResult, tell: (line: string) => void): number {
   const { exit_code, signal, timed_out, oom_killed, error } = result;
   if (error !== undefined) {

@@ -1,6 +1,6 @@
 // Which daemon: contexts in a file that only its owner reads, and variables that win over it.
 import { X509Certificate } from 'node:crypto';
-import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Client } from '../client.ts';
@@ -9,6 +9,7 @@ import { UsageError } from './verb.ts';
 
 const DEFAULT_HOST = 'http://127.0.0.1:7878';
 const PRIVATE = 0o600;
+const OTHERS = 0o077;
 
 export type Context = {
   readonly host: string;
@@ -30,11 +31,42 @@ export function contextsPath(env: Environment = process.env): string {
 
 export function readContexts(path = contextsPath()): Contexts {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as Contexts;
+    const read = toContexts(JSON.parse(readFileSync(path, 'utf8')));
+    assertPrivate(path, read);
+    return read;
   } catch (error) {
     if ((error as { code?: string }).code === 'ENOENT') return { contexts: {} };
     throw new SandboxdError(`${path} cannot be read: ${(error as Error).message}`);
   }
+}
+
+/** An edit by hand can have made anything of it. */
+function toContexts(value: unknown): Contexts {
+  const { current, contexts } = (value ?? {}) as { current?: unknown; contexts?: unknown };
+  const isText = (each: unknown) => each === undefined || typeof each === 'string';
+  const isContext = (each: Partial<Context> | null) =>
+    typeof each?.host === 'string' && isText(each.apiKey) && isText(each.ca);
+  const isWhole =
+    typeof contexts === 'object' &&
+    contexts !== null &&
+    Object.values(contexts).every(isContext) &&
+    isText(current);
+  if (!isWhole) throw new Error('it is not what `sandbox context set` writes; remove it to begin anew');
+  return value as Contexts;
+}
+
+function assertPrivate(path: string, { contexts }: Contexts): void {
+  const { mode } = statSync(path);
+  if ((mode & OTHERS) === 0 || process.platform === 'win32') return;
+  if (Object.values(contexts).every(({ apiKey }) => apiKey === undefined)) return;
+  throw new Error(
+    `it has keys in it and others may read it; \`chmod 600\` it, and revoke keys that others may know`,
+  );
+}
+
+/** By its own name: an object has others. */
+export function findContext({ contexts }: Contexts, name: string): Context | undefined {
+  return Object.hasOwn(contexts, name) ? contexts[name] : undefined;
 }
 
 /** There is never a moment at which others could read it. */
@@ -60,9 +92,9 @@ export function resolveContext(
   const ca = flags.ca ?? (env.SANDBOXD_CA || undefined);
   const given = { ...(apiKey !== undefined && { apiKey }), ...(ca !== undefined && { ca }) };
   if (host !== undefined) return { host, ...given };
-  const { current, contexts } = readContexts(contextsPath(env));
-  const name = flags.context ?? current;
-  const context = name === undefined ? { host: DEFAULT_HOST } : contexts[name];
+  const known = readContexts(contextsPath(env));
+  const name = flags.context ?? known.current;
+  const context = name === undefined ? { host: DEFAULT_HOST } : findContext(known, name);
   if (context === undefined)
     throw new UsageError(`there is no context ${JSON.stringify(name)}; \`sandbox context\` lists them`);
   return { ...context, ...given };

@@ -1,6 +1,6 @@
 // The command `sandbox`: which verb the words ask for, what its failures look like, what its exit code is.
 import { suggest } from '@sandboxd/api/suggest';
-import { CertificateError, SandboxdError, UnauthorizedError } from '../errors.ts';
+import { ApiError, CertificateError, SandboxdError, UnauthorizedError } from '../errors.ts';
 import { complete } from './complete.ts';
 import { ASK, renderCompletion } from './completions.ts';
 import { resolveContext, toClient } from './context.ts';
@@ -20,8 +20,9 @@ export async function runProgram(words: readonly string[]): Promise<void> {
   // Nobody reads any longer.
   for (const stream of [terminal.stdout, terminal.stderr])
     stream.on('error', () => stop.abort(new BrokenPipe()));
-  const code = await run(words, terminal, stop).catch((error: unknown) =>
-    explain(error, terminal, stop.signal),
+  const asked = { isJson: false };
+  const code = await run(words, terminal, stop, asked).catch((error: unknown) =>
+    explain(error, terminal, stop.signal, asked.isJson),
   );
   await Promise.all([flush(terminal.stdout), flush(terminal.stderr)]);
   process.exit(code);
@@ -30,13 +31,19 @@ export async function runProgram(words: readonly string[]): Promise<void> {
 class BrokenPipe extends Error {}
 class Interrupted extends Error {}
 
-async function run(words: readonly string[], terminal: Terminal, stop: AbortController): Promise<number> {
+/** `asked` is filled in as soon as it is known. */
+async function run(
+  words: readonly string[],
+  terminal: Terminal,
+  stop: AbortController,
+  asked: { isJson: boolean },
+): Promise<number> {
   // Flags for every verb may stand before it.
   const at = findVerbWord(words);
   const rest = words.filter((_, each) => each !== at);
   const [name] = words.slice(at < 0 ? words.length : at);
   if (name === undefined) {
-    if (words.includes('--version')) return run(['version'], terminal, stop);
+    if (words.includes('--version')) return run(['version'], terminal, stop, asked);
     const [flag] = words;
     if (flag === undefined || HELP.includes(flag)) return print(terminal, renderOverview(VERBS));
     throw new UsageError(`a verb is missing behind ${flag}; \`sandbox --help\` lists them`);
@@ -49,6 +56,7 @@ async function run(words: readonly string[], terminal: Terminal, stop: AbortCont
   const verb = findVerb(name);
   const input = readWords(verb, rest);
   if (input.isSet('help')) return print(terminal, renderVerb(verb));
+  asked.isJson = input.isSet('json');
   const session = toSession(input, terminal, stop.signal);
   // What a first Ctrl-C means is the verb's affair while a command runs; else, and the second time, all is to end.
   obeyInterrupts(stop, () => process.listenerCount('SIGINT') > 1);
@@ -99,13 +107,17 @@ function toSession({ text, isSet }: Input, terminal: Terminal, signal: AbortSign
   };
 }
 
-function explain(error: unknown, terminal: Terminal, signal: AbortSignal): number {
+function explain(error: unknown, terminal: Terminal, signal: AbortSignal, isJson: boolean): number {
   if (signal.reason instanceof BrokenPipe) return EXIT.brokenPipe;
   if (signal.aborted) return EXIT.interrupted;
   const isExpected =
     error instanceof SandboxdError || error instanceof UsageError || 'code' in (error as object);
   const { message, stack } = error as Error;
-  terminal.stderr.write(`sandbox: ${isExpected ? message : stack}${advise(error)}\n`);
+  const said = `${isExpected ? message : stack}${advise(error)}`;
+  const { status, requestId } = error instanceof ApiError ? error : {};
+  terminal.stderr.write(
+    isJson ? `${JSON.stringify({ error: said, status, request_id: requestId })}\n` : `sandbox: ${said}\n`,
+  );
   return error instanceof UsageError ? EXIT.usage : EXIT.failed;
 }
 

@@ -1,6 +1,14 @@
 // The table of verbs, and what is made of it: help, completions, the reading of words, suggestions.
+import { chmodSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { suggest } from '../../../api/src/suggest.ts';
+import {
+  findContext,
+  readContexts,
+  resolveContext,
+  writeContexts,
+} from '../../../client/src/command/context.ts';
 import { renderOverview, renderVerb } from '../../../client/src/command/help.ts';
 import { toBytes, toEnvironment, toMib, toPort, toSeconds } from '../../../client/src/command/units.ts';
 import { UsageError, type Verb } from '../../../client/src/command/verb.ts';
@@ -91,5 +99,56 @@ t.test('amounts, ports, variables', (t) => {
   process.env.TEST_PASSED_ON = 'yes';
   t.same(toEnvironment(['A=b=c', 'TEST_PASSED_ON', 'TEST_NOT_SET']), { A: 'b=c', TEST_PASSED_ON: 'yes' });
   t.throws(() => toEnvironment(['=x']), UsageError);
+  t.end();
+});
+
+t.test('a file of contexts that somebody else has touched', (t) => {
+  const home = t.testdir({ sandbox: {} });
+  const path = join(home, 'sandbox/contexts.json');
+  const env = { XDG_CONFIG_HOME: home };
+  const near = { host: 'http://127.0.0.1:1' };
+  for (const text of [
+    'broken',
+    'null',
+    '[]',
+    '5',
+    '{}',
+    '{"contexts":5}',
+    '{"contexts":null}',
+    '{"contexts":{"a":null}}',
+    '{"contexts":{"a":{"host":5}}}',
+    '{"contexts":{"a":{"host":"http://x","apiKey":5}}}',
+    '{"current":5,"contexts":{}}',
+  ]) {
+    writeFileSync(path, text, { mode: 0o600 });
+    t.throws(
+      () => resolveContext({}, env),
+      { name: 'SandboxdError', message: /contexts\.json cannot be read: / },
+      text,
+    );
+    t.same(resolveContext({ host: 'http://x' }, env), { host: 'http://x' }, 'who names a host needs none');
+  }
+  writeContexts({ current: 'near', contexts: { near } }, path);
+  t.same(resolveContext({}, env), near);
+  for (const name of ['toString', 'constructor', '__proto__', 'hasOwnProperty']) {
+    t.throws(() => resolveContext({ context: name }, env), { name: 'UsageError' }, name);
+    const own = { host: `http://${name.toLowerCase()}` };
+    writeContexts({ current: name, contexts: { near, [name]: own } }, path);
+    t.same(resolveContext({}, env), own);
+    t.same(findContext(readContexts(path), name), own);
+    writeContexts({ contexts: { near } }, path);
+  }
+  chmodSync(path, 0o644);
+  t.same(resolveContext({ context: 'near' }, env), near, 'without a key there is nothing to keep');
+  for (const mode of [0o644, 0o660, 0o604]) {
+    writeContexts({ current: 'near', contexts: { near: { ...near, apiKey: 'sbk_secret' } } }, path);
+    t.match(resolveContext({}, env), { apiKey: 'sbk_secret' });
+    chmodSync(path, mode);
+    t.throws(
+      () => resolveContext({}, env),
+      { message: /others may read it; `chmod 600` it/ },
+      mode.toString(8),
+    );
+  }
   t.end();
 });

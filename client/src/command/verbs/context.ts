@@ -1,6 +1,6 @@
 // `sandbox context`: which daemons there are, and which one is meant.
 import { resolve } from 'node:path';
-import { readContexts, toClient, writeContexts } from '../context.ts';
+import { findContext, readContexts, toClient, writeContexts } from '../context.ts';
 import { UsageError, type Verb } from '../verb.ts';
 
 const ACTIONS = ['list', 'set', 'use', 'rm'] as const;
@@ -23,7 +23,8 @@ export const context: Verb = {
   count: [0, 2],
   example: 'sandbox context set lab --host https://sandboxd.example:7878 --key - --ca ca.pem',
   async run({ operands: [action = 'list', name], text }, { terminal, isJson }) {
-    const { current, contexts } = readContexts();
+    const known = readContexts();
+    const { current, contexts } = known;
     const rest = Object.fromEntries(Object.entries(contexts).filter(([each]) => each !== name));
     if (action === 'list') {
       const rows = Object.entries(contexts).map(([each, { host, apiKey, ca = '' }]) => [
@@ -36,23 +37,25 @@ export const context: Verb = {
       else terminal.table(['  NAME', 'HOST', 'KEY', 'CA'], rows);
       return 0;
     }
+    if (!(ACTIONS as readonly string[]).includes(action))
+      throw new UsageError(`there is no ${JSON.stringify(action)}; say one of ${ACTIONS.join(', ')}`);
     if (name === undefined) throw new UsageError(`something is missing: sandbox context ${action} <name>`);
+    const named = findContext(known, name);
     if (action === 'set') {
-      const host = text('host') ?? contexts[name]?.host;
+      const host = text('host') ?? named?.host;
       if (host === undefined) throw new UsageError('something is missing: --host <url>');
       const given = text('key');
-      const apiKey = given === '-' ? await readLine(terminal.stdin) : (given ?? contexts[name]?.apiKey);
-      const ca = text('ca') === undefined ? contexts[name]?.ca : resolve(text('ca') ?? '');
+      const apiKey = given === '-' ? await readLine(terminal.stdin) : (given ?? named?.apiKey);
+      const ca = text('ca') === undefined ? named?.ca : resolve(text('ca') ?? '');
       const entry = { host, ...(apiKey && { apiKey }), ...(ca !== undefined && { ca }) };
       // What cannot be used is said now, and not by the next verb.
       toClient(entry);
       writeContexts({ current: current ?? name, contexts: { ...rest, [name]: entry } });
-    } else if (contexts[name] === undefined) {
+    } else if (named === undefined) {
       throw new UsageError(`there is no context ${JSON.stringify(name)}; \`sandbox context\` lists them`);
     } else if (action === 'use') writeContexts({ current: name, contexts });
-    else if (action === 'rm')
-      writeContexts({ ...(current !== name && current && { current }), contexts: rest });
-    else throw new UsageError(`there is no ${JSON.stringify(action)}; say one of ${ACTIONS.join(', ')}`);
+    else writeContexts({ ...(current !== name && current && { current }), contexts: rest });
+    if (isJson) terminal.printJson({ [action]: name });
     return 0;
   },
 };

@@ -1,5 +1,5 @@
 // `sandbox exec`: a command in a sandbox.
-import { attach } from '../attach.ts';
+import { attach, attachJson } from '../attach.ts';
 import { toSeconds } from '../units.ts';
 import type { Verb } from '../verb.ts';
 import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
@@ -24,12 +24,6 @@ export const exec: Verb = {
     const limit = timeout === undefined ? {} : { timeoutS: toSeconds('timeout', timeout) };
     const options = { ...toExecOptions(input), ...limit };
     const sandbox = session.client.sandboxes.get(id);
-    if (session.isJson) {
-      const { signal } = session;
-      const { stdout, stderr, result } = await sandbox.exec(cmd, { ...options, signal }).output();
-      session.terminal.printJson({ stdout, stderr, ...result });
-      return 0;
-    }
-    return attach(sandbox, cmd, options, session);
+    return (session.isJson ? attachJson : attach)(sandbox, cmd, options, session);
   },
 };

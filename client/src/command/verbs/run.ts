@@ -2,7 +2,7 @@
 import type { Client } from '../../client.ts';
 import type { CreateOptions } from '../../contract.ts';
 import { NotFoundError } from '../../errors.ts';
-import { attach } from '../attach.ts';
+import { attach, attachJson } from '../attach.ts';
 import { toBytes, toCount, toMib, toPort, toSeconds } from '../units.ts';
 import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
 import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
@@ -76,7 +76,7 @@ export const run: Verb = {
       return 0;
     }
     try {
-      return await attach(sandbox, cmd, options, session);
+      return await (isJson ? attachJson : attach)(sandbox, cmd, options, session);
     } finally {
       if (input.isSet('rm')) await sandbox[Symbol.asyncDispose]();
       else terminal.note(`sandbox ${sandbox.id} goes on; \`sandbox rm ${sandbox.id}\` ends it`);

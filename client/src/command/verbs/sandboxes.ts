@@ -44,7 +44,7 @@ export const rm: Verb = {
       throw new UsageError('something is missing: sandbox rm <sandbox|snapshot…>');
     const all = isSet('all') ? (await client.sandboxes.list({ signal })).map(({ id }) => id) : [];
     const ids = [...new Set([...operands, ...all])];
-    let failed = 0;
+    const failed: { id: string; error: string }[] = [];
     for (const id of ids) {
       try {
         const kind = id.startsWith('snap_') ? client.snapshots : client.sandboxes;
@@ -52,12 +52,13 @@ export const rm: Verb = {
         if (!isJson) terminal.print(id);
       } catch (error) {
         signal.throwIfAborted();
-        failed++;
-        terminal.stderr.write(`sandbox: ${(error as Error).message}\n`);
+        const { message } = error as Error;
+        failed.push({ id, error: message });
+        if (!isJson) terminal.stderr.write(`sandbox: ${message}\n`);
       }
     }
-    if (isJson) terminal.printJson({ removed: ids.length - failed });
-    return failed === 0 ? 0 : 1;
+    if (isJson) terminal.printJson({ removed: ids.length - failed.length, failed });
+    return failed.length === 0 ? 0 : 1;
   },
 };
 
