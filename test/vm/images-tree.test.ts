@@ -65,6 +65,7 @@ const ATTRIBUTES: readonly Member[] = [
   directory('merged'),
   xattrs({ 'user.of-a-directory': '3', 'trusted.owner': 'other' }),
   directory('setgid', 0o2775),
+  { name: 'odd/zero', flag: '3' },
   xattrs({ 'user.old': '1' }),
   file('plain/overwritten'),
 ];
@@ -134,11 +135,10 @@ t.test('a tree of five layers is what umoci unpacks of them, file by file', asyn
   const { stdout, stderr } = await api.exec(id, ['/walk', '/', ...OWN]);
   t.equal(stderr, '');
   const [has, should] = [stdout, wanted].map((text) => text.trim().split('\n'));
-  t.same(
-    should?.filter((line) => !has?.includes(line)),
-    [],
-    'nothing is missing',
-  );
+  const missing = should?.filter((line) => !has?.includes(line)) ?? [];
+  // The overlay of the guest takes it for a whiteout.
+  t.match(missing, [/^\.\/odd\/zero 2/]);
+  t.equal(missing.length, 1, 'nothing else is missing');
   t.same(
     has?.filter((line) => !should?.includes(line)),
     [],
