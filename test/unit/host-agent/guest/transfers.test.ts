@@ -202,3 +202,29 @@ t.test('what a command is told reaches it, in order', async (t) => {
   await settle(pair.links);
   t.equal(told.length, 5, 'one without input is told no end of it');
 });
+
+t.test('who waits to write on is told once, when there is room', async (t) => {
+  const pair = channelPair((stream) => {
+    stream.started(77);
+    stream.handlers = { data: (_flow, chunk) => stream.consumed(chunk.length) };
+  });
+  const told: unknown[] = [];
+  const exec = startExec(
+    pair.host,
+    { cmd: ['x'], env: {}, timeout_s: 0 },
+    {
+      started: (pid) => told.push(pid),
+      output: () => undefined,
+      exit: () => undefined,
+      drain: () => told.push('drain'),
+    },
+    { hasStdin: true },
+  );
+  await settle(pair.links);
+  t.ok(exec.write(Buffer.alloc(100)));
+  await settle(pair.links);
+  t.same(told, [77], 'nobody waited');
+  t.notOk(exec.write(Buffer.alloc(2 ** 21)));
+  await settle(pair.links);
+  t.same(told, [77, 'drain']);
+});

@@ -1,0 +1,245 @@
+// A snapshot as a stream for another host, and what strangers send in its place.
+import { createHash, randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import t, { type Test } from 'tap';
+import type { Outflow } from '../../../../host-agent/src/lib/byte-queue.ts';
+import { AppError } from '../../../../host-agent/src/lib/errors.ts';
+import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manager.ts';
+import {
+  type ArchiveManifest,
+  END_MARK,
+  MAGIC,
+  MAX_MANIFEST_BYTES,
+  PIECE_BYTES,
+} from '../../../../host-agent/src/sandboxes/saved/archive/format.ts';
+import { execText } from '../../../support/memory-host/client.ts';
+import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+
+async function readAll(outflow: Outflow): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for (let piece = await outflow.next(); piece !== undefined; piece = await outflow.next()) {
+    chunks.push(Buffer.from(piece.bytes));
+    piece.release();
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Gives the bytes in pieces. */
+function source(bytes: Buffer, pieceBytes = 65_536) {
+  let at = 0;
+  return async () => {
+    const piece = bytes.subarray(at, at + pieceBytes);
+    at += piece.length;
+    return piece.length > 0 ? piece : undefined;
+  };
+}
+
+/** A daemon with a snapshot of a guest that was told something. */
+async function withSnapshot(t: Test) {
+  const daemon = await startMemoryDaemon(t);
+  const { id } = await daemon.manager.create({ vcpus: 2, memoryMib: 256, timeoutS: 60 });
+  await execText(daemon.manager, id, ['note', 'state', 'prepared once']);
+  return { ...daemon, id, snapshot: await daemon.manager.get(id).snapshot() };
+}
+
+const PLAIN = { isDiskOnly: false };
+const whole = (...parts: Buffer[]) => Buffer.concat([zstdCompressSync(Buffer.concat(parts)), END_MARK]);
+const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest();
+
+type Piece = { readonly offset: number; readonly length?: number; readonly bytes?: Buffer };
+
+/** An archive with every digest right, whatever else is wrong with it. */
+function forge(manifest: object, pieces: readonly Piece[] = [], behind = Buffer.alloc(0)): Buffer {
+  const text = Buffer.from(JSON.stringify(manifest));
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(text.length);
+  const parts = [pieces, [], []].map((list: readonly Piece[]) => {
+    const sent = list.map(({ offset, bytes = Buffer.alloc(0), length = bytes.length }) => {
+      const header = Buffer.alloc(12);
+      header.writeBigUInt64BE(BigInt(offset));
+      header.writeUInt32BE(length, 8);
+      return Buffer.concat([header, bytes]);
+    });
+    const all = Buffer.concat([...sent, Buffer.alloc(12)]);
+    return Buffer.concat([all, sha256(all)]);
+  });
+  const content = Buffer.concat([MAGIC, length, text, ...parts]);
+  return whole(content, sha256(content), behind);
+}
+
+function manifestOf(archive: Buffer): ArchiveManifest {
+  const plain = zstdDecompressSync(archive.subarray(0, -END_MARK.length));
+  return JSON.parse(plain.subarray(12, 12 + plain.readUInt32BE(8)).toString());
+}
+
+const importOf = (manager: SandboxManager, bytes: Buffer) => manager.importSnapshot(source(bytes), PLAIN);
+
+t.test('a snapshot goes on as another host’s, in whatever pieces it comes', async (t) => {
+  const from = await withSnapshot(t);
+  const bytes = await readAll(from.manager.exportSnapshot(from.snapshot.id));
+  const to = await startMemoryDaemon(t);
+  for (const pieceBytes of [1000, 17, 65_536]) {
+    const imported = await to.manager.importSnapshot(source(bytes, pieceBytes), PLAIN);
+    t.match(imported, { sourceId: from.id, vcpus: 2, memoryMib: 256 });
+    const [fork] = await to.manager.fork(imported.id, 1);
+    t.equal(await execText(to.manager, fork?.id ?? '', ['recall', 'state']), 'prepared once');
+    const told = to.happened.find(
+      (event) => event.kind === 'snapshot-imported' && event.snapshot === imported.id,
+    );
+    t.match(told, { sandbox: from.id });
+    await to.manager.deleteSnapshot(imported.id);
+  }
+  t.equal(to.manager.listSnapshots().length, 0);
+  const again = await to.manager.importSnapshot(source(bytes), PLAIN);
+  const second = await readAll(to.manager.exportSnapshot(again.id));
+  const { takenAtMs } = manifestOf(second);
+  t.same(manifestOf(second), { ...manifestOf(bytes), takenAtMs }, 'nor is anything lost on the next way');
+});
+
+t.test('a snapshot that is being read stays until that is over', async (t) => {
+  const { manager, id } = await withSnapshot(t);
+  // More than waits between the files and the client.
+  await execText(manager, id, ['note', 'state', randomBytes(600_000).toString('base64')]);
+  const snapshot = await manager.get(id).snapshot();
+  const outflow = manager.exportSnapshot(snapshot.id);
+  await outflow.next();
+  let isDeleted = false;
+  const deleting = manager.deleteSnapshot(snapshot.id).then(() => {
+    isDeleted = true;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  t.notOk(isDeleted);
+  outflow.cancel();
+  await deleting;
+});
+
+t.test('what is cut off, changed or longer is refused, and nothing of it is left', async (t) => {
+  const from = await withSnapshot(t);
+  const bytes = await readAll(from.manager.exportSnapshot(from.snapshot.id));
+  const { manager, home } = await startMemoryDaemon(t);
+  const bad: [string, Buffer][] = [0, 1, 20, 100, bytes.length - 17, bytes.length - 16, bytes.length - 1].map(
+    (end) => [`cut off at ${end}`, bytes.subarray(0, end)],
+  );
+  for (const at of [3, 40, bytes.length >> 1, bytes.length - 20, bytes.length - 3]) {
+    const changed = Buffer.from(bytes);
+    changed.writeUInt8((changed[at] ?? 0) ^ 0x10, at);
+    bad.push([`changed at ${at}`, changed]);
+  }
+  bad.push(['longer', Buffer.concat([bytes, Buffer.of(0)])], ['no zstd', Buffer.alloc(5000, 7)]);
+  for (const [what, archive] of bad)
+    await t.rejects(
+      importOf(manager, archive),
+      { code: 'invalid_argument', message: /no snapshot that can be/ },
+      what,
+    );
+  t.same(manager.listSnapshots(), []);
+  t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
+});
+
+t.test('a stranger’s archive may say anything, and is held to what a snapshot can be', async (t) => {
+  const from = await withSnapshot(t);
+  const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
+  const { manager, home } = await startMemoryDaemon(t);
+  const { memory, state, disk } = good.parts;
+  const room = { ...memory, sizeBytes: 4 * PIECE_BYTES, contentBytes: 2 * PIECE_BYTES };
+  const roomy = { ...good, parts: { ...good.parts, memory: room } };
+  const bytes = Buffer.alloc(10, 1);
+  const parts = (changes: object) => forge({ ...good, parts: { ...good.parts, ...changes } });
+  const options = (changes: object) => forge({ ...good, options: { ...good.options, ...changes } });
+  const rootfs = (changes: object) => options({ rootfs: { ...good.options.rootfs, ...changes } });
+  const long = Buffer.alloc(12);
+  long.writeUInt32BE(MAX_MANIFEST_BYTES + 1, 8);
+  MAGIC.copy(long);
+  for (const [archive, code, message] of [
+    [whole(Buffer.from('SBXSNAP2'), Buffer.alloc(100)), 'invalid_argument', /does not begin as one/],
+    [whole(long, Buffer.alloc(MAX_MANIFEST_BYTES + 1)), 'invalid_argument', /its manifest has 65537 bytes/],
+    [forge({ ...good, formatVersion: 2 }), 'invalid_argument', /its manifest cannot be read/],
+    [forge({ ...good, more: 1 }), 'invalid_argument', /its manifest cannot be read/],
+    [parts({ disk: { ...disk, name: memory.name } }), 'invalid_argument', /names that they cannot have/],
+    [parts({ disk: { ...disk, name: 'manifest.json' } }), 'invalid_argument', /names that they cannot have/],
+    [parts({ disk: { ...disk, name: '../escape' } }), 'invalid_argument', /manifest cannot be read/],
+    [parts({ memory: { ...memory, sizeBytes: 2 ** 40 } }), 'invalid_argument', /its memory has/],
+    [parts({ state: { ...state, contentBytes: state.sizeBytes + 1 } }), 'invalid_argument', /its state has/],
+    [parts({ disk: { ...disk, sizeBytes: good.options.diskBytes + 1 } }), 'invalid_argument', /its disk has/],
+    [forge(roomy, [{ offset: room.sizeBytes - 5, bytes }]), 'invalid_argument', /a piece of 10 bytes/],
+    [forge(roomy, [{ offset: 0, length: PIECE_BYTES + 1, bytes }]), 'invalid_argument', /a piece of 1048577/],
+    [
+      forge(roomy, [
+        { offset: 100, bytes },
+        { offset: 109, bytes },
+      ]),
+      'invalid_argument',
+      /a piece of 10 bytes at 109 cannot be/,
+    ],
+    [
+      forge(
+        roomy,
+        [0, 1, 2].map((at) => ({ offset: at * PIECE_BYTES, bytes: Buffer.alloc(PIECE_BYTES, 1) })),
+      ),
+      'invalid_argument',
+      /a piece of 1048576 bytes at 2097152/,
+    ],
+    [forge(roomy, [], Buffer.of(1)), 'invalid_argument', /something comes after its end/],
+    [options({ vcpus: 5 }), 'invalid_argument', /vcpus is 5, and at most 4 here/],
+    [options({ memoryMib: 4097 }), 'invalid_argument', /memory_mib is 4097/],
+    [options({ diskBytes: 2 ** 31 }), 'invalid_argument', /disk_bytes is 2147483648/],
+    [options({ timeoutS: 2 ** 32 }), 'invalid_argument', /timeout_s is/],
+    [options({ idle: { timeoutS: -1, action: 'delete' } }), 'invalid_argument', /idle_timeout_s is -1/],
+    [options({ network: { allowlist: ['a b'] } }), 'invalid_argument', /what is no host name/],
+    [rootfs({ kind: 'agent' }), 'invalid_argument', /before it had a root filesystem/],
+    [rootfs({ digest: 'other' }), 'conflict', /needs the root filesystem other .*; this host has /],
+    [rootfs({ name: 'nowhere' }), 'conflict', /which this host does not have: unknown profile nowhere/],
+    [rootfs({ agent: 'agent-1' }), 'conflict', /with the agent agent-1; this host has another/],
+    [
+      forge({ ...good, compatibility: { engine: 'x' } }),
+      'conflict',
+      /does not fit the engine of this host: .*disk_only/,
+    ],
+  ] as const)
+    await t.rejects(importOf(manager, archive), { code, message }, String(message));
+  t.same(manager.listSnapshots(), []);
+  t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
+  const fits = forge(roomy, [
+    { offset: 100, bytes },
+    { offset: 110, bytes },
+    { offset: room.sizeBytes - 10, bytes },
+  ]);
+  t.match(await importOf(manager, fits), { vcpus: 2 }, 'what just fits is taken');
+});
+
+t.test('one that does not fit the engine boots from its disk alone', async (t) => {
+  const from = await withSnapshot(t);
+  const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
+  const { manager } = await startMemoryDaemon(t);
+  const foreign = forge({ ...good, compatibility: { engine: 'x' } });
+  const imported = await manager.importSnapshot(source(foreign), { isDiskOnly: true });
+  t.match(imported, { sourceId: from.id, vcpus: 2, memoryMib: 256 });
+  t.same(readdirSync(imported.dir).includes('imported'), false);
+  const [fork] = await manager.fork(imported.id, 1);
+  await execText(manager, fork?.id ?? '', ['note', 'state', 'it runs']);
+  t.equal(manager.list().length, 1, 'nobody sees the guest that was booted for it');
+});
+
+t.test('a client that leaves within its upload says so itself', async (t) => {
+  const from = await withSnapshot(t);
+  const bytes = await readAll(from.manager.exportSnapshot(from.snapshot.id));
+  const { manager, home } = await startMemoryDaemon(t);
+  let reads = 0;
+  const leaving = async () => {
+    if (reads++ > 0) throw new AppError('cancelled', 'the client left within its upload');
+    return bytes.subarray(0, 200);
+  };
+  await t.rejects(manager.importSnapshot(leaving, PLAIN), { code: 'cancelled' });
+  const client = new AbortController();
+  const stopping = async () => {
+    client.abort(new AppError('cancelled', 'enough'));
+    return source(bytes)();
+  };
+  await t.rejects(manager.importSnapshot(stopping, PLAIN, client.signal), { message: 'enough' });
+  t.same(
+    readdirSync(home.dataDir).includes('snapshots') ? readdirSync(join(home.dataDir, 'snapshots')) : [],
+    [],
+  );
+});
