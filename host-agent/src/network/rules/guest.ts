@@ -11,6 +11,8 @@ const MAX_CONNECTIONS = 4096;
 /** Questions to the resolver: a packet is one, unless it is of those that a kernel takes apart again, so bytes count as well. */
 const QUESTIONS = 'limit rate 200/second burst 2000 packets';
 const QUESTION_BYTES = 'limit rate 64 kbytes/second burst 512 kbytes';
+/** By TCP: the host's kernel goes on with each for a minute or two after its end, where a guest takes no answer. */
+const QUESTION_CONNECTIONS = 'limit rate over 5/second burst 40 packets';
 /** An address stays open for so long after the last packet of a connection to it. */
 const USED_S = 60;
 
@@ -58,6 +60,7 @@ table ${GUEST_TABLE} {
     goto refuse
   }
   chain outward {
+    ${toResolver} ${opening} ${QUESTION_CONNECTIONS} counter drop
     ${toResolver} ${QUESTIONS} ${QUESTION_BYTES} accept
     ${toResolver} counter drop
     ct state established ct direction original ip daddr @allowed update @used { ip daddr }

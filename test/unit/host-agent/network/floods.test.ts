@@ -98,3 +98,38 @@ t.test(`${NAMES} names at once are all answered, and all their addresses open`, 
   const open = await sh('nft -j list set ip sandbox allowed', quiet.namespace);
   t.equal(open.match(/"8\.1\.\d+\.\d+"/g)?.length, NAMES);
 });
+
+/** Connections by TCP that the host has ended, and its kernel still speaks with: it does so for a minute or more. */
+const orphans = async (): Promise<string[]> => {
+  const states = 'state fin-wait-1 state last-ack state closing';
+  return (await sh(`ss -Htn ${states} src ${noisy.resolverIp}`)).split('\n').filter(Boolean);
+};
+
+t.test('a guest that takes no answers leaves the host’s kernel only so many connections', async (t) => {
+  // No acknowledgement reaches it and no reset leaves it, only what opens a connection.
+  await noise.sh(`nft 'table ip deaf {
+    chain in { type filter hook input priority 0; tcp sport 53 tcp flags & (syn | rst) == 0 drop; };
+    chain out { type filter hook output priority 0; tcp dport 53 tcp flags & rst == rst drop; }; }'`);
+  const startedAt = performance.now();
+  const made = Number(
+    await noise.js(`${FLOOD}
+      const framed = (n) => { const q = query(n), l = Buffer.alloc(2); l.writeUInt16BE(q.length); return Buffer.concat([l, q]); };
+      let made = 0;
+      // Those that are not let in yet would try on.
+      setTimeout(() => { console.log(made); process.exit(); }, 4000);
+      const one = () => new Promise((resolve) => {
+        const s = require('net').connect(53, '${noisy.gateway}');
+        s.on('connect', () => { made++; s.end(framed(sent++)); setTimeout(() => s.destroy(), 50); });
+        s.on('error', resolve); s.on('close', resolve);
+      });
+      await Promise.all(Array.from({ length: 128 }, async () => { for (;;) await one(); }));`),
+  );
+  const seconds = (performance.now() - startedAt) / 1000;
+  const left = (await orphans()).length;
+  t.comment(`${made} connections in ${seconds} s, ${left} left`);
+  t.ok(made > 30, `${made} connections`);
+  // A burst of 40, and 5 a second.
+  t.ok(made < 60 + 6 * seconds, `${made} connections in ${seconds} s`);
+  t.ok(left <= made);
+  await noise.sh('nft delete table ip deaf');
+});
