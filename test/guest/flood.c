@@ -1,6 +1,6 @@
 // Run by root in a guest: has its VMM write to its own log without end. After a moment, in which its caller gets its answer, it
 // takes the virtio-serial device from its driver and sends control messages about ports that there are not; where there is no
-// such device, it writes to I/O ports that no device has.
+// such device, it writes two bytes at once to the clock, which takes one.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -140,5 +140,5 @@ int main(void) {
     flood_port();
   }
   if (iopl(3) < 0) fail("iopl");
-  for (;;) outb(0, 0x1234);
+  for (;;) outw(0, 0x70);
 }
