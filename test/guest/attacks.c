@@ -6,6 +6,7 @@
 //   tap=NAME      that it is to have
 //   file=PATH     one that is not its own
 //   make=PATH     one that is not there
+//   hold=PATH     one that others read, too: locks all of it and stays
 //   self          its own root directory and means, and the kernel: never without a jail
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -79,6 +81,9 @@ static void attack_network(const char *port) {
   report("IPv6 datagram socket", "", socket(AF_INET6, SOCK_DGRAM, 0));
   report("netlink socket", "", socket(AF_NETLINK, SOCK_RAW, 0));
   report("crypto socket", "", socket(AF_ALG, SOCK_SEQPACKET, 0));
+  // The kernel has no such pairs, and says so when it has loaded what it has for the family and made the first of the two.
+  int pair[2];
+  report("pair of network sockets", "", socketpair(AF_INET, SOCK_STREAM, 0, pair) < 0 && errno == EOPNOTSUPP ? 0 : -1);
 }
 
 /** No attack: what a VMM with a network must be able to do, and the same with a tap that is not there. */
@@ -114,6 +119,15 @@ static void make(const char *path) {
   snprintf(directory, sizeof directory, "%s.d", path);
   // In each another: a tree that is deeper than any path, which nobody deletes who deletes by path.
   report("make a directory beside", path, mkdir(directory, 0700));
+}
+
+static void hold(const char *path) {
+  struct flock all = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+  int file = open(path, O_RDONLY);
+  report("lock", path, file < 0 ? file : fcntl(file, F_OFD_SETLK, &all));
+  report("lock as a whole", path, flock(file, LOCK_EX | LOCK_NB));
+  fflush(stdout);
+  for (;;) sleep(600);
 }
 
 static void attack_kernel(void) {
@@ -190,6 +204,7 @@ int main(int count, char **arguments) {
     else if (strncmp(arguments[i], "tap=", 4) == 0) open_taps(value);
     else if (strncmp(arguments[i], "file=", 5) == 0) attack_file(value);
     else if (strncmp(arguments[i], "make=", 5) == 0) make(value);
+    else if (strncmp(arguments[i], "hold=", 5) == 0) hold(value);
     else if (strcmp(arguments[i], "self") == 0) attack_itself();
     else return 2;
   }

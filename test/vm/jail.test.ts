@@ -130,6 +130,29 @@ t.test('what a VMM could attack, it cannot reach', async (t) => {
   }
 });
 
+t.test('a VMM that locks what all of them read keeps no other from it', async (t) => {
+  const daemon = await startDaemon(t);
+  const { api } = daemon;
+  const taken = await api.create({ memory_mib: 256 });
+  const pid = await vmmOf(taken);
+  const shared = sharedDescriptors(pid, join(taken.workdir, 'vmm.log'))
+    .map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
+    .filter((path) => existsSync(path));
+  t.ok(shared.length > 0);
+  await using attacks = await openAttacks();
+  for (const path of shared) {
+    const view = { reads: [path], writes: [] };
+    const { process, logPath } = await attacks.start(join(attacks.dir, 'attacks'), [`hold=${path}`], view);
+    t.teardown(() => process.signal('SIGKILL'));
+    await until(() => readFileSync(logPath, 'latin1').split('\n').length > 2);
+    t.equal(readFileSync(logPath, 'latin1'), `lock ${path}: done\nlock as a whole ${path}: done\n`);
+  }
+  for (const boot_args of [undefined, 'cold=1']) {
+    const other = await api.create({ memory_mib: 256, ...(boot_args && { boot_args }) });
+    t.equal(await api.sh(other.id, 'echo alive'), 'alive', boot_args ?? 'a copy');
+  }
+});
+
 t.test('a VMM that a guest has taken over gets nowhere with its own system calls', async (t) => {
   const daemon = await startDaemon(t);
   const { api, directories } = daemon;

@@ -67,8 +67,8 @@ function diskArgs(disk: Disk, index: number, isDirect: boolean): string[] {
     cache: { direct: isDirect && !disk.isReadOnly, 'no-flush': !disk.isReadOnly },
     discard: 'unmap',
     'detect-zeroes': 'off',
-    // Unlike shared root filesystems, a layer in use by another VMM must be refused.
-    file: { driver: 'file', filename: disk.path, locking: 'auto', aio: 'threads' },
+    // A layer in use by another VMM must be refused. What all VMMs read any of them could lock for good.
+    file: { driver: 'file', filename: disk.path, locking: disk.isReadOnly ? 'off' : 'auto', aio: 'threads' },
   });
   return ['-blockdev', file, '-device', `virtio-blk-pci,drive=${node},id=vblk${index}`];
 }
