@@ -1,6 +1,7 @@
 // Reads a JSON body of bounded size: little more than the limit is ever held, and silence in its middle ends it.
 import { BODY_IDLE_MS, MAX_JSON_BYTES, show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
+import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 import { type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { BodyRoom } from './body-room.ts';
@@ -39,22 +40,20 @@ export function parseJson(bytes: Uint8Array): unknown {
 }
 
 async function readAll(body: BodySource): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let sizeBytes = 0;
+  const gathered = new GatheredBytes();
   using room = new BodyRoom();
   try {
     for (let chunk = await body.read(); chunk !== undefined; chunk = await body.read()) {
-      sizeBytes += chunk.length;
-      if (sizeBytes > MAX_JSON_BYTES) throw tooLarge();
+      if (gathered.sizeBytes + chunk.length > MAX_JSON_BYTES) throw tooLarge();
       room.add(chunk.length);
-      chunks.push(chunk);
+      gathered.add(chunk);
     }
   } catch (error) {
     // The rest is taken behind the answer, for as long as the server waits for it.
     body.discard();
     throw error;
   }
-  return Buffer.concat(chunks, sizeBytes);
+  return gathered.bytes;
 }
 
 function tooLarge(): AppError {

@@ -1,6 +1,7 @@
 // Finds the end of a request body on a connection that HTTP's own parser has been taken from.
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../../lib/errors.ts';
+import { GatheredBytes } from '../../lib/gathered-bytes.ts';
 
 /** Longest line of a chunked body (a size with its extensions), and longest trailer section. */
 const MAX_LINE_BYTES = 4096;
@@ -12,8 +13,7 @@ type State = 'size' | 'data' | 'data end' | 'trailer' | 'done';
 export class BodyCollector {
   readonly #isChunked: boolean;
   readonly #maxBytes: number;
-  readonly #parts: Buffer[] = [];
-  #sizeBytes = 0;
+  readonly #gathered = new GatheredBytes();
   #state: State;
   #missingBytes: number;
   #line: Buffer = Buffer.alloc(0);
@@ -39,7 +39,7 @@ export class BodyCollector {
   }
 
   get body(): Buffer {
-    return Buffer.concat(this.#parts, this.#sizeBytes);
+    return this.#gathered.bytes;
   }
 
   /** Takes what belongs to the body; returns the bytes behind its end. */
@@ -53,8 +53,7 @@ export class BodyCollector {
 
   #takeData(bytes: Buffer): Buffer {
     const part = bytes.subarray(0, this.#missingBytes);
-    this.#parts.push(part);
-    this.#sizeBytes += part.length;
+    this.#gathered.add(part);
     this.#missingBytes -= part.length;
     if (this.#missingBytes === 0) this.#state = this.#isChunked ? 'data end' : 'done';
     return bytes.subarray(part.length);
@@ -83,7 +82,7 @@ export class BodyCollector {
       const size = /^([\da-f]{1,8})[ \t]*(?:;.*)?$/i.exec(line)?.[1];
       if (size === undefined) throw malformed('a chunk size is not hexadecimal');
       this.#missingBytes = Number.parseInt(size, 16);
-      if (this.#sizeBytes + this.#missingBytes > this.#maxBytes) throw this.#tooLarge();
+      if (this.#gathered.sizeBytes + this.#missingBytes > this.#maxBytes) throw this.#tooLarge();
       this.#state = this.#missingBytes === 0 ? 'trailer' : 'data';
     }
   }

@@ -34,6 +34,7 @@ import { listenOn, type SocketPath, type TcpAddress } from './listening.ts';
 import type { PeerLookup } from './peer.ts';
 import { refuse, respond, toHttpError, toResponse } from './refusal.ts';
 import { findRefusal } from './request-check.ts';
+import { gatherSmallPieces } from './small-pieces.ts';
 import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
 /** Request line and headers must have come within this time. */
@@ -282,6 +283,7 @@ export class HttpServer {
     if (!this.#connections.track(request, response)) return false;
     this.#active.add(response);
     this.#current.set(request.socket, response);
+    gatherSmallPieces(request);
     lingerAfter(request, response, this.#lingerMs);
     if (this.#isDraining) response.shouldKeepAlive = false;
     response.once('close', () => {

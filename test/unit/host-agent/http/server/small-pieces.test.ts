@@ -1,0 +1,60 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { gatherSmallPieces } from '../../../../../host-agent/src/http/server/small-pieces.ts';
+
+/** The request as a server sees it whose client sends these bytes behind a head; the connection stays open. */
+async function receive(t: Test, body: string, gather: boolean): Promise<IncomingMessage> {
+  const server = createServer();
+  const asked = once(server, 'request');
+  if (gather) server.prependListener('request', gatherSmallPieces);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  t.teardown(() => {
+    client.destroy();
+    server.close();
+  });
+  client.on('error', () => undefined);
+  client.write(`POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${body}`);
+  const [request] = (await asked) as [IncomingMessage];
+  return request;
+}
+
+const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
+const LETTERS = Array.from({ length: 30_000 }, (_, at) => String.fromCharCode(97 + (at % 26)));
+
+/** Nobody reads until no more comes; then how many pieces there are of how many bytes. */
+async function waiting(request: IncomingMessage): Promise<{ pieces: number; bytes: number }> {
+  for (let before = -1; before !== request.readableLength; await sleep(200)) before = request.readableLength;
+  const { buffer } = Reflect.get(request, '_readableState') as { buffer: unknown[] };
+  return { pieces: buffer.length, bytes: request.readableLength };
+}
+
+t.test('a body in chunks of a byte waits in few pieces', async (t) => {
+  const body = LETTERS.map(chunk).join('');
+  const plain = await waiting(await receive(t, body, false));
+  t.ok(plain.pieces >= 10_000, `${plain.pieces} pieces, or this test could not fail`);
+  const request = await receive(t, body, true);
+  const { pieces, bytes } = await waiting(request);
+  t.ok(bytes >= 10_000 && pieces <= 100, `${pieces} pieces of ${bytes} bytes`);
+});
+
+t.test('all of it comes, in order, and its end behind it', async (t) => {
+  const mixed = LETTERS.map((letter, at) => (at % 1000 === 999 ? letter.repeat(300) : letter));
+  const request = await receive(t, `${mixed.map(chunk).join('')}0\r\n\r\n`, true);
+  let text = '';
+  for await (const piece of request) text += String(piece);
+  t.equal(text, mixed.join(''));
+});
+
+t.test('a single byte does not wait for others, and a client that leaves is told of', async (t) => {
+  const request = await receive(t, chunk('x'), true);
+  const [piece] = (await once(request, 'data')) as [Buffer];
+  t.equal(String(piece), 'x');
+  const failed = once(request, 'error');
+  request.socket.destroy();
+  t.match(await failed, [{ code: 'ECONNRESET' }]);
+});
