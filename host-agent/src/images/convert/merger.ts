@@ -60,6 +60,8 @@ export class Merger implements TarSink {
     const parts = this.tree.split(entry.name);
     const last = parts.at(-1);
     if (last?.startsWith(WHITEOUT)) this.#hide(entry, parts, last);
+    else if (isOverlayWhiteout(entry, member))
+      this.tree.whiteout(this.tree.place(parts, this.#layer), this.#layer);
     else if (entry.type === 'directory') this.#addDirectory(entry, member, parts);
     else if (entry.type === 'link') this.#addLink(entry, parts);
     else this.tree.put(this.tree.place(parts, this.#layer), this.#makeInode(entry, member), this.#layer);
@@ -150,6 +152,11 @@ export class Merger implements TarSink {
         `${showName(name)} is a sparse file of ${sizeBytes} bytes; those of an image may have ${MAX_SPARSE_BYTES} together`,
       );
   }
+}
+
+/** As the overlay of a guest would have it: there it could be listed, but neither opened nor removed. */
+function isOverlayWhiteout({ type }: TarEntry, { deviceMajor, deviceMinor }: MemberAttributes): boolean {
+  return type === 'character-device' && deviceMajor === 0 && deviceMinor === 0;
 }
 
 function checkTarget({ name, target }: TarEntry): string {

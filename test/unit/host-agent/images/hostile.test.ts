@@ -41,7 +41,7 @@ const REFUSED: Readonly<Record<string, readonly [layers: readonly Layer[], messa
   'a whiteout that leads out': [[[file('../.wh.etc', '')]], /leads out/],
   'a file of the name of the root': [[[file('./')], []], /which is no directory|name of the root|./],
   'a file beneath a file': [[[file('a'), file('a/b')]], /"a\/b" lies beneath "a", which is no directory/],
-  'a file beneath a device': [[[{ name: 'a', flag: '3' }, file('a/b')]], /no directory/],
+  'a file beneath a device': [[[{ name: 'a', flag: '4' }, file('a/b')]], /no directory/],
   'links in a circle': [[[symlink('a', 'b'), symlink('b', 'a'), file('a/c')]], /more than 40 symbolic links/],
   'a link to itself': [[[symlink('a', 'a/a/a'), file('a/c')]], /more than 40 symbolic links/],
   'a link to nothing': [[[symlink('a', '')]], /which is no path/],

@@ -96,12 +96,27 @@ t.test('hard links are one file, until a layer replaces a name of it', async (t)
 
 t.test('devices and fifos are kept', async (t) => {
   const devices: Member[] = [
-    { name: 'null', flag: '3' },
+    { name: 'null', flag: '3', patch: (header) => header.write('0000001', 329) },
     { name: 'disk', flag: '4' },
     { name: 'pipe', flag: '6' },
   ];
   t.same(merge([devices]), ['/disk block-device', '/null character-device', '/pipe fifo']);
 });
+
+t.test(
+  'a device of the number 0:0 hides what is below, as the overlay would, and is not there itself',
+  async (t) => {
+    const zero = (name: string): Member => ({ name, flag: '3' });
+    t.same(
+      merge([
+        [file('a'), file('b')],
+        [zero('a'), zero('c')],
+      ]),
+      ['/b 1'],
+    );
+    t.throws(() => merge([[zero('.')]]), { message: /name of the root directory/ });
+  },
+);
 
 t.test('names are bytes', async (t) => {
   const name = Buffer.from([0x61, 0xff, 0xfe, 0x80]).toString('latin1');
