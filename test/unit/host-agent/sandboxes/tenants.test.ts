@@ -1,0 +1,166 @@
+// Two tenants of one daemon: what one makes is not there for the other, by whatever call.
+
+import { pino } from 'pino';
+import t from 'tap';
+import { endIdle } from '../../../../host-agent/src/sandboxes/idle/end-idle.ts';
+import { LifeEvents } from '../../../../host-agent/src/sandboxes/life-events.ts';
+import {
+  assertCanPublish,
+  resolveSandboxOptions,
+} from '../../../../host-agent/src/sandboxes/resolve-options.ts';
+import type { SnapshotInfo } from '../../../../host-agent/src/sandboxes/types.ts';
+import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+
+t.test('nothing of another tenant’s can be seen, used or ended', async (t) => {
+  const { manager } = await startMemoryDaemon(t);
+  const [ours, theirs, operator] = ['red', 'blue', undefined].map((tenant) =>
+    manager.as({ id: `id-${tenant}`, key: `key of ${tenant}`, ...(tenant !== undefined && { tenant }) }),
+  );
+  if (!ours || !theirs || !operator) throw new Error('three callers');
+  const { id } = await ours.create({});
+  const { id: snapshotId } = await ours.get(id).snapshot();
+  const gone = { code: 'not_found', message: /does not exist$/ };
+  t.same([theirs.list(), theirs.listSnapshots()], [[], []]);
+  t.throws(() => theirs.get(id), gone);
+  t.throws(() => theirs.getSnapshot(snapshotId), gone);
+  t.throws(() => theirs.exportSnapshot(snapshotId), gone);
+  await t.rejects(theirs.delete(id), gone);
+  await t.rejects(theirs.deleteSnapshot(snapshotId), gone);
+  await t.rejects(theirs.fork(snapshotId, 1), gone);
+  t.equal(ours.getSnapshot(snapshotId).sourceId, id);
+  t.equal(operator.getSnapshot(snapshotId).id, snapshotId, 'who has no tenant sees all');
+  t.same(
+    operator.list().map((sandbox) => sandbox.id),
+    [id],
+  );
+  const [fork] = await ours.fork(snapshotId, 1);
+  t.throws(() => theirs.get(fork?.id ?? ''), gone);
+  await ours.deleteSnapshot(snapshotId);
+  await ours.delete(id);
+  t.throws(() => ours.get(id), gone);
+  t.equal(ours.list().length, 1);
+});
+
+t.test('a command is as long as the caller’s policy allows', async (t) => {
+  const { manager } = await startMemoryDaemon(t);
+  const { id } = await manager.create({});
+  const asked: number[] = [];
+  const sandbox = manager.get(id);
+  const exec = sandbox.exec.bind(sandbox);
+  sandbox.exec = (request, ...rest) => {
+    asked.push(request.timeout_s);
+    return exec(request, ...rest);
+  };
+  const caller = { id: 'i', key: 'k', policy: { max_timeout_s: 10 } };
+  for (const as of [manager.as(caller), manager.as(undefined)])
+    for (const timeout_s of [0, 5, 60])
+      await new Promise((resolve) => {
+        as.get(id).exec({ cmd: ['true'], env: {}, timeout_s }, { output: () => undefined, exit: resolve });
+      });
+  t.same(asked, [10, 5, 10, 0, 5, 60]);
+});
+
+/** What the end of an idle sandbox comes to, and what it called on the way. */
+async function end(
+  action: 'delete' | 'snapshot',
+  {
+    meanwhile = () => undefined,
+    fails,
+  }: { meanwhile?: (sandbox: { state: string }) => unknown; fails?: 'save' | 'remove' } = {},
+) {
+  const calls: string[] = [];
+  const call = (name: string, value = '') => {
+    calls.push(value === '' ? name : `${name} ${value}`);
+    if (name === fails) throw new Error(`${name} failed`);
+  };
+  const events = new LifeEvents();
+  events.subscribe(({ kind }) => call('event', kind));
+  const sandbox = {
+    id: 'sbx_1',
+    state: 'running',
+    record: { owner: { key: 'k', tenant: 'red' }, options: { idle: { timeoutS: 60, action } } },
+    note: (text: string) => call('note', text),
+  };
+  const stop = new AbortController();
+  await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], stop.signal, {
+    events,
+    log: pino({ level: 'silent' }),
+    save: async (caller) => {
+      call('save', `as ${caller?.id} of ${caller?.tenant}`);
+      if (meanwhile(sandbox) === 'used') stop.abort();
+      return { id: 'snap_1' } as SnapshotInfo;
+    },
+    unsave: async (id) => call('unsave', id),
+    remove: async (why) => call('remove', why),
+  });
+  return calls;
+}
+
+t.test('an idle sandbox ends, or stays with all that it had', async (t) => {
+  t.same(await end('delete'), ['event idle', 'remove : nobody used it for its idle_timeout_s of 60']);
+  t.same(await end('snapshot'), [
+    'save as k of red',
+    'event idle',
+    'remove : nobody used it for its idle_timeout_s of 60, and was saved as snap_1',
+  ]);
+  const won = ['save as k of red', 'unsave snap_1'];
+  t.same(await end('snapshot', { meanwhile: () => 'used' }), won, 'who used it meanwhile keeps it');
+  const died = (sandbox: { state: string }) => {
+    sandbox.state = 'failed';
+  };
+  t.same(await end('snapshot', { meanwhile: died }), won, 'what died is not deleted for that');
+  const kept = 'note idle for 60 s, but it could not be saved and stays: ';
+  t.same(await end('snapshot', { fails: 'save' }), [
+    'save as k of red',
+    `${kept}save failed`,
+    'event idle-kept',
+  ]);
+  t.same((await end('snapshot', { fails: 'remove' })).slice(3), [
+    'unsave snap_1',
+    `${kept}remove failed`,
+    'event idle-kept',
+  ]);
+  t.same(
+    (await end('delete', { fails: 'remove' })).slice(2),
+    [],
+    'one that could not be deleted is tried again',
+  );
+});
+
+function portsOf(count: number): Parameters<typeof assertCanPublish>[0] {
+  return Array.from({ length: count }, (_, at) => ({
+    hostPort: 1000 + at,
+    guestPort: 80,
+    protocol: 'tcp',
+  })) as never;
+}
+
+t.test('ports of the host are for one copy with a network, and not without end', async (t) => {
+  const network = { allowlist: [] };
+  const refused = (message: RegExp) => ({ code: 'invalid_argument', message });
+  assertCanPublish([], 5, {});
+  assertCanPublish(portsOf(1000), 1, { network });
+  t.throws(() => assertCanPublish(portsOf(1), 2, { network }), refused(/needs count 1, .* got 2$/));
+  t.throws(() => assertCanPublish(portsOf(1), 1, {}), refused(/this one has none$/));
+  t.throws(() => assertCanPublish(portsOf(1001), 1, { network }), refused(/at most 1000 ports, got 1001$/));
+  const resolved = (options: object) => {
+    const rootfs = {
+      kind: 'profile',
+      name: 'p',
+      digest: 'd',
+      rootfsPath: '/p',
+      env: {},
+      workdir: '',
+    } as const;
+    const limits = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 9, fork: 9 };
+    const defaults = { profile: 'p', vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30 };
+    const { network, publish } = resolveSandboxOptions(options, rootfs, defaults, limits);
+    return { network, publish };
+  };
+  const some = { allowlist: ['example.org'] };
+  t.same(resolved({}), { network: undefined, publish: undefined });
+  t.same(resolved({ network: some }), { network: some, publish: undefined });
+  t.same(resolved({ publish: portsOf(1) }), { network: { allowlist: [] }, publish: portsOf(1) });
+  t.same(resolved({ network: some, publish: portsOf(1) }), { network: some, publish: portsOf(1) });
+  t.throws(() => resolved({ publish: portsOf(1001) }), refused(/at most 1000/));
+});
