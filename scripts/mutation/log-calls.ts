@@ -4,7 +4,8 @@ import { declareValuePlugin, PluginKind } from '@stryker-mutator/api/plugin';
 const LEVELS = /^(?:trace|debug|info|warn|error|fatal)$/;
 const LOGGERS = /^(?:log|logger|console)$/i;
 
-type Name = { readonly type?: string; readonly name?: string };
+/** A private name has its own within. */
+type Name = { readonly type?: string; readonly name?: string; readonly id?: Name };
 type Node = {
   readonly type: string;
   readonly callee?: {
@@ -17,8 +18,9 @@ type Node = {
 /** `log.warn(…)`, `this.log.warn(…)`, `this.options.log?.warn(…)`, `console.error(…)`. */
 function isLogCall({ type, callee }: Node): boolean {
   if (type !== 'CallExpression' && type !== 'OptionalCallExpression') return false;
-  const logger = callee?.object?.property?.name ?? callee?.object?.name ?? '';
-  return LOGGERS.test(logger.replace('#', '')) && LEVELS.test(callee?.property?.name ?? '');
+  const { object } = callee ?? {};
+  const logger = object?.property?.id?.name ?? object?.property?.name ?? object?.name ?? '';
+  return LOGGERS.test(logger) && LEVELS.test(callee?.property?.name ?? '');
 }
 
 export const logCalls = declareValuePlugin(PluginKind.Ignore, 'log-calls', {

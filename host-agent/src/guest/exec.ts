@@ -119,7 +119,7 @@ class ChannelExec implements ExecSession {
   }
 
   #result(result: Result): void {
-    if (result.value === 'exec' && result.exec) this.#finish(undefined, result.exec as ExecResult);
+    if (result.exec) this.#finish(undefined, result.exec as ExecResult);
     else this.#finish(result.error?.message ?? 'the guest agent gave no exec result');
   }
 

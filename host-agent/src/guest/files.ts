@@ -70,8 +70,8 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
       {
         result: (result) =>
           settle(() => {
-            const { error, filePush } = result;
-            if (error || !filePush) reject(toFailure(result, 'push'));
+            const { filePush } = result;
+            if (!filePush) reject(toFailure(result, 'push'));
             else resolve(toPushResult(filePush as FilePushResult));
           }),
         lost: (loss) =>
@@ -157,8 +157,7 @@ function pull(
       },
       data: (_flow, bytes) => body.push(bytes),
       result: (result) => {
-        if (result.error || !(result.filePull || result.dirPull) || !hasStarted)
-          fail(toFailure(result, 'files'));
+        if (!(result.filePull || result.dirPull) || !hasStarted) fail(toFailure(result, 'files'));
         else body.end();
       },
       lost: (loss) => void toLossError(loss, what, options.explainLoss).then(fail),

@@ -54,7 +54,7 @@ t.test('calls of a logger are left alone, and nothing else', (t) => {
       callee: { type: 'MemberExpression', object, property: { name: method } },
     },
   });
-  const own = { type: 'MemberExpression', property: { name: '#log' } };
+  const own = { type: 'MemberExpression', property: { type: 'PrivateName', id: { name: 'log' } } };
   const ignore = logCalls.value.shouldIgnore.bind(logCalls.value);
   t.ok(ignore(call({ name: 'log' }, 'warn')));
   t.ok(ignore(call(own, 'info')));

@@ -228,3 +228,16 @@ t.test('who waits to write on is told once, when there is room', async (t) => {
   await settle(pair.links);
   t.same(told, [77, 'drain']);
 });
+
+t.test('a push that nobody wants any more reads nothing, and is ended in the guest', async (t) => {
+  let cancels = 0;
+  const pair = channelPair((stream) => {
+    stream.handlers = { cancel: () => void cancels++ };
+  });
+  const signal = AbortSignal.abort(new Error('the client left'));
+  const read = () => t.fail('nothing is to be read') as never;
+  await t.rejects(settled(pair, pushFiles({ channel: pair.host, signal }, '/x', read)), {
+    message: 'the client left',
+  });
+  t.equal(cancels, 1);
+});
