@@ -87,8 +87,9 @@ export class Sandboxes {
 
   /** A new sandbox, whose guest has answered. A signal that fires before rolls it back. */
   async create({ signal, timeoutMs, ...body }: CreateOptions & CallOptions = {}): Promise<Sandbox> {
-    const { id } = await this.#requests.ask('createSandbox', { body, signal, timeoutMs });
-    return new Sandbox(this.#requests, id);
+    const call = { body, signal, timeoutMs };
+    const { id } = await this.#requests.make('createSandbox', call, (made) => this.get(made.id).delete());
+    return this.get(id);
   }
 
   async list(options: CallOptions = {}): Promise<readonly SandboxInfo[]> {
@@ -136,7 +137,8 @@ export class Snapshots {
   ): Promise<Snapshot> {
     const bytes = onProgress ? counted(archive, onProgress) : archive;
     const query = isDiskOnly ? { disk_only: 1 } : {};
-    const { id } = await this.#requests.ask('importSnapshot', { query, bytes, ...options });
-    return new Snapshot(this.#requests, id);
+    const call = { query, bytes, ...options };
+    const { id } = await this.#requests.make('importSnapshot', call, (made) => this.get(made.id).delete());
+    return this.get(id);
   }
 }

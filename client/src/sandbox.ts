@@ -72,8 +72,9 @@ export class Sandbox implements AsyncDisposable {
 
   /** Saves it as it is; it goes on. */
   async snapshot(options: CallOptions = {}): Promise<Snapshot> {
-    const info = await this.#requests.ask('takeSnapshot', { params: { id: this.id }, ...options });
-    return new Snapshot(this.#requests, info.id);
+    const call = { params: { id: this.id }, ...options };
+    const toSnapshot = ({ id }: { readonly id: string }) => new Snapshot(this.#requests, id);
+    return toSnapshot(await this.#requests.make('takeSnapshot', call, (made) => toSnapshot(made).delete()));
   }
 
   /** Destroys it; its log stays. */
@@ -108,8 +109,11 @@ export class Snapshot implements AsyncDisposable {
   /** New sandboxes that go on where the snapshot was taken, all or none; one unless `count` says more. */
   async fork({ signal, timeoutMs, ...body }: ForkOptions & CallOptions = {}): Promise<Sandbox[]> {
     const call = { params: { id: this.id }, body, signal, timeoutMs };
-    const { sandboxes } = await this.#requests.ask('forkSnapshot', call);
-    return sandboxes.map(({ id }) => new Sandbox(this.#requests, id));
+    const toForks = (made: { readonly sandboxes: readonly SandboxInfo[] }) =>
+      made.sandboxes.map(({ id }) => new Sandbox(this.#requests, id));
+    const undo = (made: { readonly sandboxes: readonly SandboxInfo[] }) =>
+      Promise.allSettled(toForks(made).map((fork) => fork.delete()));
+    return toForks(await this.#requests.make('forkSnapshot', call, undo));
   }
 
   /** All of it as one stream, for `snapshots.import` of another daemon. What was in the guest's memory is in it, keys included. */

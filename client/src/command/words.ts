@@ -43,7 +43,7 @@ export function readWords(verb: Verb, words: readonly string[]): Input {
       throw new UsageError(`--${name} must be one of ${known.join(', ')}, not ${JSON.stringify(value)}`);
   }
   const operands = [...positionals, ...command];
-  if (values.help !== true) checkCount(verb, operands);
+  if (values.help !== true) checkOperands(verb, operands);
   return {
     operands,
     text: (flag) => (typeof values[flag] === 'string' ? values[flag] : undefined),
@@ -99,10 +99,13 @@ function parse(verb: Verb, flags: Flags, args: readonly string[]) {
   }
 }
 
-function checkCount(
-  { name, operands: shown, count: [least, most] }: Verb,
+function checkOperands(
+  { name, operands: shown, count: [least, most], commandFrom = Number.POSITIVE_INFINITY }: Verb,
   operands: readonly string[],
 ): void {
+  // What a shell makes of a variable that is not set; only a command of the sandbox may have such words.
+  if (operands.slice(0, commandFrom).includes(''))
+    throw new UsageError(`one of the words is empty: sandbox ${name} ${shown}`);
   if (operands.length >= least && operands.length <= most) return;
   const problem =
     operands.length < least ? 'something is missing' : `${JSON.stringify(operands[most])} is too much`;

@@ -16,6 +16,8 @@ const FIRST_WAIT_MS = 200;
 const MAX_WAIT_MS = 10_000;
 /** Statuses of a daemon or a proxy that may do it the next time. */
 const PASSING: readonly number[] = [502, 503, 504];
+/** How long the answer to what made something may be on its way after it was given up. */
+const GRACE_MS = 500;
 
 export type Call<N extends RouteName> = CallOptions & {
   readonly params?: Readonly<Record<string, string>>;
@@ -43,13 +45,33 @@ export class Requests {
 
   /** The JSON of the answer, undefined where it has none. ApiError, ConnectionError, TimeoutError. */
   async ask<N extends RouteName>(name: N, call: Call<N> = {}): Promise<Calls[N]['answer']> {
-    return this.#within(name, call, (signal) =>
-      this.#repeat(name, signal, async () => {
-        const answer = await this.#send(name, { accept: 'application/json', ...call }, signal);
-        const text = await readText(answer);
-        return (text === '' ? undefined : JSON.parse(text)) as Calls[N]['answer'];
-      }),
-    );
+    return this.#within(name, call, (signal) => this.#ask(name, call, signal));
+  }
+
+  /**
+   * As `ask`, of a request that makes something. The daemon rolls back what it has not answered when its client leaves; what was
+   * answered in that moment would be nobody's, so it is waited for a little longer, and undone.
+   */
+  async make<N extends RouteName>(
+    name: N,
+    call: Call<N>,
+    undo: (made: Calls[N]['answer']) => Promise<unknown>,
+  ): Promise<Calls[N]['answer']> {
+    return this.#within(name, call, async (signal) => {
+      using late = delay(signal, GRACE_MS);
+      const made = await this.#ask(name, call, late.signal);
+      if (!signal.aborted) return made;
+      await undo(made).catch(() => undefined);
+      throw signal.reason;
+    });
+  }
+
+  #ask<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): Promise<Calls[N]['answer']> {
+    return this.#repeat(name, signal, async () => {
+      const answer = await this.#send(name, { accept: 'application/json', ...call }, signal);
+      const text = await readText(answer);
+      return (text === '' ? undefined : JSON.parse(text)) as Calls[N]['answer'];
+    });
   }
 
   /** The answer, whose bytes are still to come. A time limit is for its beginning. */
@@ -159,6 +181,23 @@ function isRepeatable(error: unknown, method: string): boolean {
 function toWaitMs(error: unknown, attempt: number): number {
   const asked = error instanceof UnavailableError ? error.retryAfterMs : undefined;
   return Math.min(MAX_WAIT_MS, asked ?? FIRST_WAIT_MS * 2 ** attempt);
+}
+
+/** Fires so much later, for the same reason. */
+function delay(signal: AbortSignal, ms: number): { readonly signal: AbortSignal } & Disposable {
+  const late = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const onAbort = (): void => {
+    timer = setTimeout(() => late.abort(signal.reason), ms);
+  };
+  signal.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: late.signal,
+    [Symbol.dispose]: () => {
+      signal.removeEventListener('abort', onAbort);
+      clearTimeout(timer);
+    },
+  };
 }
 
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {

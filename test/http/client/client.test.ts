@@ -131,6 +131,46 @@ t.test('a daemon that is not there is named, and a request that it never had is 
   t.ok(url);
 });
 
+t.test('what was answered in the moment in which it was given up is removed', async (t) => {
+  let leave = new AbortController();
+  let isLate = false;
+  const deleted: string[] = [];
+  const server = createServer((incoming, outgoing) => {
+    const { method, url = '' } = incoming.resume();
+    if (method === 'DELETE') {
+      deleted.push(url);
+      return void outgoing.writeHead(204).end();
+    }
+    const answer = () => outgoing.writeHead(201).end('{"id":"a","sandboxes":[{"id":"b"},{"id":"c"}]}');
+    const give = () => leave.abort(new Error('enough'));
+    if (isLate) {
+      give();
+      setTimeout(answer, 100);
+    } else {
+      answer();
+      give();
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const client = new Client({ host: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  const makes: [(signal: AbortSignal) => Promise<unknown>, string[]][] = [
+    [(signal) => client.sandboxes.create({ signal }), ['/sandboxes/a']],
+    [(signal) => client.sandboxes.get('s').snapshot({ signal }), ['/snapshots/a']],
+    [(signal) => client.snapshots.get('s').fork({ count: 2, signal }), ['/sandboxes/b', '/sandboxes/c']],
+    [(signal) => client.snapshots.import(Buffer.from('x'), { signal }), ['/snapshots/a']],
+  ];
+  for (const [make, undone] of makes)
+    for (isLate of [false, true]) {
+      leave = new AbortController();
+      await t.rejects(make(leave.signal), { message: 'enough' });
+      t.same(deleted.splice(0).sort(), undone, `${isLate}`);
+    }
+});
+
 t.test('a call ends when its signal fires, and the daemon rolls back', async (t) => {
   const { client, sandboxes } = await connect(t);
   let isCancelled = false;

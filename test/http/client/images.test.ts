@@ -145,6 +145,14 @@ t.test('run pulls an image before it creates, as --pull says', async (t) => {
   t.ok(sandboxes.list().length <= 4);
 });
 
+t.test('what is nearly a profile, and no image, suggests it', async (t) => {
+  const { env } = await connect(t);
+  t.match(await runCommand(['run', 'nobase', 'sh'], env), {
+    stderr: /manifest unknown; did you mean base\?\n$/,
+  });
+  t.match(await runCommand(['run', 'nosuchthing', 'sh'], env), { stderr: /manifest unknown\n$/ });
+});
+
 t.test('Ctrl-C gives a pull up', async (t) => {
   const { env, images } = await connect(t);
   const { isCancelled } = hold(images);

@@ -62,6 +62,14 @@ t.test('words behind the command are the command’s own', (t) => {
     '-f',
   ]);
   t.throws(() => readWords(run, []), UsageError);
+  t.same(readWords(verbOf('exec'), ['sbx_1', 'echo', '']).operands, ['sbx_1', 'echo', '']);
+  for (const [name, words] of [
+    ['exec', ['', 'ls']],
+    ['rm', ['']],
+    ['cp', ['', 'sbx_1:/x']],
+    ['context', ['set', '']],
+  ] as const)
+    t.throws(() => readWords(verbOf(name), words), { message: /one of the words is empty: sandbox / }, name);
   t.throws(() => readWords(verbOf('ps'), ['x']), { message: /"x" is too much: sandbox ps/ });
   t.throws(() => readWords(run, ['--memroy', '1g', 'base']), {
     message: /did you mean --memory\? `sandbox run --help`/,

@@ -1,7 +1,8 @@
 // `sandbox run`: a new sandbox, and a command in it.
+import { suggest } from '@sandboxd/api/suggest';
 import type { Client } from '../../client.ts';
 import type { CreateOptions } from '../../contract.ts';
-import { NotFoundError } from '../../errors.ts';
+import { NotFoundError, UpstreamError } from '../../errors.ts';
 import { attach, attachJson } from '../attach.ts';
 import { toBytes, toCount, toMib, toPort, toSeconds } from '../units.ts';
 import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
@@ -66,8 +67,12 @@ export const run: Verb = {
     const cmd = isShell ? SHELL : words;
     const isDetached = input.isSet('detach') || cmd.length === 0;
     if (isDetached && input.isSet('rm')) throw new UsageError('--rm needs a command to wait for, and no -d');
-    const request = { ...toRequest(input), ...(await toSource(client, source, signal)) };
-    await pullFirst(session, request);
+    const { near, ...from } = await toSource(client, source, signal);
+    const request = { ...toRequest(input), ...from };
+    await pullFirst(session, request).catch((error: unknown) => {
+      if (!(error instanceof UpstreamError)) throw error;
+      throw new UpstreamError(error.status, `${error.message}${near}`, error.requestId);
+    });
     const service = isDetached && cmd.length > 0 ? { service: toService(cmd, options) } : {};
     const sandbox = await create(session, { ...request, ...service });
     if (isDetached) {
@@ -100,10 +105,14 @@ async function pullFirst(
   request.pull = 'missing';
 }
 
-/** The name of a profile wins over an image's. */
-async function toSource(client: Client, source: string, signal: AbortSignal): Promise<CreateOptions> {
+/** The name of a profile wins over an image's. `near` is the profile that may have been meant, as a suggestion. */
+async function toSource(
+  client: Client,
+  source: string,
+  signal: AbortSignal,
+): Promise<CreateOptions & { readonly near: string }> {
   const { profiles } = await client.profiles({ signal });
-  if (profiles.includes(source)) return { profile: source };
+  if (profiles.includes(source)) return { profile: source, near: '' };
   // An image that is not here, on a daemon without images, would be no answer to a name that was meant as a profile.
   const isOff = await client.images.list({ signal }).then(
     () => false,
@@ -114,7 +123,7 @@ async function toSource(client: Client, source: string, signal: AbortSignal): Pr
       404,
       `there is no profile ${source}; there are ${profiles.join(', ')}, and this daemon has no images`,
     );
-  return { image: { oci: source } };
+  return { image: { oci: source }, near: suggest(source, profiles) };
 }
 
 function toRequest({ text, texts }: Input): CreateOptions {
