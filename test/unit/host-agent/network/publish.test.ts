@@ -7,7 +7,9 @@ import type { NetworkSlot, PublishedPort } from '../../../../host-agent/src/netw
 import { listHolders } from '../../../../host-agent/src/network/port-holder.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { HOST_IP, Lab, sh, WEB_IP } from '../../../support/network/lab.ts';
+import { scaled } from '../../../support/time-scale.ts';
 
+t.setTimeout(scaled(120_000));
 const lab = await Lab.open(t);
 const HOST_IP6 = 'fd00:77::1';
 await sh(`ip addr add ${HOST_IP6}/64 dev eth0 nodad`);
@@ -95,6 +97,34 @@ t.test('bytes come through whole both ways, also by the process that holds the p
     t.ok(got.subarray(got.indexOf(10) + 1).equals(sent), host);
     socket.destroy();
   }
+  await close();
+});
+
+t.test('a guest that wants tiny segments, or takes nothing, holds up nobody else', async (t) => {
+  const { slot, guest, close } = await open(t, [
+    { hostPort: 8080, guestPort: 8000 },
+    { hostPort: 8081, guestPort: 8001 },
+  ]);
+  await guest.sh(`ip route replace default via ${slot.gateway} advmss 1`);
+  const sent = Buffer.alloc(2 ** 16, 'abcdefg');
+  const socket = connect({ host: '127.0.0.1', port: 8080 });
+  let gotBytes = 0;
+  socket.on('data', (chunk: Buffer) => {
+    gotBytes += chunk.length;
+  });
+  socket.end(sent);
+  await once(socket, 'close');
+  t.ok(gotBytes > sent.length, `${gotBytes} bytes came back`);
+  await lab.serve(
+    guest.namespace,
+    `require('net').createServer((s) => { s.pause(); s.on('error', () => {}); }).listen(8001, '0.0.0.0', () => console.log('up'))`,
+  );
+  const stuck = Array.from({ length: 50 }, () => connect({ host: '127.0.0.1', port: 8081 }));
+  for (const socket of stuck) socket.on('error', () => undefined);
+  await Promise.all(stuck.map((socket) => once(socket, 'connect')));
+  for (const socket of stuck) socket.write(Buffer.alloc(2 ** 20));
+  t.equal(await greet('127.0.0.1', 8080), '10.87.0.1', 'beside 50 that are never read');
+  for (const one of stuck) one.destroy();
   await close();
 });
 
