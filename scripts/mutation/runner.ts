@@ -52,6 +52,11 @@ class RoomTests implements TestRunner {
   private readonly seed = Number(process.env.MUTATION_SEED ?? 0);
   private known: Known | undefined;
 
+  constructor() {
+    // The process that asked for it is gone; its tests end with this one.
+    process.once('disconnect', () => process.exit(1));
+  }
+
   capabilities() {
     return { reloadEnvironment: true };
   }

@@ -2,6 +2,7 @@
 // anything in both; what a run that was killed left goes with the next one.
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -38,7 +39,7 @@ export function openWorkplace(root = tmpdir(), mount = findCgroupMount()): strin
 }
 
 export function removePlace(place: string, mount = findCgroupMount()): void {
-  if (mount !== undefined) removeCgroups(join(mount, basename(place)));
+  if (mount !== undefined) endCgroups(join(mount, basename(place)));
   rmSync(place, { recursive: true, force: true, maxRetries: 3 });
 }
 
@@ -86,6 +87,20 @@ function enable(group: string, controller: string): void {
     writeFileSync(join(group, 'cgroup.subtree_control'), `+${controller}`);
   } catch {
     // The host has it elsewhere, or not at all: tests know that.
+  }
+}
+
+/** With all that still runs in them. */
+function endCgroups(group: string): void {
+  for (let tries = 0; ; tries++) {
+    try {
+      if (existsSync(group)) writeFileSync(join(group, 'cgroup.kill'), '1');
+      removeCgroups(group);
+      return;
+    } catch (error) {
+      if (tries >= REMOVE_TRIES) throw error;
+    }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, REMOVE_PAUSE_MS);
   }
 }
 
