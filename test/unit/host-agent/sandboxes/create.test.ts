@@ -1,5 +1,5 @@
 // Creates, from socketless request to a sandbox or to nothing at all.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
@@ -24,6 +24,19 @@ t.test('the first create boots once, all others are copies', async (t) => {
       ['deleted', first.id],
     ],
   );
+});
+
+t.test('a disk that is to be reserved is there whole, of a copy as of its source', async (t) => {
+  const diskBytes = 64 * 2 ** 20;
+  const sizes = async (reservesDisks: boolean): Promise<number[]> => {
+    const { manager, home } = await startMemoryDaemon(t, { reservesDisks });
+    const { id } = await manager.create({ diskBytes });
+    const [copy] = await manager.fork((await manager.get(id).snapshot()).id, 1);
+    const layer = (id = '') => join(home.dataDir, 'sandboxes', id, 'layer.ext4');
+    return [id, copy?.id].map((id) => statSync(layer(id)).blocks * 512);
+  };
+  for (const bytes of await sizes(true)) t.ok(bytes >= diskBytes, `${bytes} bytes`);
+  for (const bytes of await sizes(false)) t.ok(bytes < diskBytes, `${bytes} bytes`);
 });
 
 t.test('a create that nobody wants any more leaves nothing', async (t) => {

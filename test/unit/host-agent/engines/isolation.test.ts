@@ -1,0 +1,40 @@
+import pino from 'pino';
+import t from 'tap';
+import { openIsolation } from '../../../../host-agent/src/engines/isolation.ts';
+import { HELPERS } from '../../../support/helper-programs.ts';
+import { TEST_CGROUPS, TEST_UIDS } from '../../../support/jailed.ts';
+
+/** A jail on a host that cannot have control groups. */
+const jail = { program: HELPERS.jail, uids: TEST_UIDS, cgroups: { ...TEST_CGROUPS, mount: '/dev/null' } };
+
+function makeLog() {
+  const lines: Record<string, unknown>[] = [];
+  return { lines, log: pino({ base: null }, { write: (text) => void lines.push(JSON.parse(text)) }) };
+}
+
+t.test('a part that the host does not have is named once, and the rest holds', async (t) => {
+  const { lines, log } = makeLog();
+  const isolation = await openIsolation({ jail, isRequired: false, log });
+  t.ok(isolation.jail);
+  t.match(isolation.report, { enabled: true, missing: [/^cgroup version 2 \(/] });
+  t.match(lines, [{ msg: /^the jail of VMMs lacks/, missing: isolation.report.missing }]);
+  t.equal(lines.length, 1);
+});
+
+t.test('where isolation is required that is no jail', async (t) => {
+  const { lines, log } = makeLog();
+  await t.rejects(openIsolation({ jail, isRequired: true, log }), {
+    code: 'unsupported',
+    message:
+      /^require_isolation: the jail of VMMs is not whole on this host: cgroup version 2 \(.*; mend that/,
+  });
+  t.same(lines, []);
+});
+
+t.test('none at all is said in the log and to clients', async (t) => {
+  const { lines, log } = makeLog();
+  t.same(await openIsolation({ jail: undefined, isRequired: false, log }), {
+    report: { enabled: false, missing: [] },
+  });
+  t.match(lines, [{ msg: /^insecure_no_jail: / }]);
+});
