@@ -16,7 +16,7 @@ import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 import { engineOf, readStatus, uidOf, vmmOf } from '../support/vmms.ts';
 
-t.setTimeout(scaled(240_000));
+t.setTimeout(scaled(400_000));
 
 const MIB = 2 ** 20;
 const NAMESPACES = ['mnt', 'net', 'ipc', 'uts', 'cgroup'];
