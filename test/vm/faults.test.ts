@@ -1,5 +1,5 @@
 // A failure and a kill -9 at every step of every operation that changes what exists: nothing may be left half.
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -28,6 +28,13 @@ const bystander = await daemon.api.create({ memory_mib: 128 });
 // What is made behind an answer would meet the faults.
 await ownTemplate(daemon, async () => daemon.api.delete((await daemon.api.create({ memory_mib: 128 })).id));
 const source = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${bystander.id}/snapshot`);
+
+const archive = await (await fetch(`${daemon.url}/snapshots/${source.id}/export`)).bytes();
+const importBody = async (body: NonNullable<RequestInit['body']>): Promise<void> => {
+  const init = { method: 'POST', body, duplex: 'half' } as const;
+  const response = await fetch(`${daemon.url}/snapshots/import`, init);
+  if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
+};
 
 type Action = 'error' | 'kill';
 type Case = {
@@ -94,6 +101,13 @@ const CASES: readonly Case[] = [
     points: FAULT_POINTS.filter((point) => point.startsWith('snapshot.')),
     run: takeSnapshot,
     keepsAfter: ['snapshot.committed'],
+  },
+  {
+    name: 'import',
+    points: ['snapshot.recorded', 'snapshot.published', 'snapshot.committed'],
+    run: () => importBody(archive),
+    keepsAfter: ['snapshot.committed'],
+    onlyInSoak: ['snapshot.recorded', 'snapshot.committed'],
   },
   {
     name: 'delete',
@@ -188,6 +202,37 @@ async function tryFault(t: Test, one: Case, point: FaultPoint, action: Action): 
   t.same(await listHoldings(daemon), before, `${title}: what was there is there`);
   t.equal(await daemon.api.sh(bystander.id, 'echo well'), 'well', `${title}: the bystander is well`);
 }
+
+t.test('a kill while an archive comes in, and one while it goes out', async (t) => {
+  const before = await listHoldings(daemon);
+  const root = join(directories.dataDir, 'snapshots');
+  const count = () => readdirSync(root).length;
+  const files = count();
+  const half = new ReadableStream({
+    start: (controller) => controller.enqueue(archive.subarray(0, archive.length / 2)),
+  });
+  const isCut = t.rejects(importBody(half));
+  await until(() => count() > files, 'a directory of what comes in');
+  await daemon.end('SIGKILL');
+  await isCut;
+  daemon = await spawnDaemon(directories, options);
+  t.equal(count(), files, 'nothing half there');
+  t.same(await findViolations(daemon), []);
+  t.same(await listHoldings(daemon), before);
+
+  const leaving = await fetch(`${daemon.url}/snapshots/${source.id}/export`);
+  const reader = leaving.body!.getReader();
+  await reader.read();
+  await daemon.end('SIGKILL');
+  const rest = async () => {
+    while (!(await reader.read()).done);
+  };
+  await t.rejects(rest(), 'a client sees that it has not all of it');
+  daemon = await spawnDaemon(directories, options);
+  t.same(await listHoldings(daemon), before);
+  t.same(await findViolations(daemon), []);
+  t.same(await fetch(`${daemon.url}/snapshots/${source.id}/export`).then((all) => all.bytes()), archive);
+});
 
 t.test('an expired sandbox whose delete fails is deleted a little later', async (t) => {
   writeFileSync(faultsPath, 'delete.marked error');
