@@ -26,6 +26,7 @@ is_served() {
   systemctl is-active sandboxd && [ "$(dpkg-query -W -f '${Version}' sandboxd)" = "$1" ] &&
     [ "$(readlink "/proc/$(main_pid)/exe")" = /usr/lib/sandboxd/sandboxd ] && sandbox images
 }
+unit=/lib/systemd/system/sandboxd.service
 main_pid() { systemctl show -P MainPID sandboxd; }
 on_loopback_alone() {
   ss -Hltnp
@@ -71,7 +72,7 @@ restart() { systemctl restart sandboxd && remembers; }
 returns() {
   pid=$(main_pid)
   kill "-$1" "$pid"
-  for _ in $(seq 600); do
+  for _ in $(seq 900); do
     now=$(main_pid)
     [ "$now" != 0 ] && [ "$now" != "$pid" ] && systemctl is-active --quiet sandboxd && break
     sleep 1
@@ -81,7 +82,7 @@ returns() {
 crash() { returns KILL; }
 # A daemon that does nothing any more does not say that it is well.
 stands_still() { returns STOP && journalctl -u sandboxd -o cat | grep 'Watchdog timeout'; }
-watched() { systemctl show sandboxd -P WatchdogUSec | grep -q 2min && systemctl status sandboxd --no-pager | grep -q 'Status: "listening on'; }
+watched() { grep -qx WatchdogSec=2min "$unit" && systemctl show sandboxd -P WatchdogUSec | grep -q 8min && systemctl status sandboxd --no-pager | grep -q 'Status: "listening on'; }
 downgrade() {
   dpkg --install $job/old.deb >/tmp/refusal 2>&1 && return 1
   cat /tmp/refusal
@@ -119,6 +120,7 @@ cat >/run/systemd/system/sandboxd.service.d/emulated.conf <<END
 [Service]
 Environment=SANDBOXD_PROBE_TIMEOUT_S=600 SANDBOXD_BOOT_TIMEOUT_S=600 SANDBOXD_WATCHDOG_TIMEOUT_S=600
 TimeoutStartSec=1800
+WatchdogSec=8min
 END
 old=$(cat $job/old)
 new=$(cat $job/new)
