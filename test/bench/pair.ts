@@ -3,7 +3,7 @@
 // A side is a name and what makes it different, divided by `;`: checkout=DIR (built and baked there), env=NAME=VALUE of its
 // daemon, args=TEXT of its sandbox's kernel command line. Ratios are of each side to the first, pair by pair, and above 1
 // where the side is faster. A run ends after --rounds, or behind the round in which --seconds are over.
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -17,6 +17,7 @@ import {
 import { makeTar } from '../support/files.ts';
 import { vmmPids } from '../support/vmms.ts';
 import { PlainClient } from './plain-client.ts';
+import { cpuMs } from './processes.ts';
 import { median, plainTable, spread } from './stats.ts';
 import { installStdio, stdinRate, stdoutRate, writer } from './throughput.ts';
 
@@ -57,15 +58,6 @@ async function rate(work: () => Promise<unknown>, amount = SIZE_MIB): Promise<nu
   const startedAt = performance.now();
   await work();
   return amount / ((performance.now() - startedAt) / 1000);
-}
-
-/** CPU time of processes, ms: what a machine with other work changes least. */
-async function cpuMs(pids: readonly number[]): Promise<number> {
-  let ns = 0;
-  for (const pid of pids)
-    for (const task of await readdir(`/proc/${pid}/task`))
-      ns += Number((await readFile(`/proc/${pid}/task/${task}/schedstat`, 'utf8')).split(' ')[0]);
-  return ns / 1e6;
 }
 
 const archive = await makeTar([{ name: 'large', content: Buffer.alloc(SIZE_MIB * MIB, 'large ') }]);
@@ -174,14 +166,15 @@ async function made(others: number[], { api }: Daemon, make: () => Promise<strin
   return ids.length / seconds;
 }
 
-async function snapshotOfCopy({ api, log }: Daemon): Promise<{ requests: number; pauses: number }> {
+async function snapshotOfCopy(daemon: Daemon): Promise<{ requests: number; pauses: number }> {
+  const { api } = daemon;
   const { id } = await api.create();
   await api.sh(id, 'head -c 20000000 /dev/urandom > /dev/shm/kept');
   let taken = '';
   const requests = await rate(async () => {
     taken = (await api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`)).id;
   }, 1);
-  const pauses = 1000 / Number(log.findLast(({ msg }) => msg === 'snapshot taken')?.pausedMs);
+  const pauses = 1000 / Number(daemon.log.findLast(({ msg }) => msg === 'snapshot taken')?.pausedMs);
   await api.call('DELETE', `/snapshots/${taken}`);
   await api.delete(id);
   return { requests, pauses };

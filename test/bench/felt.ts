@@ -1,0 +1,133 @@
+// What a user waits for, in one table: a daemon that was never used before, then one sandbox after the other.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Daemon, makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
+import { ownTemplate } from '../support/templates.ts';
+import { scaled } from '../support/time-scale.ts';
+import { vmmPids } from '../support/vmms.ts';
+import { PlainClient } from './plain-client.ts';
+import { cpuMs, parseSmaps, smaps } from './processes.ts';
+import { median, type Section, spread } from './stats.ts';
+
+const FIRST_EXECS = 15;
+const EXECS = 200;
+/** The last ones, of which the median counts. */
+const WARM_EXECS = 40;
+const CHILDREN = 8;
+const TRUE = Buffer.from(JSON.stringify({ cmd: ['true'] }));
+
+/** The rows, in the order of the table: what it is, and its values, ms or MiB. */
+type Values = ReturnType<typeof noValues>;
+
+const noValues = () => ({
+  start: [] as number[],
+  firstCreate: [] as number[],
+  create: [] as number[],
+  cold: [] as number[],
+  exec1: [] as number[],
+  exec15: [] as number[],
+  exec200: [] as number[],
+  execCpu: [] as number[],
+  snapshot: [] as number[],
+  paused: [] as number[],
+  fork1: [] as number[],
+  fork8: [] as number[],
+  pss: [] as number[],
+  remove: [] as number[],
+  used: [] as number[],
+  agent: [] as number[],
+});
+
+async function timed<T>(into: number[], work: () => Promise<T>, parts = 1): Promise<T> {
+  const startedAt = performance.now();
+  const result = await work();
+  into.push((performance.now() - startedAt) / parts);
+  return result;
+}
+
+export async function benchFelt(rounds: number): Promise<Section> {
+  const values = noValues();
+  for (let round = 0; round < rounds; round++) {
+    const directories = await makeDirectories();
+    const daemon = await timed(values.start, () => spawnDaemon(directories));
+    try {
+      const first = await timed(values.firstCreate, () => daemon.api.create());
+      await daemon.api.delete(first.id);
+      await ownTemplate(daemon, async () => daemon.api.delete((await daemon.api.create()).id));
+      await life(daemon, values);
+    } finally {
+      await daemon.end();
+      await removeDirectories(directories);
+    }
+  }
+  return section(rounds, values);
+}
+
+async function life(daemon: Daemon, values: Values): Promise<void> {
+  const { api } = daemon;
+  const { id } = await timed(values.create, () => api.create());
+  await execs(daemon, id, values);
+  values.agent.push(parseSmaps(await api.sh(id, 'cat /proc/1/smaps_rollup')).pssMib);
+  values.used.push(Number(await api.sh(id, USED_KIB)) / 1024);
+  const taken = await timed(values.snapshot, () =>
+    api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`),
+  );
+  values.paused.push(Number(daemon.log.findLast(({ msg }) => msg === 'snapshot taken')?.pausedMs));
+  const fork = async (count: number) => {
+    const path = `/snapshots/${taken.id}/fork?count=${count}`;
+    return (await api.call<{ sandboxes: { id: string }[] }>('POST', path)).sandboxes.map((child) => child.id);
+  };
+  const one = await timed(values.fork1, () => fork(1));
+  const children = [...one, ...(await timed(values.fork8, () => fork(CHILDREN), CHILDREN))];
+  await sleep(scaled(5000));
+  for (const child of children) values.pss.push((await smaps((await vmmPids(child))[0] ?? 0)).pssMib);
+  for (const child of children) await api.delete(child);
+  await api.call('DELETE', `/snapshots/${taken.id}`);
+  await timed(values.remove, () => api.delete(id));
+  // A boot argument of its own keeps a sandbox from being made in any other way than by booting.
+  const booted = await timed(values.cold, () => api.create({ boot_args: 'bench=1' }));
+  await api.delete(booted.id);
+}
+
+const USED_KIB = `awk '/^MemTotal/ {total = $2} /^MemAvailable/ {print total - $2}' /proc/meminfo`;
+
+async function execs({ url, pid }: Daemon, id: string, values: Values): Promise<void> {
+  using client = new PlainClient(url);
+  const times: number[] = [];
+  let cpuBefore = 0;
+  for (let n = 0; n < EXECS; n++) {
+    if (n === EXECS - WARM_EXECS) cpuBefore = await cpuMs([pid]);
+    times.push((await client.request('POST', `/sandboxes/${id}/exec`, TRUE)).ms);
+  }
+  values.execCpu.push(((await cpuMs([pid])) - cpuBefore) / WARM_EXECS);
+  values.exec1.push(times[0] ?? Number.NaN);
+  values.exec15.push(median(times.slice(1, FIRST_EXECS)));
+  values.exec200.push(median(times.slice(-WARM_EXECS)));
+}
+
+function section(rounds: number, values: Values): Section {
+  const ms = (of: number[]) => spread(of, of.every((value) => value < 100) ? 1 : 0, 'ms');
+  const mib = (of: number[]) => spread(of, 1, 'MiB');
+  return {
+    title: 'At a glance',
+    note: `${rounds} rounds of a life, each on a daemon and data directory of its own: 1 vCPU, 512 MiB, the profile \`base\`. The peer is a Go daemon on Firecracker; its figures are others', of one emulated KVM host, and compare with a lab's only.`,
+    head: ['', 'median (min–max)', 'the peer, elsewhere'],
+    rows: [
+      ['daemon start, until it serves', ms(values.start), '2 s'],
+      ['very first create', ms(values.firstCreate), '8–10 s'],
+      ['**create → 201**', ms(values.create), '9.0 s (4.8 with a quiet console)'],
+      ['create that has to boot', ms(values.cold), '9.0 s (4.8)'],
+      ['exec of `true`: the first of a sandbox', ms(values.exec1), '105 ms'],
+      [`the second to the ${FIRST_EXECS}th, median`, ms(values.exec15), ''],
+      [`the last ${WARM_EXECS} of ${EXECS}, median`, ms(values.exec200), '101 ms'],
+      ['of that: CPU of the daemon', ms(values.execCpu), '9–12 ms'],
+      ['snapshot request', ms(values.snapshot), '2.4 s'],
+      ['of that: the source stands still', ms(values.paused), 'nearly all'],
+      ['fork × 1', ms(values.fork1), '2.73 s'],
+      [`fork × ${CHILDREN}, per child`, ms(values.fork8), '3.29 s'],
+      ['PSS of an idle fork', mib(values.pss), '12.9 MiB'],
+      ['delete', ms(values.remove), '77 ms'],
+      ['memory used in the guest after that', mib(values.used), '27 MiB'],
+      ['of that: PSS of the agent', mib(values.agent), '9 MiB'],
+    ],
+  };
+}
