@@ -7,6 +7,7 @@ import { VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import type { Vm, VmmIdentity, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { until } from '../support/until.ts';
 
 t.setTimeout(120_000);
 const soon = (): AbortSignal => AbortSignal.timeout(30_000);
@@ -62,11 +63,22 @@ t.test('only exactly that process is taken for it', async (t) => {
     { ...identity, bootId: 'another boot' },
     { ...identity, startTicks: identity.startTicks + 1 },
     { ...identity, pid: process.pid },
-    { ...identity, paths: { ...paths, socketDir: `${paths.socketDir}-else` } },
   ]) {
     t.equal(engine.adopt(other, options), null);
   }
   await engine.adopt(identity, options)?.kill();
+});
+
+t.test('a VMM that hides what it was started as is found all the same, and ended', async (t) => {
+  const host = makeFakeHost(t);
+  const { identity, paths } = await leave(host, 'one');
+  process.kill(identity.pid, 'SIGHUP');
+  const engine = host.engine();
+  await until(() => engine.findVmms(host.runDir).length === 0, 'a VMM that hides');
+  const vm = engine.adopt(identity, host.bootOptions(paths));
+  t.match(await vm?.exited, { reason: 'it hides what it was started as, as no VMM does' });
+  t.same(host.processes(), []);
+  t.ok(host.logLines.some(({ msg }) => msg === 'ended a VM'));
 });
 
 t.test('a guest that was left paused in the middle of a save goes on', async (t) => {

@@ -18,15 +18,19 @@ export type Adoption = AdoptOptions & {
   readonly onAnswer?: () => Promise<void>;
 };
 
-/** Only a process that has the control socket's path as its own argument is that VMM; null when it is gone. */
+/**
+ * Null when it is gone. Only a VMM has its control socket's path as its own argument; where that process has not, it has put other words
+ * in their place, which every process can: it is ended.
+ */
 export function adoptVmm(kind: VmmKind, identity: VmmIdentity, options: Adoption): Vm | null {
   if (identity.bootId !== readBootId()) return null;
   const { controlSocketPath } = kind.filesOf(identity.paths);
-  if (kind.controlSocketOf(readArguments(identity.pid)) !== controlSocketPath) return null;
   const process = watchVmm(identity.pid, identity.startTicks);
   if (process === null) return null;
   const vm = new Vmm(kind, identity, process, { ...options, isAdopted: true });
-  void takeControl(vm, kind.answerTimeoutMs, options);
+  const isItself = kind.controlSocketOf(readArguments(identity.pid)) === controlSocketPath;
+  if (isItself) void takeControl(vm, kind.answerTimeoutMs, options);
+  else void vm.giveUp('it hides what it was started as, as no VMM does');
   return vm;
 }
 

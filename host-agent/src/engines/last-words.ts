@@ -21,7 +21,7 @@ export async function readLastWords(consolePath: string): Promise<string | undef
  */
 export async function readBlockedTask(consolePath: string): Promise<string | undefined> {
   const lines = (await tailFile(consolePath, Number.POSITIVE_INFINITY)).split('\n');
-  const line = lines.findLast((text) => /INFO: task .* blocked for more than \d+ seconds/.test(text));
+  const line = lines.findLast((text) => /INFO: task .{1,64}? blocked for more than \d+ seconds/.test(text));
   return line?.slice(0, MAX_PHRASE);
 }
 

@@ -68,10 +68,15 @@ export function toCallError(error: unknown, kind: keyof typeof MEANINGS): AppErr
   return new AppError(known ?? otherwise, message, { cause });
 }
 
+/** Words of a guest: they end up in logs and on terminals, which must not take them for more. */
+export function toWords(text: string, maxChars = MAX_MESSAGE_CHARS): string {
+  return text.slice(0, maxChars).replace(/\p{Cc}/gu, ' ');
+}
+
 /** The refusal in a result; undefined without one. */
 export function refusalOf({ error }: Result): AgentError | undefined {
   if (!error) return undefined;
-  const message = (error.message ?? '').slice(0, MAX_MESSAGE_CHARS) || 'no reason given';
+  const message = toWords(error.message ?? '') || 'no reason given';
   return new AgentError(toAgentErrorCode(error.code ?? ''), message);
 }
 

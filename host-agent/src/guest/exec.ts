@@ -9,7 +9,7 @@ import {
   type StreamLoss,
   type TtySize,
 } from '@sandboxd/proto';
-import { causeOf } from './agent-errors.ts';
+import { causeOf, refusalOf } from './agent-errors.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
 import { failedOutcome, toExecOutcome } from './outcome.ts';
 import { StdinQueue } from './stdin-queue.ts';
@@ -120,7 +120,7 @@ class ChannelExec implements ExecSession {
 
   #result(result: Result): void {
     if (result.exec) this.#finish(undefined, result.exec as ExecResult);
-    else this.#finish(result.error?.message ?? 'the guest agent gave no exec result');
+    else this.#finish(refusalOf(result)?.message ?? 'the guest agent gave no exec result');
   }
 
   async #lost(loss: StreamLoss): Promise<void> {

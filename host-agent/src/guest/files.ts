@@ -4,6 +4,7 @@ import {
   type FileInfo,
   type FilePushResult,
   FLOW,
+  ProtocolViolation,
   type RequestInput,
   type Result,
   type Stream,
@@ -155,7 +156,11 @@ function pull(
         body.expect(info.contentBytes, maxBytes);
         resolve({ ...info, body });
       },
-      data: (_flow, bytes) => body.push(bytes),
+      data: (_flow, bytes) => {
+        // They would come on top of what is announced.
+        if (!hasStarted) throw new ProtocolViolation('bytes of a file before what is said of it');
+        body.push(bytes);
+      },
       result: (result) => {
         if (!(result.filePull || result.dirPull) || !hasStarted) fail(toFailure(result, 'files'));
         else body.end();

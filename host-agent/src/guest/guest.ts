@@ -1,4 +1,5 @@
 // The guest agent of one sandbox, as the host sees it: one connection, made again when it broke, and calls over it.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExecRequest } from '@sandboxd/api';
 import {
   type Channel,
@@ -41,8 +42,11 @@ export type GuestOptions = {
 };
 
 const RECONNECT_TIMEOUT_MS = 10_000;
-/** A guest that breaks the protocol again and again costs one attempt in this time. */
+/** A guest that breaks its connections again and again costs one attempt in this time, then in twice as long, and so on. */
 const RECONNECT_PAUSE_MS = 1000;
+const MOST_RECONNECT_PAUSE_MS = 60_000;
+/** A connection that held for so long is not one of those. */
+const STEADY_MS = 60_000;
 const CALL_TIMEOUT_MS = 30_000;
 /** An idle guest answers within a millisecond; one that is busy is not waited for. */
 const HOLD_TIMEOUT_MS = 1000;
@@ -64,6 +68,9 @@ export class Guest {
   #isClosed = false;
   readonly #clock: GuestClock;
   #reconnecting: Promise<void> | undefined;
+  #connectedAtMs = 0;
+  /** Connections in a row that broke soon. */
+  #shortLived = 0;
   #holds = 0;
   readonly #onConnect = new Set<() => void>();
   readonly service = new GuestService({
@@ -107,6 +114,7 @@ export class Guest {
       throw this.#lastCause;
     }
     this.#channel = channel;
+    this.#connectedAtMs = performance.now();
     for (const listener of this.#onConnect) listener();
     this.#clock.reached();
     return hello;
@@ -309,6 +317,8 @@ export class Guest {
   }
 
   #lost(cause: Error): void {
+    const isShortLived = this.#channel !== undefined && performance.now() - this.#connectedAtMs < STEADY_MS;
+    this.#shortLived = isShortLived ? this.#shortLived + 1 : 0;
     this.#channel = undefined;
     this.#lastCause = cause;
     if (this.#isClosed) return;
@@ -321,6 +331,10 @@ export class Guest {
   /** Tries until it works or the guest is closed. Its failures are the next caller's message. */
   async #reconnect(): Promise<void> {
     while (!this.#isClosed && this.#channel === undefined) {
+      // The first may have had its reasons.
+      const pauseMs = this.#shortLived > 1 ? RECONNECT_PAUSE_MS * 2 ** (this.#shortLived - 2) : 0;
+      await sleep(Math.min(MOST_RECONNECT_PAUSE_MS, pauseMs), undefined, { ref: false });
+      if (this.#isClosed) return;
       try {
         using limit = deadline(RECONNECT_TIMEOUT_MS, () => new Error('the guest agent does not answer'));
         await this.connect(limit.signal);
@@ -328,7 +342,7 @@ export class Guest {
       } catch (error) {
         this.#lastCause = toError(error);
       }
-      await new Promise((resolve) => setTimeout(resolve, RECONNECT_PAUSE_MS).unref());
+      await sleep(RECONNECT_PAUSE_MS, undefined, { ref: false });
     }
   }
 }

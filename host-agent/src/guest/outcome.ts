@@ -1,17 +1,16 @@
 // The agent's exec result in the host agent's terms. Numbers from a guest are clamped to what JSON can hold.
 import type { ExecResult, ResourceUsage as WireUsage } from '@sandboxd/proto';
+import { toWords } from './agent-errors.ts';
 import type { ExecOutcome, ResourceUsage } from './exec-types.ts';
-
-const MAX_TEXT = 4096;
 
 export function toExecOutcome(result: ExecResult): ExecOutcome {
   return {
     exitCode: Math.max(-1, Math.min(255, result.exitCode)),
     durationMs: Math.round(count(result.durationUs) / 1000),
-    ...(result.signal !== '' && { signal: result.signal.slice(0, 32) }),
+    ...(result.signal !== '' && { signal: toWords(result.signal, 32) }),
     ...(result.timedOut && { timedOut: true }),
     ...(result.oomKilled && { oomKilled: true }),
-    ...(result.error !== '' && { error: result.error.slice(0, MAX_TEXT) }),
+    ...(result.error !== '' && { error: toWords(result.error) }),
     ...(result.agentUs > 0 && { agentUs: count(result.agentUs) }),
     ...(result.usage && { usage: toUsage(result.usage as WireUsage) }),
   };

@@ -3,8 +3,10 @@ import { RESTART_POLICIES, SERVICE_STATES, type ServiceSpec, SIGNALS } from '@sa
 import {
   type ExecResult,
   FLOW,
+  MAX_SERVICE_RECORD_BYTES,
   type RequestInput,
   type Result,
+  SERVICE_HEADER_BYTES,
   SERVICE_VERB,
   type ServiceOutputResult,
   type ServiceRecord,
@@ -27,6 +29,9 @@ export interface ServiceChannel {
   /** Throws AppError guest_unreachable. */
   open(request: RequestInput, handlers: StreamHandlers): Stream;
 }
+
+/** Of what may stand between the records of a page. */
+const GAPS_BYTES = 64 * 1024;
 
 export type ServiceVerb = 'status' | 'start' | 'stop' | 'restart';
 
@@ -85,11 +90,14 @@ export class OutputSubscription {
   readonly #stream: Stream;
   readonly #events: OutputEvents;
   readonly #decoder = new ServiceRecordDecoder();
+  /** Bytes that may still come. */
+  #left: number;
   #isOver = false;
 
   constructor(channel: ServiceChannel, request: ServiceOutputRequest, events: OutputEvents) {
     this.#events = events;
     const { ring = '', fromSeq = 0, isFollowing, isWaiting, maxBytes = 0 } = request;
+    this.#left = maxBytes === 0 ? Number.POSITIVE_INFINITY : mostBytes(maxBytes);
     this.#stream = channel.open(
       { serviceOutput: { ring, fromSeq, follow: isFollowing, wait: isWaiting, maxBytes } },
       {
@@ -115,6 +123,13 @@ export class OutputSubscription {
 
   #onData(flow: number, chunk: Buffer): void {
     if (this.#isOver) return;
+    this.#left -= chunk.length;
+    if (this.#left < 0) {
+      // Whoever reads a page keeps all of it.
+      this.#stream.cancel();
+      this.#fail(badAnswer('more output than it was asked for'));
+      return;
+    }
     const records = flow === FLOW.out ? this.#decoder.push(Buffer.from(chunk)) : [];
     this.#events.records(records, chunk.length);
   }
@@ -133,6 +148,11 @@ export class OutputSubscription {
     this.#isOver = true;
     this.#events.failed(error);
   }
+}
+
+/** Output in records of a byte, and a record that is longer than what was asked for. */
+function mostBytes(maxBytes: number): number {
+  return maxBytes * (SERVICE_HEADER_BYTES + 1) + MAX_SERVICE_RECORD_BYTES + GAPS_BYTES;
 }
 
 function toWireSpec(spec: ServiceSpec, baseEnv: Readonly<Record<string, string>>) {

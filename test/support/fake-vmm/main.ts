@@ -54,6 +54,10 @@ function start(): void {
     exit(0);
   };
   process.on('SIGTERM', end).on('SIGINT', end);
+  // A VMM that a guest has taken over writes over its own arguments.
+  process.on('SIGHUP', () => {
+    process.title = 'cron';
+  });
   // What the guest does, when a test says so.
   process.on('SIGUSR1', () => void machine.reset(''));
   process.on('SIGUSR2', () => {
