@@ -125,9 +125,9 @@ function section(rounds: number, values: Values): Section {
       ['fork × 1', ms(values.fork1), '2.73 s'],
       [`fork × ${CHILDREN}, per child`, ms(values.fork8), '3.29 s'],
       ['PSS of an idle fork', mib(values.pss), '12.9 MiB'],
-      ['delete', ms(values.remove), '77 ms'],
-      ['memory used in the guest after that', mib(values.used), '27 MiB'],
+      ['memory used in a guest that ran those commands', mib(values.used), '27 MiB'],
       ['of that: PSS of the agent', mib(values.agent), '9 MiB'],
+      ['delete', ms(values.remove), '77 ms'],
     ],
   };
 }

@@ -1,7 +1,9 @@
 // The lab's machine: an emulated computer whose CPU has SVM, so that the Linux in it has a working /dev/kvm.
 import { spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 
@@ -9,7 +11,7 @@ import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 const CPU = 'max,-erms,-fsrm,-smap';
 
 export type MachineOptions = {
-  /** A directory of its own, for sockets, the console and the status. */
+  /** A directory of its own, for the console and the status. */
   readonly dir: string;
   /** QEMU: its name or path. */
   readonly program: string;
@@ -32,8 +34,8 @@ export type MachineEnd = { readonly status: number | undefined; readonly end: st
 export async function runMachine(options: MachineOptions): Promise<MachineEnd> {
   const { dir, signal } = options;
   const statusPath = join(dir, 'status');
-  await using output = await listenForOutput(join(dir, 'output.sock'), options.onOutput);
-  const child = spawn(options.program, machineArgs(options, output.path, statusPath), {
+  await using sockets = await makeSockets(options.onOutput);
+  const child = spawn(options.program, machineArgs(options, sockets.dir, statusPath), {
     stdio: ['ignore', 'inherit', 'inherit'],
     detached: true, // the terminal's interrupts are for the runner, which ends the machine itself
   });
@@ -53,20 +55,24 @@ export async function readMachineVersion(program: string): Promise<string> {
   return (await runCommand(program, ['--version'])).split('\n')[0] ?? '';
 }
 
-async function listenForOutput(
-  path: string,
+/** In a directory with a short name: a socket's path has 107 bytes, and a checkout may be anywhere. */
+async function makeSockets(
   onOutput: (chunk: Buffer) => void,
-): Promise<{ readonly path: string } & AsyncDisposable> {
+): Promise<{ readonly dir: string } & AsyncDisposable> {
+  const dir = await mkdtemp(join(tmpdir(), 'lab-'));
   const server = createServer((socket) => socket.on('data', onOutput).on('error', () => {}));
-  await new Promise<void>((resolve) => server.listen(path, resolve));
+  await once(server.listen(join(dir, 'output')), 'listening');
   return {
-    path,
-    // Ends when the machine's side has ended, so the last line is not lost.
-    [Symbol.asyncDispose]: () => new Promise((resolve) => server.close(() => resolve())),
+    dir,
+    async [Symbol.asyncDispose]() {
+      // Ends when the machine's side has ended, so the last line is not lost.
+      await new Promise((resolve) => server.close(resolve));
+      await rm(dir, { recursive: true, force: true });
+    },
   };
 }
 
-function machineArgs(options: MachineOptions, outputSocket: string, statusPath: string): string[] {
+function machineArgs(options: MachineOptions, socketsDir: string, statusPath: string): string[] {
   const commandLine = [
     ...['console=ttyS0', 'quiet', 'loglevel=4', 'panic=-1', 'reboot=t'],
     ...['tsc=reliable', 'no_timer_check', 'random.trust_cpu=on', 'cryptomgr.notests', 'mitigations=off'],
@@ -81,9 +87,9 @@ function machineArgs(options: MachineOptions, outputSocket: string, statusPath: 
     ...['-smp', String(options.cpus), '-m', `${options.memoryMib}M`],
     ...['-kernel', options.kernelPath, '-initrd', options.initramfsPath, '-append', commandLine],
     ...['-serial', `file:${join(options.dir, 'console.log')}`, '-device', 'virtio-rng-pci'],
-    ...['-qmp', `unix:${join(options.dir, 'qmp.sock')},server=on,wait=off`],
+    ...['-qmp', `unix:${join(socketsDir, 'qmp')},server=on,wait=off`],
     ...['-device', 'virtio-serial-pci'],
-    ...['-chardev', `socket,id=output,path=${outputSocket}`],
+    ...['-chardev', `socket,id=output,path=${join(socketsDir, 'output')}`],
     ...['-device', 'virtserialport,chardev=output,name=lab.output'],
     ...['-chardev', `file,id=status,path=${statusPath}`],
     ...['-device', 'virtserialport,chardev=status,name=lab.status'],
