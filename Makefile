@@ -50,10 +50,10 @@ test-images: image
 check: setup ## format, lint, types, import direction, generated code
 	@$(NODE) scripts/check.ts
 
-test: setup-tests test-images ## every test, with all that they need
+test: setup-tests test-images deb ## every test, with all that they need
 	@scripts/build-sanitized.sh
-	@echo 'left out: make test-kvm, make test-package, make test-cloud-hypervisor (guests under KVM in an emulated host; hours, and a program)'
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http vm
+	@echo 'left out: make test-kvm, make test-cloud-hypervisor, the booted Debian of make test-package (an emulated host; hours, and a program)'
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http package vm
 
 test-unit: setup-tests build ## tests of single parts, and of engines against a stand-in
 	@$(AS_ROOT) $(NODE) scripts/test.ts unit contract

@@ -1,4 +1,4 @@
-// Runs test suites and says the total: `node scripts/test.ts unit native contract http vm [--only part-of-a-name]`. The exit
+// Runs test suites and says the total: `node scripts/test.ts unit native contract http package vm [--only part-of-a-name]`. The exit
 // code is 0 only when every suite ran at least one test, every file came to its end, and nothing failed. With SOAK=1 only
 // files that have a long form run, in that form.
 import { execFileSync, spawn } from 'node:child_process';
@@ -34,7 +34,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
   // The Debian package, in a tree of Debian.
-  package: { jobs: 1, fileTimeoutS: 1200, isShownLive: true },
+  package: { jobs: 2, fileTimeoutS: 1200, isShownLive: true },
   vm: {
     // Elsewhere than on a machine of its own there is one CPU.
     jobs: isSoak() || TIME_SCALE > 1 ? 1 : 2,

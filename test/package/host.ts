@@ -1,8 +1,11 @@
 // A Debian with what the package depends on and nothing more, as it would be installed there.
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { openRecipeBook, type Progress, parseRecipe, resolveRecipe } from '@sandboxd/rootfs-builder';
 import { ensurePackageTree, type PackageTree } from '../../rootfs-builder/src/debian/tree.ts';
 import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
 
 export type HostOptions = {
   /** Path of the package. */
@@ -14,6 +17,12 @@ export type HostOptions = {
   readonly cacheDir: string;
   readonly progress: Progress;
 };
+
+/** Path of the package that `make deb` made of this version. */
+export async function builtDeb(): Promise<string> {
+  const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
+  return join(ROOT, `dist/sandboxd_${version}_amd64.deb`);
+}
 
 export async function ensureHostTree({
   deb,
