@@ -9,6 +9,8 @@ import { builtDeb, ensureHostTree, unpackTree } from './host.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const CACHE = join(resolve(process.env.DATA_DIR ?? join(ROOT, '.data')), 'lab');
+/** Its mirrors are those that this machine takes packages from. */
+const SUITE = process.env.SUITE || 'bookworm';
 const run = promisify(execFile);
 
 /** In namespaces of its own, with the root as its root; the network is the host's. */
@@ -32,6 +34,8 @@ const STEPS = `
 set -eu
 umount -l /mnt/old
 ! command -v gcc
+. /etc/os-release
+echo "step: $VERSION_CODENAME"
 dpkg --install /sandboxd.deb
 echo "step: version $(sandboxd --version)"
 sandboxd serve --print-config | grep bake_on_demand
@@ -43,6 +47,7 @@ until url=$(grep -o 'listening on http://[0-9.:]*' /log); do kill -0 $daemon; sl
 export SANDBOXD_HOST=\${url#listening on }
 echo "step: $(sandbox version | head -1)"
 sandbox images
+sandbox run --rm base sh -c 'echo "step: guest"'
 kill $daemon
 wait $daemon
 echo 'step: stopped'
@@ -63,7 +68,7 @@ t.test('it installs, runs, goes with its data kept, and goes for good', { timeou
   const deb = await builtDeb();
   const tree = await ensureHostTree({
     deb,
-    suite: 'bookworm',
+    suite: SUITE,
     packages,
     cacheDir: CACHE,
     progress: () => undefined,
@@ -76,5 +81,9 @@ t.test('it installs, runs, goes with its data kept, and goes for good', { timeou
   const command = ['--mount', '--pid', '--uts', '--fork', '--kill-child', 'bash', '-c', ENTER, 'enter', dir];
   const { stdout, stderr } = await run('unshare', command, { maxBuffer: 2 ** 26 }).catch((error) => error);
   const steps = [...`${stdout}`.matchAll(/^step: (\S+)/gm)].map(([, word]) => word);
-  t.same(steps, ['version', 'doctor', 'command', 'stopped', 'removed', 'purged'], `${stdout}\n${stderr}`);
+  t.same(
+    steps,
+    [SUITE, 'version', 'doctor', 'command', 'guest', 'stopped', 'removed', 'purged'],
+    `${stdout}\n${stderr}`,
+  );
 });
