@@ -1,5 +1,6 @@
 // What a user waits for, in one table: a daemon that was never used before, then one sandbox after the other.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isChecksummed, readManifest } from '../../host-agent/src/sandboxes/saved/manifest.ts';
 import { type Daemon, makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 import { ownTemplate } from '../support/templates.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -29,6 +30,7 @@ const noValues = () => ({
   execCpu: [] as number[],
   snapshot: [] as number[],
   paused: [] as number[],
+  checksums: [] as number[],
   fork1: [] as number[],
   fork8: [] as number[],
   pss: [] as number[],
@@ -69,8 +71,12 @@ async function life(daemon: Daemon, values: Values): Promise<void> {
   values.agent.push(parseSmaps(await api.sh(id, 'cat /proc/1/smaps_rollup')).pssMib);
   values.used.push(Number(await api.sh(id, USED_KIB)) / 1024);
   const taken = await timed(values.snapshot, () =>
-    api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`),
+    api.call<{ id: string; dir: string }>('POST', `/sandboxes/${id}/snapshot`),
   );
+  // Taken behind the answer, they would take turns with the first fork.
+  await timed(values.checksums, async () => {
+    while (!isChecksummed(await readManifest(taken.dir))) await sleep(10);
+  });
   values.paused.push(Number(daemon.log.findLast(({ msg }) => msg === 'snapshot taken')?.pausedMs));
   const fork = async (count: number) => {
     const path = `/snapshots/${taken.id}/fork?count=${count}`;
@@ -122,6 +128,7 @@ function section(rounds: number, values: Values): Section {
       ['of that: CPU of the daemon', ms(values.execCpu), '9–12 ms'],
       ['snapshot request', ms(values.snapshot), '2.4 s'],
       ['of that: the source stands still', ms(values.paused), 'nearly all'],
+      ['checksums of its files, behind the answer', ms(values.checksums), ''],
       ['fork × 1', ms(values.fork1), '2.73 s'],
       [`fork × ${CHILDREN}, per child`, ms(values.fork8), '3.29 s'],
       ['PSS of an idle fork', mib(values.pss), '12.9 MiB'],

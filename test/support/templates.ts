@@ -1,10 +1,9 @@
 // The template that a root filesystem has of its own: some engines make it behind the second create.
 import type { Daemon } from './daemon.ts';
-import { scaled } from './time-scale.ts';
 import { until } from './until.ts';
 
 /** Its guest is used, and then waited for until it has nothing left to do. */
-const LIMIT_MS = scaled(120_000);
+const LIMIT_MS = 120_000;
 
 /**
  * Name of the one of the base profile, once it is there; `create` makes a sandbox of its size, with a network where it is the
