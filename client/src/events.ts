@@ -1,11 +1,8 @@
 // What happens, from wherever one was: a connection that is lost is made again and goes on behind the last event that came.
+import { Comeback } from './connection/comeback.ts';
 import { readLines } from './connection/lines.ts';
-import { pause, type Requests } from './connection/requests.ts';
+import type { Requests } from './connection/requests.ts';
 import type { CallOptions, SandboxEvent } from './contract.ts';
-import { ConnectionError, UnavailableError } from './errors.ts';
-
-const FIRST_WAIT_MS = 200;
-const MAX_WAIT_MS = 10_000;
 
 export type EventOptions = Pick<CallOptions, 'signal'> & {
   /** Ids; all that the key sees by default. */
@@ -17,13 +14,18 @@ export type EventOptions = Pick<CallOptions, 'signal'> & {
   readonly follow?: boolean;
 };
 
-/** Until the loop is left or the signal fires. ApiError of status 410 when what follows `after` is not kept any more. */
+/**
+ * Until the loop is left or the signal fires. ConnectionError when the daemon is not there to begin with, ApiError of status 410
+ * when what follows `after` is not kept any more.
+ */
 export async function* followEvents(
   requests: Requests,
   { sandboxes, kinds, after, follow = true, signal }: EventOptions = {},
 ): AsyncGenerator<SandboxEvent, void> {
   let position = after;
-  for (let waitMs = FIRST_WAIT_MS; ; ) {
+  const comeback = new Comeback();
+  for (;;) {
+    let failure: unknown;
     const query = {
       sandbox: sandboxes?.join(','),
       kind: kinds?.join(','),
@@ -32,23 +34,22 @@ export async function* followEvents(
     };
     try {
       const { body } = await requests.stream('followEvents', { query, accept: 'text/event-stream', signal });
+      comeback.answered();
       let message = { id: position, data: '' };
       for await (const line of readLines(body)) {
         const [, field, value = ''] = /^(id|data): (.*)$/.exec(line) ?? [];
         if (field === 'id') message.id = value;
         if (field === 'data') message.data = value;
         if (line !== '') continue;
-        waitMs = FIRST_WAIT_MS;
+        comeback.progressed();
         if (message.data !== '') yield JSON.parse(message.data) as SandboxEvent;
         position = message.id;
         message = { id: position, data: '' };
       }
       if (!follow) return;
     } catch (error) {
-      signal?.throwIfAborted();
-      if (!(error instanceof ConnectionError || error instanceof UnavailableError)) throw error;
+      failure = error;
     }
-    await pause(waitMs, signal);
-    waitMs = Math.min(MAX_WAIT_MS, 2 * waitMs);
+    await comeback.wait(failure, signal);
   }
 }

@@ -1,4 +1,5 @@
 // The durable log of a sandbox, also of one that is gone.
+import { Comeback } from './connection/comeback.ts';
 import { pause, type Requests } from './connection/requests.ts';
 import type { CallOptions, LogRecord } from './contract.ts';
 
@@ -8,7 +9,7 @@ export type LogOptions = CallOptions & {
   readonly source?: 'service' | 'exec' | 'all';
   /** From this byte on, 0 for all there is; the last 64 KiB by default. */
   readonly since?: number;
-  /** Goes on until the loop is left, asking twice a second. */
+  /** Goes on until the loop is left, asking twice a second, over restarts of the daemon as well. */
   readonly follow?: boolean;
 };
 
@@ -17,12 +18,18 @@ export async function* readLogs(
   id: string,
   { source = 'all', since, follow = false, ...options }: LogOptions = {},
 ): AsyncGenerator<LogRecord, void> {
+  const comeback = new Comeback();
   for (let from = since; ; ) {
-    const page = await requests.ask('readLogs', {
-      params: { id },
-      query: { source, since: from },
-      ...options,
-    });
+    const query = { source, since: from };
+    const page = await requests
+      .ask('readLogs', { params: { id }, query, ...options })
+      .catch(async (error: unknown) => {
+        if (!follow) throw error;
+        await comeback.wait(error, options.signal);
+      });
+    if (page === undefined) continue;
+    comeback.answered();
+    comeback.progressed();
     yield* page.records;
     // A page that says nothing new is the present.
     if (page.next_offset === from || (from === undefined && page.records.length === 0)) {

@@ -11,8 +11,8 @@ export type Authority = {
   readonly dir: string;
   /** What clients trust. */
   readonly caPath: string;
-  /** A certificate for those hosts, by default loopback's, or for a client of that name. */
-  issue(name: string, hosts?: string): Issued;
+  /** A certificate for those hosts, by default loopback's, or for a client of that name; of no days it has expired. */
+  issue(name: string, hosts?: string, days?: number): Issued;
 };
 
 export function makeAuthority(t: Test): Authority {
@@ -37,7 +37,7 @@ export function makeAuthority(t: Test): Authority {
   return {
     dir,
     caPath: join(dir, 'ca.pem'),
-    issue: (name, hosts = 'DNS:localhost,IP:127.0.0.1') => {
+    issue: (name, hosts = 'DNS:localhost,IP:127.0.0.1', days = 2) => {
       const names = `subjectAltName=${hosts}`;
       openssl(
         'req',
@@ -58,7 +58,7 @@ export function makeAuthority(t: Test): Authority {
         'ca.key',
         '-CAcreateserial',
         '-days',
-        '2',
+        String(days),
         '-copy_extensions',
         'copy',
       ];

@@ -30,7 +30,7 @@ export async function attach(
   const connected = new Connected(exec, { isInteractive, hasTerminal }, terminal);
   try {
     for await (const { stream, data } of exec) await terminal.write(data, stream);
-    return toExitCode(await exec.result(), (line) => void terminal.stderr.write(`sandbox: ${line}\n`));
+    return toExitCode(await exec.result(), (line) => terminal.complain(line));
   } finally {
     connected.end();
   }

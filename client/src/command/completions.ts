@@ -1,13 +1,18 @@
 // What three shells load to complete words of the command. Each asks the command itself (`complete.ts`): a name in a line, behind
 // a tab what it is, and `:files` where files of this machine may follow.
 import type { Completion } from './complete.ts';
+import { toVisible } from './visible.ts';
 
 /** The verb that a shell asks with; no help shows it. */
 export const ASK = '__complete';
 const FILES = ':files';
+/** A shell takes it as it is: nothing that it would expand, split or run. */
+const IS_WORD = /^[\w@%+=:,./-]+$/;
 
 export function renderCompletion({ candidates, hasFiles }: Completion): string {
-  const lines = candidates.map(({ name, help }) => (help === undefined ? name : `${name}\t${help}`));
+  const lines = candidates
+    .filter(({ name }) => IS_WORD.test(name))
+    .map(({ name, help }) => (help === undefined ? name : `${name}\t${toVisible(help)}`));
   return [...lines, ...(hasFiles ? [FILES] : [])].map((line) => `${line}\n`).join('');
 }
 

@@ -35,7 +35,8 @@ export function readContexts(path = contextsPath()): Contexts {
     assertPrivate(path, read);
     return read;
   } catch (error) {
-    if ((error as { code?: string }).code === 'ENOENT') return { contexts: {} };
+    // A home that is no directory has none either.
+    if (/^(?:ENOENT|ENOTDIR)$/.test((error as { code?: string }).code ?? '')) return { contexts: {} };
     throw new SandboxdError(`${path} cannot be read: ${(error as Error).message}`);
   }
 }

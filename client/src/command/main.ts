@@ -1,4 +1,5 @@
 // The command `sandbox`: which verb the words ask for, what its failures look like, what its exit code is.
+import { setImmediate } from 'node:timers/promises';
 import { suggest } from '@sandboxd/api/suggest';
 import { ApiError, CertificateError, SandboxdError, UnauthorizedError } from '../errors.ts';
 import { complete } from './complete.ts';
@@ -8,6 +9,7 @@ import { renderOverview, renderVerb } from './help.ts';
 import { Terminal } from './terminal.ts';
 import { type Input, type Session, UsageError, type Verb } from './verb.ts';
 import { VERBS } from './verbs.ts';
+import { toVisibleJson } from './visible.ts';
 import { findVerbWord, readWords } from './words.ts';
 
 const HELP: readonly string[] = ['--help', '-h'];
@@ -17,19 +19,27 @@ const EXIT = { failed: 1, usage: 2, interrupted: 130, brokenPipe: 141 } as const
 export async function runProgram(words: readonly string[]): Promise<void> {
   const terminal = new Terminal();
   const stop = new AbortController();
-  // Nobody reads any longer.
+  // Nobody reads any longer, or a disk is full.
   for (const stream of [terminal.stdout, terminal.stderr])
-    stream.on('error', () => stop.abort(new BrokenPipe()));
+    stream.on('error', (error: NodeJS.ErrnoException) =>
+      stop.abort(error.code === 'EPIPE' ? new BrokenPipe() : new CannotWrite(error.message)),
+    );
   const asked = { isJson: false };
-  const code = await run(words, terminal, stop, asked).catch((error: unknown) =>
-    explain(error, terminal, stop.signal, asked.isJson),
-  );
-  await Promise.all([flush(terminal.stdout), flush(terminal.stderr)]);
+  const code = await run(words, terminal, stop, asked)
+    .then(async (ended) => {
+      // Whether all of it was written is known only now.
+      await flush(terminal.stdout);
+      stop.signal.throwIfAborted();
+      return ended;
+    })
+    .catch((error: unknown) => explain(error, terminal, stop.signal, asked.isJson));
+  await flush(terminal.stderr);
   process.exit(code);
 }
 
 class BrokenPipe extends Error {}
 class Interrupted extends Error {}
+class CannotWrite extends Error {}
 
 /** `asked` is filled in as soon as it is known. */
 async function run(
@@ -74,9 +84,10 @@ function obeyInterrupts(stop: AbortController, isForwarded: () => boolean): void
     stop.abort(new Interrupted(`${signal} came`));
   };
   process.on('SIGINT', onSignal);
-  process.on('SIGTERM', () => {
-    if (process.listenerCount('SIGTERM') === 1) onSignal('SIGTERM');
-  });
+  for (const name of ['SIGTERM', 'SIGHUP'] as const)
+    process.on(name, () => {
+      if (process.listenerCount(name) === 1) onSignal(name);
+    });
 }
 
 function findVerb(name: string): Verb {
@@ -109,21 +120,28 @@ function toSession({ text, isSet }: Input, terminal: Terminal, signal: AbortSign
 
 function explain(error: unknown, terminal: Terminal, signal: AbortSignal, isJson: boolean): number {
   if (signal.reason instanceof BrokenPipe) return EXIT.brokenPipe;
+  if (signal.reason instanceof CannotWrite) {
+    terminal.complain(`the output cannot be written: ${signal.reason.message}`);
+    return EXIT.failed;
+  }
   if (signal.aborted) return EXIT.interrupted;
   const isExpected =
     error instanceof SandboxdError || error instanceof UsageError || 'code' in (error as object);
   const { message, stack } = error as Error;
   const said = `${isExpected ? message : stack}${advise(error)}`;
   const { status, requestId } = error instanceof ApiError ? error : {};
-  terminal.stderr.write(
-    isJson ? `${JSON.stringify({ error: said, status, request_id: requestId })}\n` : `sandbox: ${said}\n`,
-  );
+  if (isJson) terminal.stderr.write(`${toVisibleJson({ error: said, status, request_id: requestId })}\n`);
+  else terminal.complain(said);
   return error instanceof UsageError ? EXIT.usage : EXIT.failed;
 }
 
 function advise(error: unknown): string {
   if (error instanceof UnauthorizedError) return '; set SANDBOXD_API_KEY, or `sandbox context set`';
-  if (error instanceof CertificateError)
+  if (!(error instanceof CertificateError)) return '';
+  const { code } = error.cause as NodeJS.ErrnoException;
+  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID')
+    return '; it needs another one, unless the clock here is wrong';
+  if (code !== 'ERR_TLS_CERT_ALTNAME_INVALID')
     return '; --ca or SANDBOXD_CA names a file with the certificate of its authority';
   return '';
 }
@@ -133,6 +151,8 @@ function print(terminal: Terminal, text: string): number {
   return 0;
 }
 
-function flush(stream: NodeJS.WriteStream): Promise<void> {
-  return stream.destroyed ? Promise.resolve() : new Promise((resolve) => stream.write('', () => resolve()));
+/** Resolves when all is written, or when what went wrong has been told. */
+async function flush(stream: NodeJS.WriteStream): Promise<void> {
+  if (!stream.destroyed) await new Promise<void>((resolve) => void stream.write('', () => resolve()));
+  await setImmediate();
 }

@@ -1,7 +1,8 @@
 // A pull as it goes: a bar for each layer on a terminal, a line for each step elsewhere.
 import type { WriteStream } from 'node:tty';
 import type { PullProgress } from '../images.ts';
-import { formatBytes, renderBar } from './terminal.ts';
+import { canRedraw, DEFAULT_COLUMNS, DEFAULT_ROWS, formatBytes, renderBar } from './terminal.ts';
+import { toVisible } from './visible.ts';
 
 const REDRAW_MS = 100;
 
@@ -18,12 +19,13 @@ export class PullView implements Disposable {
 
   constructor(target: WriteStream) {
     this.#target = target;
-    if (target.isTTY) this.#timer = setInterval(() => this.#draw(), REDRAW_MS);
+    if (canRedraw(target)) this.#timer = setInterval(() => this.#draw(), REDRAW_MS);
   }
 
   readonly update = ({ text, layer, bytes, totalBytes }: PullProgress): void => {
     const isPart = bytes !== undefined && (layer === undefined || bytes !== totalBytes);
-    if (this.#timer === undefined && !isPart && text !== this.#step) this.#target.write(`${text}\n`);
+    if (this.#timer === undefined && !isPart && text !== this.#step)
+      this.#target.write(`${toVisible(text)}\n`);
     if (layer === undefined || this.#timer === undefined) this.#step = text;
     if (layer === undefined) this.#all = { bytes, totalBytes };
     else this.#layers.set(layer, { bytes, totalBytes });
@@ -37,12 +39,13 @@ export class PullView implements Disposable {
   }
 
   #draw(): void {
-    const { columns = 80, rows = 24 } = this.#target;
+    const columns = this.#target.columns || DEFAULT_COLUMNS;
+    const room = Math.max(1, (this.#target.rows || DEFAULT_ROWS) - 2);
     const bars = [...this.#layers].map(([name, layer]) => `${name}  ${describe(layer)}`);
     // What does not fit cannot be drawn over: the newest are shown.
     const all = this.#all.bytes === undefined ? this.#step : `${this.#step}  ${describe(this.#all)}`;
-    const lines = [all, ...bars.slice(-(rows - 2))].filter((line) => line !== '');
-    const text = lines.map((line) => `${line.slice(0, columns - 1)}\n`).join('');
+    const lines = [all, ...bars.slice(-room)].filter((line) => line !== '');
+    const text = lines.map((line) => `${toVisible(line).slice(0, columns - 1)}\n`).join('');
     this.#target.write(`${this.#toTop()}${text}`);
     this.#drawn = lines.length;
   }

@@ -1,8 +1,12 @@
 // Where the command's words go: tables and bars for a person, plain lines for a pipe.
 import type { ReadStream, WriteStream } from 'node:tty';
+import { toVisible, toVisibleJson } from './visible.ts';
 
 const BAR_COLUMNS = 24;
 const REDRAW_MS = 100;
+/** Of a terminal that does not know its own. */
+export const DEFAULT_COLUMNS = 80;
+export const DEFAULT_ROWS = 24;
 const CLEAR = '\r\x1b[K';
 
 export class Terminal {
@@ -11,7 +15,7 @@ export class Terminal {
   readonly stderr = process.stderr as WriteStream;
 
   get size(): { readonly cols: number; readonly rows: number } {
-    return { cols: this.stdout.columns || 80, rows: this.stdout.rows || 24 };
+    return { cols: this.stdout.columns || DEFAULT_COLUMNS, rows: this.stdout.rows || DEFAULT_ROWS };
   }
 
   /** Resolves when there is room for more. */
@@ -28,20 +32,30 @@ export class Terminal {
   }
 
   print(line: string): void {
-    this.stdout.write(`${line}\n`);
+    this.stdout.write(`${toVisible(line)}\n`);
   }
 
   printJson(value: unknown): void {
-    this.print(JSON.stringify(value, null, this.stdout.isTTY ? 2 : undefined));
+    this.stdout.write(`${toVisibleJson(value, this.stdout.isTTY ? 2 : undefined)}\n`);
+  }
+
+  /** One record of many; resolves when there is room for more. */
+  writeJson(value: unknown): Promise<void> {
+    return this.write(`${toVisibleJson(value)}\n`);
+  }
+
+  /** What went wrong. */
+  complain(message: string): void {
+    this.stderr.write(`sandbox: ${toVisible(message)}\n`);
   }
 
   /** For the person at the terminal, if there is one. */
   note(line: string): void {
-    if (this.stderr.isTTY) this.stderr.write(`${line}\n`);
+    if (this.stderr.isTTY) this.stderr.write(`${toVisible(line)}\n`);
   }
 
   table(head: readonly string[], rows: readonly (readonly string[])[]): void {
-    const all = [head, ...rows];
+    const all = [head, ...rows].map((row) => row.map(toVisible));
     const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
     for (const row of all)
       this.print(
@@ -54,8 +68,13 @@ export class Terminal {
 
   /** A line that is drawn anew as bytes go by, or as time does; nothing where nobody looks. */
   progress(label: string, totalBytes?: number): Progress {
-    return new Progress(this.stderr.isTTY ? this.stderr : undefined, label, totalBytes);
+    return new Progress(canRedraw(this.stderr) ? this.stderr : undefined, label, totalBytes);
   }
+}
+
+/** Somebody looks, at a terminal that obeys. */
+export function canRedraw(target: WriteStream): boolean {
+  return target.isTTY && process.env.TERM !== 'dumb';
 }
 
 export class Progress implements Disposable {
@@ -68,7 +87,7 @@ export class Progress implements Disposable {
 
   constructor(target: WriteStream | undefined, label: string, totalBytes?: number) {
     this.#target = target;
-    this.#label = label;
+    this.#label = toVisible(label);
     this.#totalBytes = totalBytes;
     if (target !== undefined) this.#timer = setInterval(() => this.#draw(), REDRAW_MS);
   }
@@ -91,7 +110,7 @@ export class Progress implements Disposable {
     const bar = this.#totalBytes === undefined ? '' : renderBar(this.#bytes, this.#totalBytes);
     const state = `  ${bar}${amount}${speed}  ${seconds.toFixed(0)} s`;
     // A line that wraps could not be drawn over: the label gives way.
-    const { columns = 80 } = this.#target ?? {};
+    const columns = this.#target?.columns || DEFAULT_COLUMNS;
     const label = shorten(this.#label, columns - 1 - state.length);
     this.#target?.write(`${CLEAR}${`${label}${state}`.slice(0, columns - 1)}`);
   }

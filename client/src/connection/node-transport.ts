@@ -81,7 +81,9 @@ export class NodeTransport implements Transport {
     sent.once('socket', (socket: Socket) => socket.setNoDelay());
     const answer = new Promise<IncomingMessage>((resolve, reject) => {
       sent.once('response', (incoming) => {
-        signal.addEventListener('abort', () => incoming.destroy(signal.reason), { once: true });
+        const onLate = (): void => void incoming.destroy(signal.reason);
+        signal.addEventListener('abort', onLate, { once: true });
+        incoming.once('close', () => signal.removeEventListener('abort', onLate));
         resolve(incoming);
       });
       sent.on('error', (error) => reject(signal.aborted ? signal.reason : this.#toError(error)));

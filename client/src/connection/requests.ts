@@ -8,6 +8,7 @@ import {
   UnavailableError,
 } from '../errors.ts';
 import { type Calls, ROUTES, type RouteName } from '../gen/routes.ts';
+import { readLines } from './lines.ts';
 import type { Duplex, Transport, WireAnswer, WireRequest } from './transport.ts';
 
 /** Waits before the first repeat, and twice as long before each next one. */
@@ -91,7 +92,7 @@ export class Requests {
       const { body, header } = await this.#repeat(name, signal, () =>
         this.#send(name, { accept: 'application/x-ndjson', ...call }, signal),
       );
-      for await (const line of splitLines(body)) onLine(JSON.parse(line));
+      for await (const line of readLines(body)) onLine(JSON.parse(line));
       return header('x-request-id');
     });
   }
@@ -227,17 +228,6 @@ async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
   const seconds = Number(answer.header('retry-after'));
   if (error instanceof UnavailableError && seconds > 0) error.retryAfterMs = seconds * 1000;
   return error;
-}
-
-/** Whole lines of text, without their ends. */
-async function* splitLines(bytes: WireAnswer['body']): AsyncGenerator<string, void> {
-  const decoder = new TextDecoder();
-  let pending = '';
-  for await (const part of bytes) {
-    const lines = (pending + decoder.decode(part, { stream: true })).split('\n');
-    pending = lines.pop() ?? '';
-    yield* lines;
-  }
 }
 
 export async function readText({ body }: Pick<WireAnswer, 'body'>): Promise<string> {

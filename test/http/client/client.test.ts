@@ -1,4 +1,5 @@
 // The library against the daemon's real server: sandboxes, snapshots, errors, repeats, limits in time.
+import { getEventListeners } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -230,4 +231,41 @@ t.test('the durable log is read to its end, page by page', async (t) => {
   const texts: string[] = [];
   for await (const { text } of new Client({ host: url }).sandboxes.logs(id, { since: 0 })) texts.push(text);
   t.same(texts, ['a', 'b']);
+});
+
+t.test('who follows the durable log goes on where it was when the daemon comes back', async (t) => {
+  const page = (text: string, next_offset: number) =>
+    JSON.stringify({ records: [{ source: 'exec', stream: 'stdout', text, time_ms: 1 }], next_offset });
+  const away = Array.from({ length: 4 }, () => ({ status: 0 }));
+  const { url, seen } = await stub(t, [
+    { status: 200, body: page('a', 10) },
+    ...away,
+    { status: 503, body: '{"error":"it starts"}' },
+    { status: 200, body: page('b', 20) },
+  ]);
+  const client = new Client({ host: url, retries: 0 });
+  const texts: string[] = [];
+  for await (const { text } of client.sandboxes.logs(UNKNOWN_ID, { since: 0, follow: true })) {
+    texts.push(text);
+    if (texts.length === 2) break;
+  }
+  t.same(texts, ['a', 'b']);
+  t.match(seen.at(-1), /since=10/);
+  t.equal(seen.length, 7);
+});
+
+t.test('who is to be followed must be there to begin with', async (t) => {
+  const client = new Client({ host: 'http://127.0.0.1:1', retries: 0 });
+  const log = client.sandboxes.logs(UNKNOWN_ID, { follow: true });
+  await t.rejects(log.next(), ConnectionError);
+  await t.rejects(client.events().next(), ConnectionError);
+});
+
+t.test('a signal that outlives its calls keeps nothing of them', async (t) => {
+  const { client } = await connect(t);
+  const { signal } = new AbortController();
+  await using sandbox = await client.sandboxes.create({ signal });
+  for (let count = 0; count < 20; count++) await sandbox.info({ signal });
+  t.match(await sandbox.exec(['x'], { signal }).output(), { result: { exit_code: 0 } });
+  await until(() => getEventListeners(signal, 'abort').length === 0, 'the end of all listeners');
 });

@@ -1,5 +1,7 @@
 // The command where the daemon wants TLS of a private authority, and a key.
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -92,6 +94,27 @@ t.test('what is wrong is said in one line, with what to do', async (t) => {
   t.match(await run(['keys', '--json'], narrow), {
     stdout: '{"scoped":true,"policy":{"operations":["read"]}}\n',
   });
+});
+
+t.test('a certificate that no file of an authority would help is not told of one', async (t) => {
+  const authority = makeAuthority(t);
+  const cases: [string, number, RegExp][] = [
+    ['DNS:localhost,IP:127.0.0.1', 0, /expired; it needs another one, unless the clock here is wrong\n$/],
+    ['DNS:elsewhere.example', 2, /127\.0\.0\.1/],
+  ];
+  for (const [at, [hosts, days, pattern]] of cases.entries()) {
+    const { certPath, keyPath } = authority.issue(`server-${at}`, hosts, days);
+    const server = createServer({ cert: readFileSync(certPath), key: readFileSync(keyPath) });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.teardown(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const env = { SANDBOXD_HOST: `https://127.0.0.1:${port}`, SANDBOXD_CA: authority.caPath };
+    const { code, stderr } = await runCommand(['ps'], env);
+    t.equal(code, 1);
+    t.match(stderr, /^sandbox: cannot trust the daemon/);
+    t.match(stderr, pattern);
+    t.notMatch(stderr, '--ca');
+  }
 });
 
 t.test('keys are managed by sandboxd of the same machine, and of no other', async (t) => {

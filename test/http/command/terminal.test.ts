@@ -10,13 +10,16 @@ import type { FakeExec } from '../fake-sandboxes.ts';
 t.setTimeout(120_000);
 
 /** What removes a bar. */
-const CLEAR = '\r\x1b[K';
+const ESCAPE = '\x1b';
+const CLEAR = `\r${ESCAPE}[K`;
 
 async function connect(t: Test) {
   const { url, id, sandboxes } = await serveCat(t);
   const start = (...words: string[]) => openPty(t, [...COMMAND, ...words], { SANDBOXD_HOST: url });
+  const startIn = (env: Readonly<Record<string, string>>, ...words: string[]) =>
+    openPty(t, [...COMMAND, ...words], { SANDBOXD_HOST: url, ...env });
   const exec = (): FakeExec | undefined => sandboxes.execs[0];
-  return { id, sandboxes, start, exec };
+  return { id, sandboxes, start, startIn, exec };
 }
 
 t.test('keys go as they are typed, Ctrl-C and Ctrl-D included, and nothing is echoed here', async (t) => {
@@ -89,4 +92,42 @@ t.test('a copy has a bar, which is gone at the end', async (t) => {
   isHeld = false;
   t.equal(await pty.exited, 0);
   t.match(pty.shown.split(CLEAR).at(-1), /^[^\r]*64.0 MiB\r\n$/);
+});
+
+/** The daemon takes its time for 4 MiB; resolves with what a copy shows meanwhile. */
+async function copySlowly(
+  t: Test,
+  { sandboxes, id, startIn }: Connected,
+  env: Record<string, string>,
+  cols = 80,
+) {
+  let isHeld = true;
+  sandboxes.onPush = async (_, read) => {
+    for (let part = await read(); part !== undefined; part = await read())
+      while (isHeld) await new Promise((resolve) => setTimeout(resolve, 20));
+    return { files: 1, bytes: 2 ** 22 };
+  };
+  const path = join(t.testdir({ big: Buffer.alloc(2 ** 22) }), 'big');
+  const pty = await startIn(env, 'cp', path, `${id}:/srv/`);
+  pty.resize(cols, 5);
+  setTimeout(() => {
+    isHeld = false;
+  }, 1500);
+  t.equal(await pty.exited, 0);
+  return pty.shown;
+}
+type Connected = Awaited<ReturnType<typeof connect>>;
+
+t.test('a terminal that obeys nothing gets no bars', async (t) => {
+  const shown = await copySlowly(t, await connect(t), { TERM: 'dumb' });
+  t.notMatch(shown, ESCAPE);
+  t.match(shown, /4\.0 MiB\r\n$/);
+});
+
+t.test('a narrow one gets lines that do not wrap', async (t) => {
+  const shown = await copySlowly(t, await connect(t), {}, 20);
+  const [, ...drawn] = shown.split(CLEAR).slice(0, -1);
+  t.ok(drawn.length > 3);
+  // The first lines may have been drawn before it was made narrow.
+  for (const line of drawn.slice(3)) t.ok(line.length < 20, line);
 });

@@ -1,11 +1,13 @@
 // The command in a pipe: each verb, exit codes, what a program can read.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { buffer } from 'node:stream/consumers';
+import { buffer, text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { pack } from 'tar-stream';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
-import { Running, runCommand } from '../../support/command.ts';
+import { COMMAND, Running, runCommand } from '../../support/command.ts';
 import { until } from '../../support/until.ts';
 import { serveCat } from '../cat.ts';
 import { type FakeExec, outflow } from '../fake-sandboxes.ts';
@@ -294,4 +296,52 @@ t.test('snapshots are exported into a file or a pipe, and imported from either',
   const none = join(t.testdir({}), 'none');
   t.match(await run(['export', '-o', none, 'snap_0000000000000']), { code: 1, stderr: /does not exist/ });
   t.notOk(existsSync(none));
+});
+
+t.test('what cannot be written is said, and is no success', async (t) => {
+  const { run, env, id } = await connect(t, (exec) => {
+    exec.output('stdout', 'x'.repeat(100_000));
+    exec.exit();
+  });
+  for (const words of [['ps'], ['exec', id, 'x'], ['--help'], ['inspect', id]]) {
+    const shell = spawn('sh', ['-c', 'exec "$@" >/dev/full', 'sh', ...COMMAND, ...words], {
+      env: { ...process.env, ...env },
+    });
+    const [code, stderr] = await Promise.all([once(shell, 'close'), text(shell.stderr)]);
+    t.same(code, [1, null], words.join(' '));
+    t.equal(stderr, 'sandbox: the output cannot be written: ENOSPC: no space left on device, write\n');
+  }
+  t.match(await run(['cp', `${id}:/a`, '/dev/null/x']), { code: 1, stderr: /^sandbox: [^\n]+\n$/ });
+});
+
+t.test('a home that is not there, or is no directory, is one without contexts', async (t) => {
+  const { url } = await serve(t);
+  for (const home of ['/nonexistent', '/dev/null']) {
+    const env = { HOME: home, XDG_CONFIG_HOME: '', SANDBOXD_HOST: '', SANDBOXD_API_KEY: '' };
+    t.match(await runCommand(['--host', url, 'ps'], env), { code: 0 });
+    t.same(await runCommand(['context'], env), { code: 0, stdout: '  NAME   HOST   KEY   CA\n', stderr: '' });
+  }
+  const env = { HOME: '/dev/null', XDG_CONFIG_HOME: '', SANDBOXD_HOST: '' };
+  t.match(await runCommand(['context', 'set', 'x', '--host', url], env), {
+    code: 1,
+    stderr: /^sandbox: ENOTDIR: [^\n]*\n$/,
+  });
+});
+
+t.test('standard streams that are closed, and words in no order', async (t) => {
+  const { env, run, id, sandboxes } = await connect(t, (exec) => exec.exit());
+  for (const closing of ['<&-', '>&-', '2>&-', '<&- >&- 2>&-']) {
+    const shell = spawn('sh', ['-c', `exec "$@" ${closing}`, 'sh', ...COMMAND, 'exec', '-i', id, 'x'], {
+      env: { ...process.env, ...env },
+    });
+    t.same(await once(shell, 'close'), [0, null], closing);
+  }
+  const long = 'y'.repeat(100_000);
+  t.match(await run(['exec', id, 'echo', long]), { code: 0 });
+  t.equal(sandboxes.execs.at(-1)?.request.cmd[1], long);
+  t.match(await run(['run', '']), { code: 2, stderr: /one of the words is empty/ });
+  for (const words of [['inspect', long], ['--context', long, 'ps'], [long]]) {
+    const { stderr } = await run(words);
+    t.match(stderr, /^sandbox: [^\n]+\n$/);
+  }
 });

@@ -1,6 +1,7 @@
 // `sandbox events`: what happens, as it happens.
 import type { SandboxEvent } from '../../contract.ts';
 import { UsageError, type Verb } from '../verb.ts';
+import { toVisible } from '../visible.ts';
 
 /** A kind that the interface has and this lacks is an error of types. */
 const KINDS = Object.keys({
@@ -51,7 +52,7 @@ export const events: Verb = {
       ...(after !== undefined && { after }),
     });
     for await (const event of stream)
-      await terminal.write(isJson ? `${JSON.stringify(event)}\n` : `${describe(event)}\n`);
+      await (isJson ? terminal.writeJson(event) : terminal.write(`${toVisible(describe(event))}\n`));
     return 0;
   },
 };

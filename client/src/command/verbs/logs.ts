@@ -25,7 +25,7 @@ export const logs: Verb = {
     const source = (text('source') ?? 'all') as NonNullable<LogOptions['source']>;
     const options = { source, follow: isSet('follow'), signal, ...(isSet('all') && { since: 0 }) };
     for await (const record of client.sandboxes.logs(id, options)) {
-      if (isJson) await terminal.write(`${JSON.stringify(record)}\n`);
+      if (isJson) await terminal.writeJson(record);
       else if (record.stream !== 'event') await terminal.write(record.text, record.stream);
     }
     return 0;

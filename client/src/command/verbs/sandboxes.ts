@@ -54,7 +54,7 @@ export const rm: Verb = {
         signal.throwIfAborted();
         const { message } = error as Error;
         failed.push({ id, error: message });
-        if (!isJson) terminal.stderr.write(`sandbox: ${message}\n`);
+        if (!isJson) terminal.complain(message);
       }
     }
     if (isJson) terminal.printJson({ removed: ids.length - failed.length, failed });

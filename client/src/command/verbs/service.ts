@@ -77,7 +77,7 @@ async function followLogs(
 ): Promise<number> {
   const chunks = client.sandboxes.get(id).service.logs({ follow: isSet('follow'), signal });
   for await (const { stream, data, text } of chunks) {
-    if (isJson) await terminal.write(`${JSON.stringify({ stream, text })}\n`);
+    if (isJson) await terminal.writeJson({ stream, text });
     else await terminal.write(data, stream);
   }
   return 0;

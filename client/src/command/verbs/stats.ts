@@ -2,7 +2,7 @@
 import { pause } from '../../connection/requests.ts';
 import type { SandboxStats } from '../../contract.ts';
 import { NotFoundError } from '../../errors.ts';
-import { formatBytes } from '../terminal.ts';
+import { canRedraw, formatBytes } from '../terminal.ts';
 import type { Session, Verb } from '../verb.ts';
 
 const EVERY_MS = 1000;
@@ -28,9 +28,9 @@ export const stats: Verb = {
       const now = (await readAll(session, operands)).map((each) => withPercent(each, before.get(each.id)));
       before = new Map(now.map((each) => [each.id, each]));
       if (isJson && isOnce) terminal.printJson(now);
-      else if (isJson) for (const each of now) await terminal.write(`${JSON.stringify(each)}\n`);
+      else if (isJson) for (const each of now) await terminal.writeJson(each);
       else {
-        if (!isOnce && terminal.stdout.isTTY) await terminal.write(HOME);
+        if (!isOnce && canRedraw(terminal.stdout)) await terminal.write(HOME);
         terminal.table(HEAD, now.map(toRow));
       }
       if (isOnce) return 0;

@@ -1,0 +1,48 @@
+// What docs/testing.md tells to type: one file is run as it is written; of `make …`, which can take hours, that there is such a
+// target, and of `make mutation` that there are such rooms and files.
+import { execFile } from 'node:child_process';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { ROOMS, testFilesOf } from '../../../scripts/mutation/rooms.ts';
+
+t.setTimeout(300_000);
+const ROOT = resolve(import.meta.dirname, '../../..');
+const page = readFileSync(join(ROOT, 'docs/testing.md'), 'utf8');
+const makefile = readFileSync(join(ROOT, 'Makefile'), 'utf8');
+const examples = [...page.matchAll(/^ {4}(\S.*?)(?: +# .*)?$/gm)].map(([, line = '']) => line);
+
+t.test('examples are of a kind that is checked here', async (t) => {
+  t.ok(examples.length > 4);
+  for (const line of examples) t.match(line, /^(?:make|cd test &&) /);
+});
+
+t.test('one file runs as it is written', async (t) => {
+  const lines = examples.filter((line) => !line.startsWith('make '));
+  t.ok(lines.length > 0);
+  for (const line of lines) {
+    const { stdout } = await promisify(execFile)('sh', ['-c', line], { cwd: ROOT, maxBuffer: 2 ** 26 });
+    t.match(stdout, /# \{ total: \d+, pass: \d+ \}/, line);
+  }
+});
+
+t.test('targets of make are there, and so are their rooms', async (t) => {
+  const named = [...page.matchAll(/`make ([a-z-]+)/g), ...examples.join('\n').matchAll(/^make ([a-z-]+)/gm)];
+  t.ok(named.length > 8);
+  for (const [, target = ''] of named) t.match(makefile, new RegExp(`^${target}:`, 'm'), target);
+  for (const line of examples.filter((each) => each.startsWith('make mutation'))) {
+    const [, name = '', file = '**/*.ts'] = /ROOM=(\w+)(?:\/(\S+))?/.exec(line) ?? [];
+    const room = ROOMS[name];
+    t.ok(room && globSync(join(ROOT, room.source, file)).length > 0, line);
+    for (const variable of line.matchAll(/([A-Z]+)=/g)) t.match(makefile, `$(${variable[1]})`);
+  }
+});
+
+t.test('the places that it names are there', async (t) => {
+  const places = [...page.matchAll(/`((?:test|scripts)\/[\w./-]+)`/g)].map(([, place = '']) => place);
+  t.ok(places.length > 8);
+  for (const place of places) t.ok(existsSync(join(ROOT, place)), place);
+  for (const [, name = ''] of page.matchAll(/^\| `(\w+)`(?:, `\w+`)* \|/gm))
+    t.ok(ROOMS[name] && testFilesOf(ROOMS[name]), name);
+});
