@@ -72,7 +72,7 @@ test-kvm: test-images ## tests in real guests under KVM, within an emulated host
 	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)")
 
 test-package: deb ## lintian, the package in a bare Debian and in a booted one with systemd, emulated (SUITE=bookworm)
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts package
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SUITE="$(SUITE)" $(NODE) scripts/test.ts package
 	@$(AS_ROOT) $(NODE) scripts/package/build-deb.ts --data-dir "$(DATA_DIR)" --version 99.0.0 --out dist/upgrade
 	@$(AS_ROOT) $(NODE) test/package/run.ts --data-dir "$(DATA_DIR)" $(if $(SUITE),--suite "$(SUITE)") \
 	  --old dist/sandboxd_[0-9]*_amd64.deb --new dist/upgrade/sandboxd_99.0.0_amd64.deb
