@@ -22,6 +22,8 @@ export type PortMap = {
   readonly guestPort: number;
 };
 
+/** Of each guest's published ports at once, half-open ones too: those of all guests share one table of the host. */
+const MAX_INWARD = 4096;
 /** Says in its rules that a daemon let the host forward. */
 export const NO_ROUTER = 'this host was no router before';
 /** Those of other daemons' sandboxes are theirs to judge. */
@@ -40,6 +42,7 @@ export function hostRules(input: HostRulesInput): string {
 table ${table} {
   map ports { type ipv4_addr . inet_service : ipv4_addr . inet_service; }
   map every_address_ports { type inet_service : ipv4_addr . inet_service; }
+  set inward { type ipv4_addr; size 65535; flags dynamic; }
   chain before { type filter hook prerouting priority raw; }
   chain answer { type filter hook output priority raw; }
   chain input { type filter hook input priority filter - 5; }
@@ -67,6 +70,7 @@ table ${table} {
     iifname ${ours} oifname ${ours} counter drop
     iifname ${ours} accept
     oifname ${ours} ct state established,related accept
+    oifname ${ours} ct state new ct status dnat add @inward { ip daddr ct count over ${MAX_INWARD} } counter drop
     oifname ${ours} ct status dnat accept
     oifname ${ours} counter drop
     ${isForwardingOurs ? `iifname != "${ANY_LINK}" oifname != "${ANY_LINK}" counter drop comment "${NO_ROUTER}"` : ''}

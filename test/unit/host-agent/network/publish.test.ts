@@ -1,6 +1,7 @@
 // Ports of the host that lead into sandboxes, without virtual machines: from the host itself, from outside, by IPv4 and IPv6.
 import '../../../support/network/own-network.ts';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import type { NetworkSlot, PublishedPort } from '../../../../host-agent/src/network/index.ts';
@@ -54,7 +55,7 @@ async function open(t: Test, ports: readonly PublishedPort[]) {
     t.equal(await state(), before);
     t.same(listHolders(lab.dir), []);
   };
-  return { slot, guest, close };
+  return { network, slot, guest, close };
 }
 
 t.test('a port is reached from everywhere, and the guest sees who it is', async (t) => {
@@ -125,6 +126,31 @@ t.test('a guest that wants tiny segments, or takes nothing, holds up nobody else
   for (const socket of stuck) socket.write(Buffer.alloc(2 ** 20));
   t.equal(await greet('127.0.0.1', 8080), '10.87.0.1', 'beside 50 that are never read');
   for (const one of stuck) one.destroy();
+  await close();
+});
+
+t.test('connections that are never whole take only so much room among those of the host', async (t) => {
+  // A port of its own: the flood goes on for a while after it.
+  const { network, slot, guest, close } = await open(t, [{ hostPort: 8090, guestPort: 8000 }]);
+  await guest.sh(
+    `nft 'table ip deaf { chain in { type filter hook input priority 0; tcp flags syn drop; }; }'`,
+  );
+  const [half, most] = [5000, 4096];
+  await lab.serve(
+    lab.internet,
+    `for (let n = 0; n < ${half}; n++) require('net').connect(8090, '${HOST_IP}').on('error', () => {}); setTimeout(() => console.log('sent'), 2000)`,
+  );
+  const tracked =
+    (await readFile('/proc/net/nf_conntrack', 'latin1')).split(`src=${slot.guestIp} `).length - 1;
+  t.ok(tracked > most / 2 && tracked <= most, `${tracked} of ${half}`);
+  const next = await network.lease();
+  await network.make(next);
+  await network.publish(next, [{ hostPort: 8081, guestPort: 8000 }]);
+  const neighbour = await lab.boot(next);
+  await lab.serve(neighbour.namespace, SERVER);
+  t.equal(await greetFromOutside(HOST_IP, 8081), WEB_IP.replace(/\d+$/, '254'), 'another sandbox is reached');
+  neighbour.unplug();
+  await network.remove(next);
   await close();
 });
 
