@@ -3,7 +3,7 @@ import { readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { createWorkDirectory, sweepWorkDirectories, syncPath, writeFileAtomically } from '../lib/atomic.ts';
-import { runCommand } from '../lib/command.ts';
+import { runCommand, SCRATCH } from '../lib/command.ts';
 import { digestValue, shortDigest } from '../lib/digest.ts';
 import { treesDirectory } from '../lib/layout.ts';
 import { type Progress, runStep } from '../lib/progress.ts';
@@ -36,6 +36,8 @@ const treeRecord = z.object({
   archiveSizeBytes: z.number(),
 });
 
+/** In the work directory. */
+const ARCHIVE = 'tree.tar.zst';
 // Kept in the guest as dpkg settings too, so that packages installed later are as lean. Licences stay.
 const DPKG_OPTIONS = [
   'path-exclude=/usr/share/doc/*',
@@ -63,9 +65,9 @@ export async function ensurePackageTree(
   await sweepWorkDirectories(directory);
   const workDirectory = await createWorkDirectory(directory);
   try {
-    const archive = join(workDirectory, 'tree.tar.zst');
+    const archive = join(workDirectory, ARCHIVE);
     await runStep(options.progress, `packages of ${recipe.name} (mmdebstrap)`, (note) =>
-      buildArchive(recipe, archive, options, note),
+      buildArchive(recipe, workDirectory, options, note),
     );
     const packages = await readPackageVersions(archive);
     // The same versions again: keep the old archive, so that nothing made from it changes.
@@ -99,18 +101,19 @@ function toTree(stem: string, inputs: object, packages: Record<string, string>):
 
 async function buildArchive(
   recipe: ResolvedRecipe,
-  archive: string,
+  workDirectory: string,
   options: PackageTreeOptions,
   note: (text: string) => void,
 ): Promise<void> {
   const sources = options.mirror === undefined ? await readHostSources(recipe.suite) : [];
-  const args = mmdebstrapArguments(recipe, archive, {
+  const args = mmdebstrapArguments(recipe, join(SCRATCH, ARCHIVE), {
     sources,
     mirror: options.mirror,
     aptSettings: await readHostAptSettings(),
   });
   await runCommand('mmdebstrap', args, {
     signal: options.signal,
+    scratch: workDirectory,
     onLine: (line) => {
       // "I: extracting archives..." are its stages; everything else is dpkg's chatter.
       const stage = /^I: (?!.*(tempdir|architecture))(.*?)\.*$/.exec(line)?.[2];

@@ -11,9 +11,15 @@ export type CommandOptions = {
   env?: NodeJS.ProcessEnv;
   onLine?: (line: string) => void;
   signal?: AbortSignal | undefined;
+  /** A directory that it has as `SCRATCH`, for all that is temporary. What it mounts is gone when it is. */
+  scratch?: string;
 };
 
 const TAIL_LINES = 12;
+/** Where a program finds its scratch directory. */
+export const SCRATCH = '/var/tmp';
+/** $0 is the directory, the rest the command, which may leave root's rights for some of its work. */
+const IN_SCRATCH = `chmod 755 "$0" && mount --bind "$0" ${SCRATCH} && exec env TMPDIR=${SCRATCH} "$@"`;
 
 /** The Debian package of a program, where it has another name. */
 const PACKAGES: Readonly<Record<string, string>> = {
@@ -32,13 +38,18 @@ const PACKAGES: Readonly<Record<string, string>> = {
  */
 export function runCommand(program: string, args: string[], options: CommandOptions = {}): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, {
-      cwd: options.cwd,
-      env: { ...(options.env ?? process.env), LC_ALL: 'C.UTF-8' },
-      stdio: ['ignore', 'pipe', 'pipe'],
-      // A group of its own can be ended whole: mmdebstrap alone would wait for what it has started.
-      detached: options.signal !== undefined,
-    });
+    const { scratch } = options;
+    const child = spawn(
+      scratch === undefined ? program : 'unshare',
+      scratch === undefined ? args : ['--mount', 'sh', '-c', IN_SCRATCH, scratch, program, ...args],
+      {
+        cwd: options.cwd,
+        env: { ...(options.env ?? process.env), LC_ALL: 'C.UTF-8' },
+        stdio: ['ignore', 'pipe', 'pipe'],
+        // A group of its own can be ended whole: mmdebstrap alone would wait for what it has started.
+        detached: options.signal !== undefined,
+      },
+    );
     const stop = () => {
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');

@@ -4,6 +4,7 @@ import {
   existsSync,
   linkSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -12,6 +13,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -24,7 +26,7 @@ import {
 } from '@sandboxd/rootfs-builder';
 import t from 'tap';
 import { publishDirectory, sweepWorkDirectories } from '../../../rootfs-builder/src/lib/atomic.ts';
-import { runCommand } from '../../../rootfs-builder/src/lib/command.ts';
+import { runCommand, SCRATCH } from '../../../rootfs-builder/src/lib/command.ts';
 import { digestDirectory, digestText, digestValue } from '../../../rootfs-builder/src/lib/digest.ts';
 import { makeRootImage } from '../../../rootfs-builder/src/rootfs/ext4.ts';
 import {
@@ -167,6 +169,17 @@ t.test(
     await t.rejects(runCommand('sleep', ['1000'], { signal: AbortSignal.abort(reason) }), reason);
   },
 );
+
+t.test('what a command has in its scratch directory and what it mounts are gone with it', async (t) => {
+  const scratch = mkdtempSync(join(tmpdir(), 'scratch-'));
+  t.teardown(() => rmSync(scratch, { recursive: true }));
+  const mounts = readFileSync('/proc/self/mounts', 'utf8');
+  const script = `mkdir $TMPDIR/here && mount -t tmpfs none $TMPDIR/here && touch ${SCRATCH}/file && stat -c %a .`;
+  t.equal(await runCommand('sh', ['-c', script], { scratch, cwd: scratch }), '755', 'others may enter it');
+  t.same(readdirSync(scratch), ['file', 'here']);
+  t.equal(readFileSync('/proc/self/mounts', 'utf8'), mounts);
+  await t.rejects(runCommand('false', [], { scratch }), { message: /^false ended with exit code 1/ });
+});
 
 t.test('digests are stable and see every change', async (t) => {
   t.equal(digestValue({ a: 1, b: { c: 2, d: undefined } }), digestValue({ b: { c: 2 }, a: 1 }));
