@@ -1,7 +1,13 @@
 // The supervised service of a sandbox.
+import { Comeback } from './connection/comeback.ts';
+import { readLines } from './connection/lines.ts';
 import type { Requests } from './connection/requests.ts';
 import type { CallOptions, ServiceSpec, ServiceStatus } from './contract.ts';
-import { type Chunk, readChunks } from './exec/chunk.ts';
+import { SandboxdError } from './errors.ts';
+import { type Chunk, makeChunk } from './exec/chunk.ts';
+import type { Schemas } from './gen/schemas.ts';
+
+const LINES = 'application/x-ndjson';
 
 export class Service {
   readonly #requests: Requests;
@@ -35,17 +41,64 @@ export class Service {
     return this.#requests.ask('restartService', { params: this.#params, ...options });
   }
 
-  /** What it wrote, from the oldest that is kept; `follow`: and what it writes from now on, until the loop is left. */
+  /**
+   * What it wrote, from the oldest that is kept; `follow`: and what it writes from now on, until the loop is left or the sandbox is
+   * gone (NotFoundError), over restarts of the daemon as well.
+   */
   async *logs({
     follow = false,
     ...options
   }: CallOptions & { readonly follow?: boolean } = {}): AsyncGenerator<Chunk, void> {
-    const query = follow ? {} : { follow: 0 };
-    const { body } = await this.#requests.stream('readServiceLogs', {
-      params: this.#params,
-      query,
-      ...options,
-    });
-    yield* readChunks(body);
+    const comeback = new Comeback();
+    const place = new Place();
+    for (;;) {
+      let failure: unknown;
+      const query = { ...place.query, ...(!follow && { follow: 0 }) };
+      try {
+        const call = { params: this.#params, query, accept: LINES, ...options };
+        const { body, header } = await this.#requests.stream('readServiceLogs', call);
+        if (!header('content-type')?.startsWith(LINES))
+          throw new SandboxdError('the daemon is older than this library: it has no lines of service logs');
+        comeback.answered();
+        for await (const line of readLines(body)) {
+          comeback.progressed();
+          const chunk = line === '' ? undefined : place.take(JSON.parse(line) as Schemas['ServiceLogLine']);
+          if (chunk !== undefined) yield chunk;
+        }
+        if (!follow) return;
+      } catch (error) {
+        if (!follow) throw error;
+        failure = error;
+      }
+      await comeback.wait(failure, options.signal);
+    }
+  }
+}
+
+/** How far a reader has come. */
+class Place {
+  #ring: string | undefined;
+  #next = 0;
+  #hasOutput = false;
+
+  get query(): { readonly ring?: string; readonly from_seq?: number } {
+    return this.#ring === undefined ? {} : { ring: this.#ring, from_seq: this.#next };
+  }
+
+  /** What is to be shown of a line, if anything. */
+  take({ seq, ring, dropped_bytes, stream, data }: Schemas['ServiceLogLine']): Chunk | undefined {
+    this.#ring = ring ?? this.#ring;
+    this.#next = data === undefined ? seq : seq + 1;
+    if (stream !== undefined && data !== undefined) {
+      this.#hasOutput = true;
+      return makeChunk(
+        stream,
+        Uint8Array.from(atob(data), (each) => each.charCodeAt(0)),
+      );
+    }
+    // What was gone before the reader came is not missed.
+    if (dropped_bytes === undefined || !this.#hasOutput) return undefined;
+    const notice = `\n[sandboxd: ${dropped_bytes} bytes of output were dropped here]\n`;
+    return makeChunk('stderr', new TextEncoder().encode(notice));
   }
 }

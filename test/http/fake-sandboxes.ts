@@ -112,8 +112,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return this;
   }
 
-  add(): SandboxInfo {
-    const id = newId('sbx');
+  add(id = newId('sbx')): SandboxInfo {
     const info = {
       id,
       createdAt: new Date('2024-05-06T07:08:09.010Z'),

@@ -198,6 +198,26 @@ t.test('output comes as frames or as a page', async (t) => {
   t.match(requests.pop(), { maxBytes: 1_048_576 });
   const json = await app.request(path, { headers: { accept: 'application/json' } });
   t.same(await json.json(), page);
+  const lines = await app.request(`${path}?follow=0&from_seq=4&ring=${RING.id}`, {
+    headers: { accept: 'application/x-ndjson' },
+  });
+  t.equal(lines.headers.get('content-type'), 'application/x-ndjson');
+  t.same(
+    (await lines.text())
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+    [
+      { seq: 0, ring: RING.id },
+      { seq: 4, dropped_records: 4, dropped_bytes: 40 },
+      { seq: 4, stream: 'stdout', unix_ms: 1, data: 'b3V0Cg==' },
+      { seq: 5, stream: 'stderr', unix_ms: 2, data: 'ZXJyCg==' },
+      { seq: 9, dropped_records: 3, dropped_bytes: 30 },
+      { seq: 9, stream: 'stdout', unix_ms: 3, data: 'bGFzdA==' },
+    ],
+  );
+  t.match(requests.pop(), { ring: RING.id, fromSeq: 4, isFollowing: false, isWaiting: false });
+  t.match(await ask(app, 'GET', `${path}?ring=x`), { status: 400, error: /ring must be/ });
   for (const query of ['from_seq=-1', 'from_seq=x', 'max_bytes=0', 'max_bytes=1.5']) {
     t.match(
       await ask(app, 'GET', `${path}?${query}`),

@@ -113,7 +113,10 @@ export async function serve(
       | 'unreadMs'
       | 'corsOrigins'
       | 'certificate'
-    > = {},
+    > & {
+      /** Of one that was there before; a free one by default. */
+      readonly port?: number;
+    } = {},
 ): Promise<Served> {
   const fixture = makeApp(changes);
   const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000, lingerMs = 30_000 } = changes;
@@ -133,7 +136,7 @@ export async function serve(
     ...(changes.clientShare && { clientShare: changes.clientShare }),
     ...(changes.unreadMs && { unreadMs: changes.unreadMs }),
   });
-  const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = await server.listen({ host: '127.0.0.1', port: changes.port ?? 0 });
   t.teardown(async () => {
     await server.close();
     // A client may have taken it for something else.

@@ -18,6 +18,7 @@ import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.t
 import {
   createdService,
   restart,
+  serviceLogLine,
   serviceLogPage,
   serviceSpec,
   serviceStatus,
@@ -55,6 +56,7 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   ServiceStatus: serviceStatus,
   StopServiceRequest: stopRequest,
   ServiceLogPage: serviceLogPage,
+  ServiceLogLine: serviceLogLine,
   ImageRef: imageRef,
   PullImageRequest: pullImageRequest,
   ImageResponse: image,

@@ -1,6 +1,7 @@
 // The supervised service of a sandbox.
 import { sandboxPath } from '../schemas/id.ts';
 import {
+  serviceLogLine,
   serviceLogPage,
   serviceLogsQuery,
   serviceSpec,
@@ -86,7 +87,7 @@ export const serviceRoutes = {
     tag: 'service',
     summary: 'Read the output of the service that is kept in the guest',
     description:
-      'Exec frames from the oldest that is kept, following until the client leaves; with from_seq, max_bytes or Accept: application/json one JSON page.',
+      'Exec frames from the oldest that is kept, following until the client leaves; with from_seq, max_bytes or Accept: application/json one JSON page; with Accept: application/x-ndjson, which wins, a line for each record, so that a later request can go on behind it by ring and from_seq.',
     access: 'read',
     isExperimental: true,
     params: sandboxPath,
@@ -99,6 +100,7 @@ export const serviceRoutes = {
         content: {
           'application/octet-stream': { kind: 'bytes', frames: ['stdout', 'stderr'] },
           ...json(serviceLogPage),
+          'application/x-ndjson': { kind: 'lines', schema: serviceLogLine },
         },
       },
     ],

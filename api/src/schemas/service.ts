@@ -145,26 +145,44 @@ export const serviceStatus = z
 export const serviceLogsQuery = z.object({
   follow: querySwitch('0', false, '0: the stream ends at the present instead of following'),
   from_seq: queryInteger(0, undefined, undefined, {
-    description: 'one JSON page from this record on, or from the oldest that is kept',
+    description: 'one JSON page, or lines, from this record on, or from the oldest that is kept',
   }),
+  ring: z
+    .string()
+    .regex(/^[0-9a-f]{16}$/, { error: 'must be the ring of an earlier line' })
+    .optional()
+    .describe('of lines: the ring that from_seq counts in; of one that is not kept any more it is ignored'),
   max_bytes: queryInteger(1, undefined, undefined, {
     description: `one JSON page of at most so much output; ${DEFAULT_OUTPUT_PAGE_BYTES} by default, more than ${MAX_OUTPUT_PAGE_BYTES} is cut to that`,
   }),
 });
 
+const record = {
+  seq: count('number of the record'),
+  stream: z.enum(['stdout', 'stderr']).describe('where it was written'),
+  unix_ms: unixMs('when'),
+  data: z.base64().describe('the bytes'),
+};
+
+/** Every line has its number, and what its kind has: a ring that begins, a gap, or output. */
+export const serviceLogLine = z
+  .object({
+    seq: record.seq.describe('number of the record, or of the next one'),
+    ring: z
+      .string()
+      .optional()
+      .describe('what numbers count in from here on: each configured service has its own'),
+    dropped_records: count('records before this one that are not kept any more').optional(),
+    dropped_bytes: count('their bytes').optional(),
+    stream: record.stream.optional(),
+    unix_ms: record.unix_ms.optional(),
+    data: record.data.optional(),
+  })
+  .describe('a line of the output of the service');
+
 export const serviceLogPage = z
   .object({
-    records: z
-      .array(
-        z.object({
-          seq: count('number of the record'),
-          stream: z.enum(['stdout', 'stderr']).describe('where it was written'),
-          unix_ms: unixMs('when'),
-          data: z.base64().describe('the bytes'),
-        }),
-      )
-      .nullable()
-      .describe('in order; null when there are none'),
+    records: z.array(z.object(record)).nullable().describe('in order; null when there are none'),
     next_seq: count('from_seq of the next page'),
     first_seq: count('the oldest record that is kept'),
     dropped_records: count(

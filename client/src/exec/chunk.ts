@@ -1,6 +1,5 @@
 // A piece of output.
-import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api/exec-frames';
-import type { Bytes } from '../connection/transport.ts';
+import { EXEC_FRAME } from '@sandboxd/api/exec-frames';
 
 export type Chunk = {
   readonly stream: 'stdout' | 'stderr';
@@ -15,23 +14,15 @@ const decoder = new TextDecoder();
 export function toChunk(type: number, payload: Uint8Array): Chunk | undefined {
   if (payload.length === 0 || (type !== EXEC_FRAME.stdout && type !== EXEC_FRAME.stderr)) return undefined;
   // What a frame's payload is a view of may be used again.
-  const data = payload.slice();
+  return makeChunk(type === EXEC_FRAME.stdout ? 'stdout' : 'stderr', payload.slice());
+}
+
+export function makeChunk(stream: Chunk['stream'], data: Uint8Array): Chunk {
   return {
-    stream: type === EXEC_FRAME.stdout ? 'stdout' : 'stderr',
+    stream,
     data,
     get text() {
       return decoder.decode(data);
     },
   };
-}
-
-/** Output of a stream that has no result. */
-export async function* readChunks(bytes: Bytes): AsyncGenerator<Chunk, void> {
-  const frames = new ExecFrameDecoder();
-  for await (const some of bytes) {
-    for (const { type, payload } of frames.push(some)) {
-      const chunk = toChunk(type, payload);
-      if (chunk !== undefined) yield chunk;
-    }
-  }
 }

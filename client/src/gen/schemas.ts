@@ -544,6 +544,29 @@ export interface components {
             /** @description their bytes */
             readonly dropped_bytes?: number;
         };
+        /** @description a line of the output of the service */
+        readonly ServiceLogLine: {
+            /** @description number of the record, or of the next one */
+            readonly seq: number;
+            /** @description what numbers count in from here on: each configured service has its own */
+            readonly ring?: string;
+            /** @description records before this one that are not kept any more */
+            readonly dropped_records?: number;
+            /** @description their bytes */
+            readonly dropped_bytes?: number;
+            /**
+             * @description where it was written
+             * @enum {string}
+             */
+            readonly stream?: "stdout" | "stderr";
+            /** @description when, Unix milliseconds */
+            readonly unix_ms?: number;
+            /**
+             * Format: base64
+             * @description the bytes
+             */
+            readonly data?: string;
+        };
         readonly ImageRef: {
             /** @description reference as Docker writes it, or digest or digest prefix of a converted image */
             readonly oci?: (string & (string)) | null;

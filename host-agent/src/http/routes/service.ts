@@ -4,10 +4,12 @@ import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
 import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
-import { OutputFrames } from '../service/output-frames.ts';
 import { readOutputPage } from '../service/output-page.ts';
+import { asFrames, asLines, OutputStream } from '../service/output-stream.ts';
 import { toStatusBody } from '../service/status-body.ts';
 import type { HttpServices } from '../services.ts';
+
+const LINES = 'application/x-ndjson';
 
 export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
   const serviceOf = (c: HttpContext, id: string) => host.as(c.get('caller')).get(id).service();
@@ -25,23 +27,29 @@ export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
 
     restartService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).restart()),
 
-    readServiceLogs: async ({ params: { id }, query: { follow, from_seq, max_bytes } }, c) => {
+    readServiceLogs: async ({ params: { id }, query: { follow, from_seq, max_bytes, ring } }, c) => {
       const service = serviceOf(c, id);
-      if (from_seq !== undefined || max_bytes !== undefined || wantsJson(c)) {
+      const areLines = accepts(c, LINES);
+      if (
+        !areLines &&
+        (from_seq !== undefined || max_bytes !== undefined || accepts(c, 'application/json'))
+      ) {
         const maxBytes = Math.min(max_bytes ?? DEFAULT_OUTPUT_PAGE_BYTES, MAX_OUTPUT_PAGE_BYTES);
         return readOutputPage(service, { fromSeq: from_seq ?? 0, maxBytes }, clientSignal(c));
       }
       const signals = [clientSignal(c), ...(stopping ? [stopping] : [])];
-      const frames = new OutputFrames(service, { isFollowing: follow, isWaiting: false }, signals);
-      await frames.opened;
-      const headers = { 'Content-Type': 'application/octet-stream' };
-      if (c.req.method !== 'HEAD') return answerOutflow(c, frames, headers);
-      frames.cancel();
+      const from = areLines && from_seq !== undefined ? { fromSeq: from_seq, ...(ring && { ring }) } : {};
+      const request = { isFollowing: follow, isWaiting: false, ...from };
+      const output = new OutputStream(service, request, areLines ? asLines() : asFrames(), signals);
+      await output.opened;
+      const headers = { 'Content-Type': areLines ? LINES : 'application/octet-stream' };
+      if (c.req.method !== 'HEAD') return answerOutflow(c, output, headers);
+      output.cancel();
       return c.body(null, 200, headers);
     },
   } satisfies Partial<Handlers>;
 }
 
-function wantsJson(c: HttpContext): boolean {
-  return c.req.header('accept')?.toLowerCase().includes('application/json') ?? false;
+function accepts(c: HttpContext, type: string): boolean {
+  return c.req.header('accept')?.toLowerCase().includes(type) ?? false;
 }

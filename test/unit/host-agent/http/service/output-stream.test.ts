@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import t from 'tap';
 import type { OutputEvents } from '../../../../../host-agent/src/guest/service.ts';
 import type { ServiceOutputRequest } from '../../../../../host-agent/src/guest/service-types.ts';
-import { OutputFrames } from '../../../../../host-agent/src/http/service/output-frames.ts';
+import { asFrames, OutputStream } from '../../../../../host-agent/src/http/service/output-stream.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 
@@ -21,7 +21,12 @@ function follow(signal: AbortSignal) {
       cancel: () => void seen.cancels++,
     };
   };
-  const frames = new OutputFrames({ output } as unknown as Pick<SandboxService, 'output'>, REQUEST, [signal]);
+  const frames = new OutputStream(
+    { output } as unknown as Pick<SandboxService, 'output'>,
+    REQUEST,
+    asFrames(),
+    [signal],
+  );
   return { frames, seen };
 }
 

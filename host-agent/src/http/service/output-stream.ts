@@ -1,21 +1,60 @@
-// The service's output as a stream of exec frames, at the pace of whoever reads it.
+// The service's output as a stream of exec frames or of lines of JSON, at the pace of whoever reads it.
 import { EXEC_FRAME, execFrameHeader } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { ServiceOutputRequest } from '../../guest/service-types.ts';
 import type { Outflow, Piece } from '../../lib/byte-queue.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 
+/** How records travel. */
+export type OutputForm = {
+  render(record: ServiceRecord): Buffer[];
+  /** Says nothing. */
+  readonly pulse: Buffer;
+};
+
+/** Frames of type 2 tell a reader what it missed, but not what was gone before it came. */
+export function asFrames(): OutputForm {
+  let hasOutput = false;
+  return {
+    render(record) {
+      if (record.kind === 'output') {
+        hasOutput = true;
+        return [execFrameHeader(EXEC_FRAME[record.stream], record.data.length), record.data];
+      }
+      if (record.kind === 'ring' || !hasOutput) return [];
+      const notice = Buffer.from(`\n[sandboxd: ${record.bytes} bytes of output were dropped here]\n`);
+      return [execFrameHeader(EXEC_FRAME.stderr, notice.length), notice];
+    },
+    pulse: execFrameHeader(EXEC_FRAME.stdout, 0),
+  };
+}
+
+/** With numbers, so that a reader who comes again goes on behind the last one. */
+export function asLines(): OutputForm {
+  return {
+    render: (record) => [Buffer.from(`${JSON.stringify(toLine(record))}\n`)],
+    pulse: Buffer.from('\n'),
+  };
+}
+
+function toLine(record: ServiceRecord) {
+  const { kind, seq } = record;
+  if (kind === 'ring') return { seq, ring: record.id };
+  if (kind === 'gap') return { seq, dropped_records: record.records, dropped_bytes: record.bytes };
+  const { stream, unixMs, data } = record;
+  return { seq, stream, unix_ms: unixMs, data: data.toString('base64') };
+}
+
 type Batch = { readonly frames: readonly Buffer[]; readonly bytes: number };
 
-export class OutputFrames implements Outflow {
+export class OutputStream implements Outflow {
   /** Resolves once the guest has begun to answer, rejects when it refused. */
   readonly opened: Promise<void>;
   readonly #subscription: ReturnType<SandboxService['output']>;
   #queue: Batch[] = [];
   #wake: () => void = () => {};
   #ending: { readonly error?: Error } | undefined;
-  /** Frames of type 2 tell a reader what it missed, but not what was gone before it came. */
-  #hasOutput = false;
+  readonly #form: OutputForm;
   #unlisten: () => void = () => {};
   readonly #open: () => void;
 
@@ -23,8 +62,10 @@ export class OutputFrames implements Outflow {
   constructor(
     service: Pick<SandboxService, 'output'>,
     request: ServiceOutputRequest,
+    form: OutputForm,
     signals: readonly AbortSignal[],
   ) {
+    this.#form = form;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.opened = promise;
     this.#open = resolve;
@@ -33,7 +74,7 @@ export class OutputFrames implements Outflow {
     this.#subscription = service.output(request, {
       records: (records, bytes) => {
         resolve();
-        this.#queue.push({ frames: records.flatMap((record) => this.#toFrames(record)), bytes });
+        this.#queue.push({ frames: records.flatMap((record) => form.render(record)), bytes });
         this.#wake();
       },
       end: () => this.#end({}),
@@ -59,7 +100,7 @@ export class OutputFrames implements Outflow {
 
   poke(): void {
     if (this.#queue.length > 0) return;
-    this.#queue.push({ frames: [execFrameHeader(EXEC_FRAME.stdout, 0)], bytes: 0 });
+    this.#queue.push({ frames: [this.#form.pulse], bytes: 0 });
     this.#wake();
   }
 
@@ -79,16 +120,6 @@ export class OutputFrames implements Outflow {
         });
       }
     }
-  }
-
-  #toFrames(record: ServiceRecord): Buffer[] {
-    if (record.kind === 'output') {
-      this.#hasOutput = true;
-      return [execFrameHeader(EXEC_FRAME[record.stream], record.data.length), record.data];
-    }
-    if (record.kind === 'ring' || !this.#hasOutput) return [];
-    const notice = Buffer.from(`\n[sandboxd: ${record.bytes} bytes of output were dropped here]\n`);
-    return [execFrameHeader(EXEC_FRAME.stderr, notice.length), notice];
   }
 
   #end(ending: { readonly error?: Error }): void {
