@@ -143,7 +143,6 @@ t.test('a VMM is found by its control socket, and one that was left paused goes 
     { ...vm.identity, bootId: 'another boot' },
     { ...vm.identity, startTicks: vm.identity.startTicks + 1 },
     { ...vm.identity, pid: process.pid },
-    { ...vm.identity, paths: { ...paths, socketDir: `${paths.socketDir}-else` } },
   ])
     t.equal(adoptVmm(QEMU, other, { log: host.log }), null);
   const isResumed = Promise.withResolvers<void>();
