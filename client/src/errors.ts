@@ -80,10 +80,20 @@ export class ConnectionError extends SandboxdError {
   override readonly name: string = 'ConnectionError';
   /** The daemon cannot have seen the request. */
   readonly isUnsent: boolean;
+  /** What the daemon's log calls the request, where its answer had begun. */
+  readonly requestId: string | undefined;
 
-  constructor(message: string, { cause, isUnsent = false }: { cause?: unknown; isUnsent?: boolean } = {}) {
+  constructor(
+    message: string,
+    {
+      cause,
+      isUnsent = false,
+      requestId,
+    }: { cause?: unknown; isUnsent?: boolean; requestId?: string | undefined } = {},
+  ) {
     super(message, { cause });
     this.isUnsent = isUnsent;
+    this.requestId = requestId;
   }
 }
 

@@ -1,6 +1,6 @@
 // Which daemon: contexts in a file that only its owner reads, and variables that win over it.
 import { X509Certificate } from 'node:crypto';
-import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Client } from '../client.ts';
@@ -72,11 +72,18 @@ export function findContext({ contexts }: Contexts, name: string): Context | und
 
 /** There is never a moment at which others could read it. */
 export function writeContexts(contexts: Contexts, path = contextsPath()): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(path));
   const fresh = `${path}.${process.pid}`;
   writeFileSync(fresh, `${JSON.stringify(contexts, null, 2)}\n`, { mode: PRIVATE });
   chmodSync(fresh, PRIVATE);
   renameSync(fresh, path);
+}
+
+/** With its parents. Not by Node's own `recursive`, which says ENOENT of a file system that is read-only. */
+function makeDirectory(path: string): void {
+  if (existsSync(path)) return;
+  makeDirectory(dirname(path));
+  mkdirSync(path, { mode: 0o700 });
 }
 
 /** A flag wins over a variable, a variable over the context in use. A host that is given has nothing of a context's key and CA. */

@@ -1,7 +1,8 @@
 // The command `sandbox`: which verb the words ask for, what its failures look like, what its exit code is.
 import { setImmediate } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { suggest } from '@sandboxd/api/suggest';
-import { ApiError, CertificateError, SandboxdError, UnauthorizedError } from '../errors.ts';
+import { ApiError, CertificateError, ConnectionError, SandboxdError, UnauthorizedError } from '../errors.ts';
 import { complete } from './complete.ts';
 import { ASK, renderCompletion } from './completions.ts';
 import { resolveContext, toClient } from './context.ts';
@@ -25,6 +26,9 @@ export async function runProgram(words: readonly string[]): Promise<void> {
       stop.abort(error.code === 'EPIPE' ? new BrokenPipe() : new CannotWrite(error.message)),
     );
   const asked = { isJson: false };
+  process.on('uncaughtException', (error) =>
+    process.exit(explain(error, terminal, stop.signal, asked.isJson)),
+  );
   const code = await run(words, terminal, stop, asked)
     .then(async (ended) => {
       // Whether all of it was written is known only now.
@@ -109,6 +113,10 @@ function toSession({ text, isSet }: Input, terminal: Terminal, signal: AbortSign
     terminal,
     signal,
     isJson: isSet('json'),
+    complain: (line) => {
+      if (isSet('json')) terminal.stderr.write(`${toVisibleJson({ error: line })}\n`);
+      else terminal.complain(line);
+    },
     get host() {
       return toContext().host;
     },
@@ -125,18 +133,31 @@ function explain(error: unknown, terminal: Terminal, signal: AbortSignal, isJson
     return EXIT.failed;
   }
   if (signal.aborted) return EXIT.interrupted;
-  const isExpected =
-    error instanceof SandboxdError || error instanceof UsageError || 'code' in (error as object);
-  const { message, stack } = error as Error;
-  const said = `${isExpected ? message : stack}${advise(error)}`;
-  const { status, requestId } = error instanceof ApiError ? error : {};
+  const said = `${describe(error)}${advise(error)}`;
+  const { status, requestId }: { status?: number; requestId?: string | undefined } =
+    error instanceof ApiError || error instanceof ConnectionError ? error : {};
   if (isJson) terminal.stderr.write(`${toVisibleJson({ error: said, status, request_id: requestId })}\n`);
   else terminal.complain(said);
+  if (process.env.SANDBOXD_DEBUG) for (const line of inspect(error).split('\n')) terminal.debug(line);
   return error instanceof UsageError ? EXIT.usage : EXIT.failed;
+}
+
+/** What nobody has foreseen is called by its kind: it is to be reported. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return `unexpected: ${String(error)}`;
+  const isExpected = error instanceof SandboxdError || error instanceof UsageError || 'code' in error;
+  return isExpected
+    ? error.message
+    : `unexpected ${error.name}: ${error.message}; SANDBOXD_DEBUG=1 shows where it came from`;
 }
 
 function advise(error: unknown): string {
   if (error instanceof UnauthorizedError) return '; set SANDBOXD_API_KEY, or `sandbox context set`';
+  if (error instanceof ConnectionError && !(error instanceof CertificateError)) {
+    if (error.isUnsent)
+      return '; is sandboxd running there? --host, SANDBOXD_HOST or `sandbox context` say where it is';
+    return error.requestId === undefined ? '' : ` (request ${error.requestId})`;
+  }
   if (!(error instanceof CertificateError)) return '';
   const { code } = error.cause as NodeJS.ErrnoException;
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID')

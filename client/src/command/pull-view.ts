@@ -3,6 +3,7 @@ import type { WriteStream } from 'node:tty';
 import type { PullProgress } from '../images.ts';
 import { canRedraw, DEFAULT_COLUMNS, DEFAULT_ROWS, formatBytes, renderBar } from './terminal.ts';
 import { toVisible } from './visible.ts';
+import { startOf } from './width.ts';
 
 const REDRAW_MS = 100;
 
@@ -45,7 +46,7 @@ export class PullView implements Disposable {
     // What does not fit cannot be drawn over: the newest are shown.
     const all = this.#all.bytes === undefined ? this.#step : `${this.#step}  ${describe(this.#all)}`;
     const lines = [all, ...bars.slice(-room)].filter((line) => line !== '');
-    const text = lines.map((line) => `${toVisible(line).slice(0, columns - 1)}\n`).join('');
+    const text = lines.map((line) => `${startOf(toVisible(line), columns - 1)}\n`).join('');
     this.#target.write(`${this.#toTop()}${text}`);
     this.#drawn = lines.length;
   }

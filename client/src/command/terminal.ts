@@ -1,6 +1,7 @@
 // Where the command's words go: tables and bars for a person, plain lines for a pipe.
 import type { ReadStream, WriteStream } from 'node:tty';
 import { toVisible, toVisibleJson } from './visible.ts';
+import { endOf, startOf, widthOf } from './width.ts';
 
 const BAR_COLUMNS = 24;
 const REDRAW_MS = 100;
@@ -49,6 +50,11 @@ export class Terminal {
     this.stderr.write(`sandbox: ${toVisible(message)}\n`);
   }
 
+  /** A line of what SANDBOXD_DEBUG asks for. */
+  debug(line: string): void {
+    this.stderr.write(`${toVisible(line)}\n`);
+  }
+
   /** For the person at the terminal, if there is one. */
   note(line: string): void {
     if (this.stderr.isTTY) this.stderr.write(`${toVisible(line)}\n`);
@@ -56,14 +62,10 @@ export class Terminal {
 
   table(head: readonly string[], rows: readonly (readonly string[])[]): void {
     const all = [head, ...rows].map((row) => row.map(toVisible));
-    const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
-    for (const row of all)
-      this.print(
-        row
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join('   ')
-          .trimEnd(),
-      );
+    const widths = head.map((_, column) => Math.max(...all.map((row) => widthOf(row[column] ?? ''))));
+    const pad = (cell: string, column: number): string =>
+      cell + ' '.repeat((widths[column] ?? 0) - widthOf(cell));
+    for (const row of all) this.print(row.map(pad).join('   ').trimEnd());
   }
 
   /** A line that is drawn anew as bytes go by, or as time does; nothing where nobody looks. */
@@ -111,8 +113,8 @@ export class Progress implements Disposable {
     const state = `  ${bar}${amount}${speed}  ${seconds.toFixed(0)} s`;
     // A line that wraps could not be drawn over: the label gives way.
     const columns = this.#target?.columns || DEFAULT_COLUMNS;
-    const label = shorten(this.#label, columns - 1 - state.length);
-    this.#target?.write(`${CLEAR}${`${label}${state}`.slice(0, columns - 1)}`);
+    const label = endOf(this.#label, columns - 1 - state.length);
+    this.#target?.write(`${CLEAR}${startOf(`${label}${state}`, columns - 1)}`);
   }
 }
 
@@ -120,12 +122,6 @@ export function renderBar(bytes: number, totalBytes: number): string {
   const share = totalBytes === 0 ? 1 : Math.min(1, bytes / totalBytes);
   const full = Math.floor(share * BAR_COLUMNS);
   return `[${'#'.repeat(full)}${' '.repeat(BAR_COLUMNS - full)}] ${Math.floor(share * 100)} %`;
-}
-
-/** Its end says more than its beginning. */
-function shorten(text: string, columns: number): string {
-  if (text.length <= columns) return text;
-  return columns < 2 ? '' : `…${text.slice(text.length - columns + 1)}`;
 }
 
 export function formatBytes(bytes: number): string {

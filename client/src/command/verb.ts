@@ -68,6 +68,8 @@ export type Session = {
   /** Fires when the user wants no more. */
   readonly signal: AbortSignal;
   readonly isJson: boolean;
+  /** Says on standard error what went wrong beside what the verb fails with. */
+  complain(line: string): void;
   /** Of the daemon, for messages. */
   readonly host: string;
 };

@@ -1,5 +1,6 @@
 // Requests over Node's HTTP. Not fetch: that gives up an answer after five minutes of silence, knows no Unix sockets, and cannot
 // send while it receives.
+import { randomBytes } from 'node:crypto';
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import type { Socket } from 'node:net';
@@ -12,6 +13,8 @@ import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireReques
 const UNSENT = /^(?:ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EACCES)$/;
 /** Why a certificate is not trusted, as OpenSSL and Node call it. */
 const UNTRUSTED = /CERT|SELF_SIGNED|UNABLE_TO|INVALID_CA|HOSTNAME_MISMATCH/;
+/** What Node calls a connection that is closed before the end of an answer. */
+const BROKEN_OFF = /^(?:aborted|socket hang up|read ECONNRESET|write (?:EPIPE|ECONNRESET))$/;
 /** The other side sends something else than TLS. */
 const NO_TLS = /^(?:EPROTO|ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG))$/;
 
@@ -58,11 +61,16 @@ export class NodeTransport implements Transport {
   }
 
   async open(wire: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer> {
-    const { request: sent, answer } = this.#begin(wire, false);
+    // Its answer names no request: the daemon takes the name that it is given.
+    const requestId = `req_${randomBytes(8).toString('hex')}`;
+    const headers = { ...wire.headers, 'x-request-id': requestId };
+    const { request: sent, answer } = this.#begin({ ...wire, headers }, false);
     sent.end(wire.body);
     const incoming = await answer;
     const answered = this.#toAnswer(incoming, wire.signal);
-    return answered.status === 200 ? toDuplex(sent, incoming.socket, answered.body) : answered;
+    return answered.status === 200
+      ? { requestId, ...toDuplex(sent, incoming.socket, answered.body) }
+      : answered;
   }
 
   #begin({ method, path, headers, body, signal }: WireRequest, agent: Agent | false) {
@@ -104,14 +112,17 @@ export class NodeTransport implements Transport {
     try {
       yield* incoming;
     } catch (error) {
-      throw signal.aborted ? signal.reason : this.#toError(error as Error);
+      throw signal.aborted
+        ? signal.reason
+        : this.#toError(error as Error, incoming.headers['x-request-id']?.toString());
     }
   }
 
-  #toError(error: Error & { readonly code?: string }): ConnectionError {
+  #toError(error: Error & { readonly code?: string }, requestId?: string): ConnectionError {
     const { code = '', message } = error;
     // What Node advises behind a semicolon is meant for who started it; OpenSSL's reason is among its numbers.
-    const why = /:SSL routines:[^:]*:([^:]+):/.exec(message)?.[1] ?? (message.split(';', 1)[0] || code);
+    const said = /:SSL routines:[^:]*:([^:]+):/.exec(message)?.[1] ?? (message.split(';', 1)[0] || code);
+    const why = BROKEN_OFF.test(said) ? 'the connection broke off' : said;
     const toMessage = (what: string) => `${what} at ${this.#host}: ${why}`;
     if (this.#isTls && UNTRUSTED.test(code))
       return new CertificateError(toMessage('cannot trust the daemon'), { cause: error });
@@ -123,6 +134,7 @@ export class NodeTransport implements Transport {
     return new ConnectionError(toMessage(isUnsent ? 'cannot reach the daemon' : 'lost the daemon'), {
       cause: error,
       isUnsent,
+      requestId,
     });
   }
 }

@@ -1,8 +1,9 @@
 // Calls of routes: path, key, time limit, repeats, and what became of them.
 import type { CallOptions } from '../contract.ts';
 import {
+  CertificateError,
   ConnectionError,
-  type SandboxdError,
+  SandboxdError,
   TimeoutError,
   toApiError,
   UnavailableError,
@@ -71,7 +72,7 @@ export class Requests {
     return this.#repeat(name, signal, async () => {
       const answer = await this.#send(name, { accept: 'application/json', ...call }, signal);
       const text = await readText(answer);
-      return (text === '' ? undefined : JSON.parse(text)) as Calls[N]['answer'];
+      return (text === '' ? undefined : parseAnswer(name, text)) as Calls[N]['answer'];
     });
   }
 
@@ -166,7 +167,8 @@ export class Requests {
         return await work();
       } catch (error) {
         const isHopeful = attempt < this.#options.retries && !signal.aborted;
-        if (!isHopeful || !isRepeatable(error, ROUTES[name].method)) throw error;
+        const { method } = ROUTES[name];
+        if (!isHopeful || !isRepeatable(error, method)) throw withDoubt(error, method);
         await pause(toWaitMs(error, attempt), signal);
       }
     }
@@ -177,6 +179,15 @@ export class Requests {
 function isRepeatable(error: unknown, method: string): boolean {
   if (error instanceof ConnectionError) return error.isUnsent || method === 'GET';
   return method === 'GET' && PASSING.includes((error as { status?: number }).status ?? 0);
+}
+
+/** What changes something and was not answered has been done, or has not. */
+function withDoubt(error: unknown, method: string): unknown {
+  const isDoubtful = error instanceof ConnectionError && !error.isUnsent && method !== 'GET';
+  if (!isDoubtful || error instanceof CertificateError) return error;
+  const { message, requestId } = error;
+  const said = `${message}; it may or may not have been carried out`;
+  return new ConnectionError(said, { cause: error, requestId });
 }
 
 function toWaitMs(error: unknown, attempt: number): number {
@@ -214,6 +225,17 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     }, ms);
     signal?.addEventListener('abort', onAbort, { once: true });
   });
+}
+
+/** Whatever else listens at a port may answer as well. */
+function parseAnswer(name: RouteName, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    const { method, path } = ROUTES[name];
+    const message = `the answer to ${method} ${path} is no JSON; is it a sandboxd that listens there?`;
+    throw new SandboxdError(message, { cause });
+  }
 }
 
 async function toFailure(answer: WireAnswer): Promise<SandboxdError> {

@@ -21,6 +21,8 @@ export type WireAnswer = {
 /** A connection that carries exec frames both ways. */
 export interface Duplex {
   readonly output: Bytes;
+  /** What the daemon's log calls the request; a browser is not told. */
+  readonly requestId?: string | undefined;
   /** Resolves when there is room for more. */
   write(bytes: Uint8Array): Promise<void>;
   /** Leaves: the command is killed. */

@@ -61,7 +61,10 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
     const isInteractive = stdin !== undefined || tty !== undefined;
     if (isInteractive) this.#duplex = requests.open({ ...call, query: { stdin: 1 } });
     const opening =
-      this.#duplex?.then(({ output }) => output) ?? requests.stream('exec', call).then(({ body }) => body);
+      this.#duplex ??
+      requests
+        .stream('exec', call)
+        .then(({ body, header }) => ({ output: body, requestId: header('x-request-id') }));
     // Whoever reads learns of it.
     opening.catch(() => {});
     this.#chunks = this.#read(opening, () => signal?.removeEventListener('abort', onAbort));
@@ -131,20 +134,27 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
     await this.#chunks.return().catch(() => undefined);
   }
 
-  async *#read(opening: Promise<Bytes>, done: () => void): AsyncGenerator<Chunk, void> {
+  async *#read(
+    opening: Promise<Pick<Duplex, 'output' | 'requestId'>>,
+    done: () => void,
+  ): AsyncGenerator<Chunk, void> {
     const decoder = new ExecFrameDecoder();
+    let begun: Awaited<typeof opening> | undefined;
     try {
-      for await (const bytes of await opening) {
+      begun = await opening;
+      for await (const bytes of begun.output) {
         for (const frame of decoder.push(bytes)) {
           const chunk = this.#take(frame);
           if (chunk !== undefined) yield chunk;
         }
         if (this.#result !== undefined) return;
       }
-      throw new ConnectionError(`the connection ended before ${this.cmd[0]} did`);
+      throw new ConnectionError('the daemon ended the connection');
     } catch (error) {
       if (this.#leave.signal.aborted) throw this.#leave.signal.reason;
-      throw error;
+      if (begun === undefined || !(error instanceof ConnectionError)) throw error;
+      const message = `${error.message}; ${this.cmd[0]} was running, and is ended with it`;
+      throw new ConnectionError(message, { cause: error, requestId: begun.requestId });
     } finally {
       done();
       this.#duplex?.then(

@@ -1,6 +1,7 @@
 // An archive of one file: files go into a sandbox as archives only.
 import { createTarPacker } from 'modern-tar';
 import type { Bytes } from '../connection/transport.ts';
+import { SandboxdError } from '../errors.ts';
 
 /** Of an absolute path. */
 export function splitPath(path: string): { readonly directory: string; readonly name: string } {
@@ -20,7 +21,7 @@ export async function* packFile(
   if (size === undefined)
     throw new TypeError('a stream needs sizeBytes: an archive says first how long a file is');
   const { readable, controller } = createTarPacker();
-  const filling = fill(controller.add({ name, size, mode, type: 'file' }), whole).then(
+  const filling = fill(controller.add({ name, size, mode, type: 'file' }), whole, { name, size }).then(
     () => controller.finalize(),
     (error: unknown) => controller.error(error),
   );
@@ -33,9 +34,21 @@ export async function* packFile(
   }
 }
 
-async function fill(file: WritableStream<Uint8Array>, data: Uint8Array | Bytes): Promise<void> {
+async function fill(
+  file: WritableStream<Uint8Array>,
+  data: Uint8Array | Bytes,
+  { name, size }: { readonly name: string; readonly size: number },
+): Promise<void> {
   const writer = file.getWriter();
-  if (data instanceof Uint8Array) await writer.write(data);
-  else for await (const bytes of data) await writer.write(bytes);
+  let written = 0;
+  for await (const bytes of data instanceof Uint8Array ? [data] : data) {
+    written += bytes.length;
+    if (written > size) break;
+    await writer.write(bytes);
+  }
+  if (written !== size)
+    throw new SandboxdError(
+      `${name} has ${written > size ? 'more than' : `only ${written} of`} its ${size} bytes: it changed while it was copied, or its size was wrong`,
+    );
   await writer.close();
 }

@@ -1,6 +1,6 @@
 // `sandbox cp`: files and directories, both ways, or an archive through a pipe.
 import { createReadStream } from 'node:fs';
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir, readFile, stat } from 'node:fs/promises';
 import { basename, join, posix } from 'node:path';
 import { platform } from '#platform';
 import type { Bytes } from '../../connection/transport.ts';
@@ -71,8 +71,12 @@ async function copyIn(
   }
   const isInside = path.endsWith('/') || (await isDirectory(files, path, signal));
   const [directory, name] = isInside ? [path, basename(from)] : [posix.dirname(path), posix.basename(path)];
-  const options = { mode: about.mode & 0o7777, sizeBytes: about.size };
-  const { bytes } = await send(directory, packFile(name, createReadStream(from), options), about.size);
+  // What says that it has no bytes may be a pipe or a file of /proc: an archive begins with the size. Of one that grows, the beginning.
+  const hasSize = about.isFile() && about.size > 0;
+  const data = hasSize ? createReadStream(from, { end: about.size - 1 }) : await readFile(from, { signal });
+  const sizeBytes = Buffer.isBuffer(data) ? data.length : about.size;
+  const archive = packFile(name, data, { mode: about.mode & 0o7777, sizeBytes });
+  const { bytes } = await send(directory, archive, sizeBytes);
   return { files: 1, bytes };
 }
 

@@ -3,6 +3,7 @@ import { suggest } from '@sandboxd/api/suggest';
 import type { Client } from '../../client.ts';
 import type { CreateOptions } from '../../contract.ts';
 import { NotFoundError, UpstreamError } from '../../errors.ts';
+import type { Sandbox } from '../../sandbox.ts';
 import { attach, attachJson } from '../attach.ts';
 import { toBytes, toCount, toMib, toPort, toSeconds } from '../units.ts';
 import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
@@ -83,11 +84,18 @@ export const run: Verb = {
     try {
       return await (isJson ? attachJson : attach)(sandbox, cmd, options, session);
     } finally {
-      if (input.isSet('rm')) await sandbox[Symbol.asyncDispose]();
+      if (input.isSet('rm')) await remove(sandbox, session);
       else terminal.note(`sandbox ${sandbox.id} goes on; \`sandbox rm ${sandbox.id}\` ends it`);
     }
   },
 };
+
+/** What cannot be removed is named: it goes on. What the command came to is told all the same. */
+async function remove(sandbox: Sandbox, { complain }: Session): Promise<void> {
+  await sandbox[Symbol.asyncDispose]().catch((error: Error) =>
+    complain(`sandbox ${sandbox.id} may be left; \`sandbox rm ${sandbox.id}\` removes it: ${error.message}`),
+  );
+}
 
 async function create({ client, terminal, signal }: Parameters<Verb['run']>[1], request: CreateOptions) {
   using _ = terminal.progress('creating a sandbox');
