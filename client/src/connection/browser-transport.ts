@@ -35,12 +35,27 @@ export class BrowserTransport implements Transport {
       return {
         status: response.status,
         header: (name) => response.headers.get(name) ?? undefined,
-        body: stream === null ? nothing() : read(stream),
+        body: stream === null ? nothing() : this.#readAnswer(response, stream, signal),
       };
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       const what = `cannot reach the daemon at ${this.#host}: ${String(error)}; ${REASONS}`;
       throw new ConnectionError(what, { cause: error });
+    }
+  }
+
+  /** A break within an answer is a TypeError to the page. */
+  async *#readAnswer(
+    { headers }: Response,
+    stream: ReadableStream<Uint8Array>,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array, void> {
+    try {
+      yield* read(stream);
+    } catch (cause) {
+      if (signal.aborted) throw signal.reason;
+      const message = `lost the daemon at ${this.#host}: the connection broke off`;
+      throw new ConnectionError(message, { cause, requestId: headers.get('x-request-id') ?? undefined });
     }
   }
 

@@ -5,6 +5,7 @@ import { openPage } from '../../support/chromium.ts';
 import { until } from '../../support/until.ts';
 import { serveCat } from '../cat.ts';
 import { outflow } from '../fake-sandboxes.ts';
+import { FakeService } from '../fake-service.ts';
 import { serve } from '../support.ts';
 
 t.setTimeout(120_000);
@@ -100,5 +101,64 @@ t.test('it works in a browser', async (t) => {
     t.equal(seen, 'enough');
     await until(() => sandboxes.execs.every(({ isCancelled }) => isCancelled), 'the end of all commands');
     t.equal(sandboxes.execs.length, 3);
+  });
+
+  await t.test('a daemon that goes and comes back: no call hangs, and the page goes on', async (t) => {
+    const { url, port, server, sandboxes } = await serve(t);
+    const guest = new FakeService();
+    sandboxes.serviceCalls = { output: guest.output };
+    sandboxes.script = (exec) => exec.output('stdout', 'begun');
+    const { id } = sandboxes.add();
+    const page = await openPage(t, `${url}/healthz`);
+    await page.evaluate(library);
+    const running = page.evaluate(
+      script(`
+        const sandbox = new sandboxd.Client({ retries: 0 }).sandboxes.get('${id}');
+        const told = ({ name, message }) => [name, message];
+        globalThis.seen = '';
+        (async () => {
+          for await (const { text } of sandbox.service.logs({ follow: true })) seen += text;
+        })();
+        return Promise.all([
+          sandbox.exec(['a']).result().catch(told),
+          sandbox.exec(['b'], { stdin: true }).result().catch(told),
+        ]);`),
+    );
+    await until(() => sandboxes.execs.length === 2, 'both commands');
+    await until(() => guest.asked.length === 1, 'who follows the service');
+    await server.close();
+    const lost = (await running) as [string, string][];
+    for (const [at, [name, message]] of lost.entries()) {
+      t.equal(name, 'ConnectionError');
+      t.match(message, new RegExp(`${'ab'[at]} was running, and is ended with it$`));
+    }
+    const away = await page.evaluate(
+      script(`
+        const client = new sandboxd.Client({ retries: 0 });
+        const told = ({ name, message }) => [name, message];
+        return Promise.all([
+          client.sandboxes.list().catch(told),
+          client.sandboxes.get('${id}').terminal().result().catch(told),
+        ]);`),
+    );
+    for (const [name, message] of away as [string, string][]) {
+      t.equal(name, 'ConnectionError');
+      t.match(message, 'cannot reach the daemon');
+    }
+    const again = await serve(t, { port });
+    again.sandboxes.add(id);
+    again.sandboxes.serviceCalls = { output: guest.output };
+    guest.rings[0]?.[1].push('two');
+    const back = await page.evaluate(
+      script(`
+        const client = new sandboxd.Client({ retries: 0 });
+        const [{ id }] = await client.sandboxes.list();
+        return [id, (await client.sandboxes.get(id).exec(['c'], { stdin: '' }).result()).exit_code];`),
+    );
+    t.same(back, [id, 0]);
+    await until(() => guest.asked.length === 2, 'who follows the service');
+    t.equal(await page.evaluate('new Promise((done) => setTimeout(() => done(seen), 200))'), 'zero one two');
+    await page.open(`${url}/docs`);
+    t.match(await page.evaluate('document.title'), /sandboxd/i);
   });
 });

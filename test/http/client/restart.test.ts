@@ -1,38 +1,10 @@
 // A daemon that goes while it is asked, and comes back at the same address.
 import { Client, ConflictError, ConnectionError, NotFoundError } from '@sandboxd/client';
 import t, { type Test } from 'tap';
-import type { OutputEvents } from '../../../host-agent/src/guest/service.ts';
-import type { ServiceOutputRequest } from '../../../host-agent/src/guest/service-types.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { until } from '../../support/until.ts';
+import { FakeService, RINGS } from '../fake-service.ts';
 import { serve } from '../support.ts';
-
-const RINGS = ['a'.repeat(16), 'b'.repeat(16)] as const;
-
-/** What a guest keeps of its service, for whichever daemon asks; the last ring is the newest. */
-class FakeService {
-  readonly rings: [id: string, texts: string[]][] = [[RINGS[0], ['zero ', 'one ']]];
-  readonly asked: ServiceOutputRequest[] = [];
-
-  readonly output = (request: ServiceOutputRequest, events: OutputEvents) => {
-    this.asked.push(request);
-    queueMicrotask(() => {
-      const known = this.rings.findIndex(([id]) => id === request.ring);
-      for (const [at, [id, texts]] of this.rings.entries()) {
-        if (at < known) continue;
-        const from = at === known ? (request.fromSeq ?? 0) : 0;
-        events.records([{ kind: 'ring', seq: from, id }], 1);
-        for (const [seq, text] of texts.entries())
-          if (seq >= from)
-            events.records(
-              [{ kind: 'output', stream: 'stdout', seq, unixMs: 1, data: Buffer.from(text) }],
-              1,
-            );
-      }
-    });
-    return { consumed: () => {}, cancel: () => {} };
-  };
-}
 
 /** `again` is a daemon at the same place, after the first has gone. */
 async function serveTwice(t: Test) {
