@@ -26,6 +26,7 @@ const document = toOpenApi();
 const ajv = new Ajv2020({ strict: false, unicodeRegExp: false, allErrors: true });
 addFormats.default(ajv);
 ajv.addFormat('int64', true);
+ajv.addFormat('base64', true);
 // A field that the document does not have is one that a client would not know of.
 const components = { schemas: close(document.components.schemas) };
 

@@ -90,6 +90,16 @@ t.test('the command in a real guest', async (t) => {
     t.equal(await pty.exited, 5);
   });
 
+  await t.test('a sandbox for one shell: it prompts, and nothing is left of it', async (t) => {
+    const before = (await api.list()).length;
+    const pty = await openPty(t, [SANDBOX, 'run', '--rm', '-it', 'base'], { SANDBOXD_HOST: url });
+    await pty.shows(/root@sbx-\w+:\S+# $/);
+    pty.type('echo $((6 * 7)); echo $0; exit 5\r');
+    await pty.shows(/42\s+bash/);
+    t.equal(await pty.exited, 5);
+    t.equal((await api.list()).length, before);
+  });
+
   await t.test('Ctrl-C twice ends the command in the guest, and removes what --rm made', async (t) => {
     const words = [
       'run',

@@ -94,13 +94,31 @@ function obeyInterrupts(stop: AbortController, isForwarded: () => boolean): void
     });
 }
 
+/** What is called otherwise elsewhere. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  ls: 'ps',
+  list: 'ps',
+  port: 'ps',
+  create: 'run',
+  start: 'run',
+  ssh: 'exec',
+  shell: 'exec',
+  attach: 'exec',
+  stop: 'rm',
+  kill: 'rm',
+  delete: 'rm',
+  top: 'stats',
+  commit: 'snapshot',
+  save: 'export',
+  load: 'import',
+  login: 'context',
+};
+
 function findVerb(name: string): Verb {
   const verb = VERBS.find((each) => each.name === name);
   if (verb !== undefined) return verb;
-  const near = suggest(
-    name,
-    VERBS.map((each) => each.name),
-  );
+  const known = VERBS.map((each) => each.name);
+  const near = Object.hasOwn(ELSEWHERE, name) ? `; did you mean ${ELSEWHERE[name]}?` : suggest(name, known);
   throw new UsageError(
     `there is no verb ${JSON.stringify(name)}${near || ';'} \`sandbox --help\` lists them`,
   );

@@ -261,3 +261,20 @@ t.test('what nobody has foreseen is one line, and with SANDBOXD_DEBUG also where
     'sandbox: the answer to GET /sandboxes is no JSON; is it a sandboxd that listens there?\n',
   );
 });
+
+t.test('what nobody has heard of gets a suggestion, also what is called otherwise elsewhere', async (t) => {
+  for (const [word, meant] of [
+    ['pss', 'ps'],
+    ['kill', 'rm'],
+    ['ls', 'ps'],
+    ['shell', 'exec'],
+  ] as const)
+    t.match(await runCommand([word], {}), {
+      code: 2,
+      stderr: `there is no verb "${word}"; did you mean ${meant}? `,
+    });
+  t.match(await runCommand(['constructor'], {}), {
+    code: 2,
+    stderr: 'there is no verb "constructor"; `sandbox --help`',
+  });
+});

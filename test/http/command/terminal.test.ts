@@ -1,4 +1,5 @@
 // The command in a terminal of its own: raw keys, size, Ctrl-C, bars.
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { COMMAND } from '../../support/command.ts';
@@ -92,6 +93,24 @@ t.test('a copy has a bar, which is gone at the end', async (t) => {
   isHeld = false;
   t.equal(await pty.exited, 0);
   t.match(pty.shown.split(CLEAR).at(-1), /^[^\r]*64.0 MiB\r\n$/);
+});
+
+t.test('a key that is typed is not shown', async (t) => {
+  const { startIn } = await connect(t);
+  const home = t.testdir({});
+  const words = ['context', 'set', 'far', '--host', 'http://127.0.0.1:1', '--key', '-'];
+  const pty = await startIn({ XDG_CONFIG_HOME: home }, ...words);
+  await pty.shows('the key, which is not shown:');
+  pty.type('sbk_secrex\x7ft\r');
+  t.equal(await pty.exited, 0);
+  t.notMatch(pty.shown, 'sbk_');
+  const { contexts } = JSON.parse(readFileSync(join(home, 'sandbox/contexts.json'), 'utf8'));
+  t.equal(contexts.far.apiKey, 'sbk_secret');
+  const left = await startIn({ XDG_CONFIG_HOME: home }, ...words);
+  await left.shows('the key, which is not shown:');
+  left.type('\x03');
+  t.equal(await left.exited, 1);
+  t.match(left.shown, 'sandbox: no key was given');
 });
 
 /** The daemon takes its time for 4 MiB; resolves with what a copy shows meanwhile. */

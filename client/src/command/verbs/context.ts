@@ -1,6 +1,8 @@
 // `sandbox context`: which daemons there are, and which one is meant.
 import { resolve } from 'node:path';
+import { SandboxdError } from '../../errors.ts';
 import { findContext, readContexts, toClient, writeContexts } from '../context.ts';
+import type { Terminal } from '../terminal.ts';
 import { UsageError, type Verb } from '../verb.ts';
 
 const ACTIONS = ['list', 'set', 'use', 'rm'] as const;
@@ -17,7 +19,7 @@ export const context: Verb = {
       type: 'string',
       placeholder: 'key',
       completes: ['-'],
-      help: 'with set: the key; - reads it from standard input',
+      help: 'with set: the key; - reads it from standard input, and shows nothing of what you type',
     },
   },
   count: [0, 2],
@@ -45,7 +47,7 @@ export const context: Verb = {
       const host = text('host') ?? named?.host;
       if (host === undefined) throw new UsageError('something is missing: --host <url>');
       const given = text('key');
-      const apiKey = given === '-' ? await readLine(terminal.stdin) : (given ?? named?.apiKey);
+      const apiKey = given === '-' ? await readKey(terminal) : (given ?? named?.apiKey);
       const ca = text('ca') === undefined ? named?.ca : resolve(text('ca') ?? '');
       const entry = { host, ...(apiKey && { apiKey }), ...(ca !== undefined && { ca }) };
       // What cannot be used is said now, and not by the next verb.
@@ -60,11 +62,30 @@ export const context: Verb = {
   },
 };
 
-async function readLine(stdin: AsyncIterable<Buffer>): Promise<string> {
-  let text = '';
-  for await (const bytes of stdin) {
-    text += bytes.toString();
-    if (text.includes('\n')) break;
+/** Ctrl-C and Ctrl-D, of a terminal that passes every key on. */
+const LEAVING = ['\x03', '\x04'];
+
+/** One line. What is typed is not shown. */
+async function readKey(terminal: Terminal): Promise<string> {
+  const { stdin } = terminal;
+  if (stdin.isTTY) {
+    terminal.note('the key, which is not shown:');
+    stdin.setRawMode(true);
   }
-  return text.split('\n', 1)[0]?.trim() ?? '';
+  let text = '';
+  try {
+    for await (const bytes of stdin) {
+      text += String(bytes);
+      if (stdin.isTTY && LEAVING.some((each) => text.includes(each)))
+        throw new SandboxdError('no key was given');
+      if (/[\r\n]/.test(text)) break;
+    }
+  } finally {
+    if (stdin.isTTY) stdin.setRawMode(false);
+  }
+  const [line = ''] = text.split(/[\r\n]/, 1);
+  // A key that takes the one before it back.
+  let kept = '';
+  for (const letter of line) kept = letter === '\x7f' ? kept.slice(0, -1) : kept + letter;
+  return kept.trim();
 }

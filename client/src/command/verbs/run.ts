@@ -10,7 +10,8 @@ import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
 import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
 import { pullVisibly } from './images.ts';
 
-const SHELL = ['sh', '-c', 'exec bash 2>/dev/null || exec sh'];
+/** Its standard error stays the terminal: that is where shells prompt. */
+const SHELL = ['sh', '-c', 'command -v bash >/dev/null && exec bash; exec sh'];
 
 export const run: Verb = {
   name: 'run',
