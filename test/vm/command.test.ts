@@ -161,6 +161,15 @@ t.test('the command in a real guest', async (t) => {
     t.equal((await stat(join(dir, 'back'))).size, COPY_BYTES);
   });
 
+  await t.test('a disk of the guest that is full', async (t) => {
+    await run('exec', id, 'sh', '-c', 'mkdir /small && mount -t tmpfs -o size=1m none /small');
+    const path = join(dir, 'too-large');
+    await writeFile(path, Buffer.alloc(4 * MIB));
+    const full = await run('cp', path, `${id}:/small/`);
+    t.match(full, { code: 1, stdout: '', stderr: /^sandbox: [^\n]*the guest's disk is full[^\n]*\n$/ });
+    t.same(await run('exec', id, 'umount', '/small'), { code: 0, stdout: '', stderr: '' });
+  });
+
   await t.test('directories, the service, logs, snapshots and forks', async (t) => {
     await writeFile(join(dir, 'one'), '1');
     await run('exec', id, 'sh', '-c', 'mkdir -p /srv/tree/deep && echo 2 > /srv/tree/deep/two');

@@ -254,6 +254,14 @@ t.test('what nobody has foreseen is one line, and with SANDBOXD_DEBUG also where
   t.match(short.stderr, /^sandbox: unexpected TypeError: .*; SANDBOXD_DEBUG=1 shows where it came from\n$/);
   const long = await runCommand(['ps'], { ...env, SANDBOXD_DEBUG: '1' });
   t.match(long.stderr, /^sandbox: unexpected TypeError: [^\n]*\nTypeError: [^\n]*\n +at [^\n]*sandboxes\.ts/);
+  body = JSON.stringify({ profiles: ['日本', 'e\u0301x', 'base'], images: [] });
+  const table = [
+    'NAME   KIND      DIGEST   SIZE',
+    '日本   profile            0 B',
+    'e\u0301x     profile            0 B',
+    'base   profile            0 B',
+  ];
+  t.equal((await runCommand(['images'], env)).stdout, `${table.join('\n')}\n`, 'columns, not letters');
   body = '<html>\x1b[2J';
   const other = await runCommand(['ps'], env);
   t.equal(
