@@ -22,6 +22,7 @@ import { startPush } from './files/push.ts';
 import { logError } from './lib/log.ts';
 import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity, correctClock } from './machine/identity.ts';
+import type { MemoryTrim } from './machine/memory-trim.ts';
 import { powerOff } from './machine/power.ts';
 import { readStats } from './machine/stats.ts';
 import { configureService, controlService, streamOutput } from './service/calls.ts';
@@ -29,6 +30,7 @@ import type { Supervisor } from './service/supervisor.ts';
 
 export type CallContext = ExecContext & {
   readonly service: Supervisor;
+  readonly trim: Pick<MemoryTrim, 'startAnew'>;
   readonly streamCount: () => number;
   readonly isEmulated: boolean;
   /** Of the host that the call came from. */
@@ -51,6 +53,7 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     const unixTimeUs = applyIdentity(request.identity as Identity);
     // The last of it: from here on what runs is the new guest.
     context.freezer.thaw();
+    context.trim.startAnew();
     stream.finish({ identity: { unixTimeUs } });
   } else if (request.freeze) {
     freeze(context, stream, request.freeze as Freeze);

@@ -52,6 +52,7 @@ const reaper = new Reaper({ poller, onOrphan: (path, usage) => cgroups.credit(pa
 reaper.start();
 
 const freezer = new Freezer(cgroups);
+const trim = new MemoryTrim();
 const launcher = createLauncher({ poller, reaper, cgroups });
 const service = new Supervisor(launcher, systemClock, (work) => freezer.whenThawed(work));
 
@@ -81,11 +82,11 @@ const context = {
   cgroups,
   freezer,
   service,
+  trim,
   isEmulated,
   incarnation: () => connection.incarnation,
   streamCount: () => connection.channel?.streamCount ?? 0,
 };
-const trim = new MemoryTrim();
 serveChannels({ poller, connection, isEmulated }, () => {
   agentReadyUs = bootClockUs();
 });

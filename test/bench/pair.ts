@@ -3,9 +3,10 @@
 // A side is a name and what makes it different, divided by `;`: checkout=DIR (built and baked there), env=NAME=VALUE of its
 // daemon, args=TEXT of its sandbox's kernel command line. Ratios are of each side to the first, pair by pair, and above 1
 // where the side is faster. A run ends after --rounds, or behind the round in which --seconds are over.
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import {
   type Daemon,
@@ -37,7 +38,7 @@ type Side = {
 
 type Running = { readonly side: Side; readonly daemon: Daemon; readonly id: string; readonly vmm: number };
 
-/** Gives MiB/s, or how many a second. `others` gets the CPU time of VMMs that are gone when it is done, ms. */
+/** Gives MiB/s, or how many a second, or fit in a GiB. `others` gets the CPU time of VMMs that are gone when it is done, ms. */
 type Measure = (running: Running, others: number[]) => Promise<number>;
 
 function parseSide(text: string): Side {
@@ -132,6 +133,20 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     await daemon.api.sh(id, 'head -c 20000000 /dev/urandom > /root/kept');
     return rate(() => daemon.api.delete(id), 1);
   },
+  /** Guests whose own memory fits in a GiB: of copies of a template, and of a snapshot, that nobody uses. */
+  'idle-copy': async ({ daemon }, others) => {
+    const { id } = await daemon.api.create();
+    return idle(daemon, id, others);
+  },
+  'idle-fork': async ({ daemon, id }, others) => {
+    const snapshot = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`);
+    const { sandboxes } = await daemon.api.call<{ sandboxes: { id: string }[] }>(
+      'POST',
+      `/snapshots/${snapshot.id}/fork`,
+    );
+    await daemon.api.call('DELETE', `/snapshots/${snapshot.id}`);
+    return idle(daemon, sandboxes[0]?.id ?? '', others);
+  },
   /** The first execs of a sandbox. */
   'first-execs': async (running, others) => {
     const { id } = await running.daemon.api.create();
@@ -154,6 +169,10 @@ const COUNTED = [
   'snapshot-copy',
   'pause-copy',
 ];
+/** Those whose rate is of guests to a GiB. */
+const FITTING = ['idle-copy', 'idle-fork'];
+/** A copy has done by then what it does of itself. */
+const IDLE_MS = 10_000;
 
 /** Sandboxes a second; they are deleted then. */
 async function made(others: number[], { api }: Daemon, make: () => Promise<string[]>): Promise<number> {
@@ -164,6 +183,20 @@ async function made(others: number[], { api }: Daemon, make: () => Promise<strin
   others.push(await cpuMs(pids));
   for (const id of ids) await api.delete(id);
   return ids.length / seconds;
+}
+
+/** By what its VMM has written of the guest's memory, by far the largest of its mappings. It is deleted then. */
+async function idle({ api }: Daemon, id: string, others: number[]): Promise<number> {
+  await sleep(IDLE_MS);
+  const pids = await vmmPids(id);
+  const text = await readFile(`/proc/${pids[0]}/smaps`, 'utf8');
+  others.push(await cpuMs(pids));
+  await api.delete(id);
+  const sizes = [...text.matchAll(/^Size:\s+(\d+) kB[\s\S]*?^Anonymous:\s+(\d+) kB/gm)].map((match) =>
+    match.slice(1).map(Number),
+  );
+  const [, ownKib = 0] = sizes.sort(([a = 0], [b = 0]) => b - a)[0] ?? [];
+  return 2 ** 20 / ownKib;
 }
 
 async function snapshotOfCopy(daemon: Daemon): Promise<{ requests: number; pauses: number }> {
@@ -217,7 +250,7 @@ function print(): void {
   const rows = measures.flatMap(({ name, rates, cpu }) =>
     rates.map((own, at) => {
       const ratios = own.map((value, n) => value / (rates[0]?.[n] ?? Number.NaN));
-      const unit = COUNTED.includes(name) ? '/s' : 'MiB/s';
+      const unit = COUNTED.includes(name) ? '/s' : FITTING.includes(name) ? '/GiB' : 'MiB/s';
       const digits = unit === '/s' ? 3 : 0;
       return [
         name,

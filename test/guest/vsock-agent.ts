@@ -5,6 +5,7 @@ import { serveRequest } from '../../guest-agent/src/calls.ts';
 import { serveVsock } from '../../guest-agent/src/channel/serve.ts';
 import { ExecCgroups } from '../../guest-agent/src/exec/cgroups.ts';
 import { Freezer } from '../../guest-agent/src/exec/freezer.ts';
+import { MemoryTrim } from '../../guest-agent/src/machine/memory-trim.ts';
 import { Poller } from '../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../guest-agent/src/reap/reaper.ts';
 import { systemClock } from '../../guest-agent/src/service/clock.ts';
@@ -36,6 +37,7 @@ const connection: GuestConnection = new GuestConnection({
         reaper,
         cgroups,
         freezer,
+        trim: new MemoryTrim(),
         service,
         isEmulated: false,
         incarnation: () => connection.incarnation,

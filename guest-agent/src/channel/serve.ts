@@ -29,8 +29,9 @@ export function serveChannels(context: ServeContext, onReady: () => void): void 
     isReady ||= isServed;
     return isServed;
   };
-  // A guest may have both the vsock driver and the port that is really used: each is looked for by itself.
-  persist(() => serve(() => serveVsock(context)), EAGER_TRIES);
+  // A guest may have both the vsock driver and the port that is really used. The driver of one that has vsock was loaded before the
+  // agent began: once there is a port it is not looked for any more, or each copy of the guest would go on with that.
+  persist(() => isReady || serve(() => serveVsock(context)), EAGER_TRIES);
   const findPort = (): void =>
     persist(
       () =>

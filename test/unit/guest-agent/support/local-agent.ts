@@ -17,6 +17,7 @@ import { serveRequest } from '../../../../guest-agent/src/calls.ts';
 import { FdLink } from '../../../../guest-agent/src/channel/fd-link.ts';
 import { type Cgroup, ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
 import { Freezer } from '../../../../guest-agent/src/exec/freezer.ts';
+import { MemoryTrim } from '../../../../guest-agent/src/machine/memory-trim.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../../../guest-agent/src/reap/reaper.ts';
@@ -105,6 +106,7 @@ export function startLocalAgent(
     reaper,
     cgroups,
     freezer,
+    trim: new MemoryTrim(),
     service,
     isEmulated,
     incarnation: () => connection.incarnation,
