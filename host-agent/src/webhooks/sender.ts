@@ -43,6 +43,11 @@ export async function send(
         incoming.on('error', () => undefined);
         incoming.destroy();
       });
+      // Without this, such an answer would end neither with a status nor with an error.
+      outgoing.once('upgrade', (incoming, socket) => {
+        socket.destroy();
+        resolve(incoming.statusCode ?? 0);
+      });
       outgoing.end(body);
     });
     if (status >= 200 && status < 300) return undefined;

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -250,6 +250,52 @@ t.test('one attempt has an end, and says nothing of what the receiver said', asy
   const says = await receive(t, (_, response) => void response.writeHead(400, 'SECRET').end('SECRET'));
   t.equal(await send({ ...message, url: says.url }), 'status 400');
 });
+
+t.test(
+  'an answer that changes the protocol is a failure, and holds up neither its sandbox nor the end of the daemon',
+  async (t) => {
+    const { registry, begin, happen } = await open(t);
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once(
+        'data',
+        () => void socket.write('HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nmore'),
+      );
+    });
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    t.teardown(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    await registry.add({ name: 'changes', url: `http://127.0.0.1:${port}/` });
+    const dispatcher = begin();
+    await happen('a');
+    await until(() => registry.dead('changes').length === 1, 'it is tried again, and given up');
+    t.equal(registry.dead('changes')[0]?.problem, 'status 101');
+    await dispatcher.stop();
+  },
+);
+
+t.test(
+  'a clock that was ahead and is right again makes nothing wait for longer than an hour and a quarter',
+  async (t) => {
+    const { registry, begin, happen } = await open(t);
+    let isWell = false;
+    const { received, url } = await receive(t, (_, r) => void r.writeHead(isWell ? 204 : 500).end());
+    await registry.add({ name: 'hook', url });
+    const first = begin({ maxAttempts: 1000 });
+    await happen('a');
+    await until(() => registry.queue.range().some(({ record }) => record.attempts > 0));
+    await first.stop();
+    const [row] = registry.queue.range();
+    if (row === undefined) throw new Error('nothing waits');
+    const inDays = Date.now() + 10 * 24 * 3_600_000;
+    await registry.queue.put(row.id, { ...row.record, nextAtMs: inDays });
+    isWell = true;
+    const before = received.length;
+    begin();
+    await until(() => received.length > before && registry.list()[0]?.queued === 0);
+    t.equal(received.at(-1)?.body.sandbox, 'a');
+  },
+);
 
 t.test('removed, it is told nothing more, and its queue goes with it', async (t) => {
   const { registry, begin, happen, store } = await open(t);
