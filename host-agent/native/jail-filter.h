@@ -1,14 +1,17 @@
 // The system calls that a jailed program may make, on x86-64: what VMMs were seen to need or allow themselves, and nothing that
 // reaches other processes, mounts, namespaces, keys, modules, tracing or programs loaded into the kernel. No directories either: a tree
-// of them that is deeper than any path cannot be deleted by path.
+// of them that is deeper than any path cannot be deleted by path. No queues of asynchronous I/O: the kernel counts those of the whole
+// host together, and one process can take all.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/if_tun.h>
 #include <sched.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <termios.h>
 
 #define NR(name) __NR_##name
 
@@ -17,10 +20,9 @@ static const unsigned short ALLOWED[] = {
     NR(read), NR(write), NR(open), NR(openat), NR(close), NR(stat), NR(fstat), NR(lstat), NR(newfstatat), NR(statx),
     NR(statfs), NR(fstatfs), NR(lseek), NR(pread64), NR(pwrite64), NR(readv), NR(writev), NR(preadv), NR(pwritev),
     NR(preadv2), NR(pwritev2), NR(access), NR(faccessat), NR(faccessat2), NR(dup), NR(dup2), NR(dup3), NR(fcntl),
-    NR(flock), NR(fsync), NR(fdatasync), NR(sync_file_range), NR(fadvise64), NR(ftruncate), NR(fallocate),
+    NR(flock), NR(fsync), NR(fdatasync), NR(sync_file_range), NR(fadvise64), NR(ftruncate),
     NR(getdents64), NR(getcwd), NR(readlink), NR(readlinkat), NR(rename), NR(renameat),
     NR(renameat2), NR(unlink), NR(unlinkat), NR(umask), NR(pipe), NR(pipe2), NR(close_range),
-    NR(io_setup), NR(io_destroy), NR(io_submit), NR(io_cancel), NR(io_getevents), NR(io_pgetevents),
     // Memory.
     NR(brk), NR(mmap), NR(munmap), NR(mremap), NR(mprotect), NR(madvise), NR(msync), NR(mincore), NR(mlock),
     NR(munlock), NR(mlock2), NR(mbind), NR(set_mempolicy), NR(get_mempolicy), NR(memfd_create), NR(membarrier),
@@ -45,18 +47,37 @@ static const unsigned short ALLOWED[] = {
     NR(landlock_add_rule), NR(landlock_restrict_self),
 };
 
+/**
+ * What may be asked of a device, beside all that KVM and the device of page faults take, where it has them: of a tap that it is
+ * given, no lasting change, and of a file nothing. The kernel's files take requests to reserve room beyond every limit, to count for
+ * another project's quota, or to never change again.
+ */
+static const unsigned IOCTLS[] = {
+    TCGETS, TIOCGWINSZ, FIONREAD, TIOCOUTQ, FIONBIO, FIOCLEX, FIONCLEX, TUNGETFEATURES, TUNSETIFF, TUNGETIFF, TUNSETQUEUE,
+    TUNSETOFFLOAD, TUNSETVNETHDRSZ, TUNGETVNETHDRSZ, TUNSETVNETLE, TUNSETVNETBE, TUNSETSNDBUF, TUNGETSNDBUF,
+};
+enum { IOCTL_COUNT = sizeof IOCTLS / sizeof *IOCTLS, KVM_TYPE = 0xae, FAULTS_TYPE = 0xaa };
+
+/** VMMs try on a block behind the end of a disk what its file system can do. */
+enum { TRIED_BYTES = 1 << 20 };
+
 /** Newer calls are answered as an older kernel would: libraries know what to do instead. */
 enum { LAST_KNOWN = 450, NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
                                         CLONE_NEWPID | CLONE_NEWNET };
 
+#define LOAD_HIGH(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field) + 4)
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define JUMP_IF(test, value, yes, no) BPF_JUMP(BPF_JMP | BPF_K | (test), (value), (yes), (no))
 #define ANSWER(action) BPF_STMT(BPF_RET | BPF_K, (action))
 #define ALLOW ANSWER(SECCOMP_RET_ALLOW)
 #define REFUSE(error) ANSWER(SECCOMP_RET_ERRNO | (error))
 
-/** From here on, for this thread and all that come of it. The process must be in its final state otherwise. */
-static int filter_calls(void) {
+/**
+ * From here on, for this thread and all that come of it. The process must be in its final state otherwise. No file gets room beyond
+ * `file_bytes`, which the kernel's own limit does not see to where a file's length stays the same.
+ */
+static int filter_calls(unsigned long long file_bytes) {
+  unsigned long long most = file_bytes + TRIED_BYTES;
   struct sock_filter head[] = {
       LOAD(arch),
       JUMP_IF(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
@@ -89,18 +110,55 @@ static int filter_calls(void) {
       JUMP_IF(BPF_JEQ, F_SETLEASE, 0, 1),
       REFUSE(EPERM),
       ALLOW,
-      // Nothing is typed into a terminal that somebody else reads.
-      JUMP_IF(BPF_JEQ, NR(ioctl), 0, 5),
+      // Room is reserved up to the limit; holes need none. What moves the bytes behind it would make room for more.
+      JUMP_IF(BPF_JEQ, NR(fallocate), 0, 28),
       LOAD(args[1]),
-      JUMP_IF(BPF_JEQ, TIOCSTI, 1, 0),
-      JUMP_IF(BPF_JEQ, TIOCLINUX, 0, 1),
-      REFUSE(EPERM),
+      JUMP_IF(BPF_JEQ, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 24, 0),
+      JUMP_IF(BPF_JEQ, 0, 4, 0),
+      JUMP_IF(BPF_JEQ, FALLOC_FL_KEEP_SIZE, 3, 0),
+      JUMP_IF(BPF_JEQ, FALLOC_FL_ZERO_RANGE, 2, 0),
+      JUMP_IF(BPF_JEQ, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 1, 0),
+      REFUSE(EOPNOTSUPP),
+      // The lower half of the sum, and what it carries.
+      LOAD(args[3]),
+      BPF_STMT(BPF_MISC | BPF_TAX, 0),
+      LOAD(args[2]),
+      BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
+      BPF_STMT(BPF_ST, 0),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_X, 0, 2, 0),
+      BPF_STMT(BPF_LD | BPF_IMM, 1),
+      BPF_STMT(BPF_JMP | BPF_JA, 1),
+      BPF_STMT(BPF_LD | BPF_IMM, 0),
+      BPF_STMT(BPF_MISC | BPF_TAX, 0),
+      LOAD_HIGH(args[2]),
+      BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
+      BPF_STMT(BPF_MISC | BPF_TAX, 0),
+      LOAD_HIGH(args[3]),
+      BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0),
+      JUMP_IF(BPF_JGT, most >> 32, 4, 0),
+      JUMP_IF(BPF_JEQ, most >> 32, 0, 2),
+      BPF_STMT(BPF_LD | BPF_MEM, 0),
+      JUMP_IF(BPF_JGT, most & 0xffffffff, 1, 0),
       ALLOW,
+      REFUSE(EFBIG),
+      JUMP_IF(BPF_JEQ, NR(ioctl), 0, 8 + 2 * IOCTL_COUNT),
+      LOAD(args[1]),
+      BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, _IOC_TYPESHIFT),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, _IOC_TYPEMASK),
+      JUMP_IF(BPF_JEQ, KVM_TYPE, 1, 0),
+      JUMP_IF(BPF_JEQ, FAULTS_TYPE, 0, 1),
+      ALLOW,
+      LOAD(args[1]),
   };
   enum { HEAD = sizeof head / sizeof *head, CALLS = sizeof ALLOWED / sizeof *ALLOWED };
-  struct sock_filter filter[HEAD + 2 * CALLS + 1];
+  struct sock_filter filter[HEAD + 2 * IOCTL_COUNT + 1 + 2 * CALLS + 1];
   unsigned short length = 0;
   for (unsigned i = 0; i < HEAD; i++) filter[length++] = head[i];
+  for (unsigned i = 0; i < IOCTL_COUNT; i++) {
+    filter[length++] = (struct sock_filter)JUMP_IF(BPF_JEQ, IOCTLS[i], 0, 1);
+    filter[length++] = (struct sock_filter)ALLOW;
+  }
+  filter[length++] = (struct sock_filter)REFUSE(ENOTTY);
   for (unsigned i = 0; i < CALLS; i++) {
     filter[length++] = (struct sock_filter)JUMP_IF(BPF_JEQ, ALLOWED[i], 0, 1);
     filter[length++] = (struct sock_filter)ALLOW;

@@ -207,7 +207,8 @@ int main(int count, char **arguments) {
   if (sethostname("jail", 4) < 0) fail("have a host name");
   limit(RLIMIT_CORE, "core dumps", 0);
   limit(RLIMIT_NOFILE, "open files", number(needed(options, "files")));
-  limit(RLIMIT_FSIZE, "the size of files", number(needed(options, "file-bytes")));
+  rlim_t file_bytes = number(needed(options, "file-bytes"));
+  limit(RLIMIT_FSIZE, "the size of files", file_bytes);
   // A write beyond it fails then, and ends nobody: what is ignored stays so in the program.
   if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR) fail("ignore the signal of large files");
   limit(RLIMIT_NPROC, "threads", number(needed(options, "threads")));
@@ -217,7 +218,7 @@ int main(int count, char **arguments) {
   umask(077);
   drop_privileges(uid);
   if (close_range(number(needed(options, "fds")), ~0U, 0) < 0) fail("close descriptors");
-  if (filter_calls() < 0) fail("filter system calls");
+  if (filter_calls(file_bytes) < 0) fail("filter system calls");
   if (option(options, "try") != NULL) return 0;
   char *none[] = {NULL};
   char **program = arguments + separator + 1;

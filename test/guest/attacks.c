@@ -4,21 +4,33 @@
 //   process=PID   one that it has no business with
 //   port=PORT     on which somebody listens on the loopback device
 //   tap=NAME      that it is to have
+//   faults        the device of page faults, which it is to have
 //   file=PATH     one that is not its own
 //   make=PATH     one that is not there
 //   hold=PATH     one that others read, too: locks all of it and stays
+//   own=PATH      one that is its own and may have a MiB
+//   abstract=NAME a socket without a file, on which somebody listens
+//   full=PATH     is made a socket that takes no more connections; stays
+//   pass=PATH     is made a socket that passes descriptors on to who connects; stays
 //   self          its own root directory and means, and the kernel: never without a jail
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/aio_abi.h>
 #include <linux/bpf.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
+#include <linux/if_arp.h>
 #include <linux/keyctl.h>
+#include <linux/sockios.h>
+#include <linux/userfaultfd.h>
 #include <linux/perf_event.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,6 +44,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/sysmacros.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -94,9 +107,23 @@ static void open_taps(const char *name) {
   report("attach", name, tap < 0 ? tap : ioctl(tap, TUNSETIFF, &request));
   char frame[74] = {0};
   report("send by", name, write(tap, frame, sizeof frame));
+  struct ifreq hardware = {.ifr_hwaddr = {ARPHRD_ETHER, {2}}};
+  report("end the life of", name, ioctl(tap, TUNSETPERSIST, 0));
+  report("give away", name, ioctl(tap, TUNSETOWNER, 0));
+  report("change the kind of", name, ioctl(tap, TUNSETLINK, ARPHRD_ETHER));
+  report("change the address of", name, ioctl(tap, SIOCSIFHWADDR, &hardware));
   strcpy(request.ifr_name, "another0");
   tap = open("/dev/net/tun", O_RDWR);
   report("make a tap", "", tap < 0 ? tap : ioctl(tap, TUNSETIFF, &request));
+}
+
+/** No attack: what a VMM that has its guest's memory on demand must be able to do. */
+static void handle_faults(void) {
+  int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  int faults = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC);
+  report("use", "the device of page faults", faults);
+  struct uffdio_api api = {.api = UFFD_API};
+  report("agree on", "page faults", ioctl(faults, UFFDIO_API, &api));
 }
 
 static void attack_file(const char *path) {
@@ -108,6 +135,89 @@ static void attack_file(const char *path) {
   if (connect(stream, (struct sockaddr *)&address, sizeof address) < 0 && errno != ECONNREFUSED) report("connect to", path, -1);
   else report("connect to", path, 0);
   close(stream);
+}
+
+enum { MIB = 1 << 20 };
+/** As the kernel has it; no header does. */
+typedef struct {
+  short type, whence;
+  long long start, length;
+  int system;
+  unsigned process;
+  int unused[4];
+} Reservation;
+#define RESERVE _IOW('X', 42, Reservation)
+
+static void overfill(const char *path) {
+  int file = open(path, O_RDWR);
+  report("reserve within", path, fallocate(file, 0, 0, MIB));
+  report("zero within", path, fallocate(file, FALLOC_FL_ZERO_RANGE, 0, MIB));
+  report("dig into", path, fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, MIB));
+  report("try a block behind", path, fallocate(file, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, MIB, 4096));
+  report("reserve behind", path, fallocate(file, FALLOC_FL_KEEP_SIZE, 0, 64 * MIB));
+  report("zero behind", path, fallocate(file, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 64 * MIB, MIB));
+  report("reserve far behind", path, fallocate(file, FALLOC_FL_KEEP_SIZE, 1LL << 40, 4096));
+  // Whose lower halves add up to one.
+  report("reserve around", path, fallocate(file, FALLOC_FL_KEEP_SIZE, 0xffffffff, 2));
+  report("insert into", path, fallocate(file, FALLOC_FL_INSERT_RANGE, 0, MIB));
+  Reservation reservation = {.whence = SEEK_SET, .length = 64 * MIB};
+  report("have reserved", path, ioctl(file, RESERVE, &reservation));
+  unsigned long flags = FS_NOATIME_FL | FS_EXTENT_FL;
+  report("mark", path, ioctl(file, FS_IOC_SETFLAGS, &flags));
+  struct fsxattr attributes = {.fsx_projid = 7};
+  report("count for another project", path, ioctl(file, FS_IOC_FSSETXATTR, &attributes));
+  close(file);
+}
+
+static void attack_abstract(const char *name) {
+  struct sockaddr_un address = {AF_UNIX, ""};
+  strncpy(address.sun_path + 1, name, sizeof address.sun_path - 2);
+  int stream = socket(AF_UNIX, SOCK_STREAM, 0);
+  socklen_t length = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
+  report("connect without a file", "", connect(stream, (struct sockaddr *)&address, length));
+}
+
+static struct sockaddr_un listen_at(const char *path, int *server) {
+  struct sockaddr_un address = {AF_UNIX, ""};
+  strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+  *server = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (bind(*server, (struct sockaddr *)&address, sizeof address) < 0 || listen(*server, 0) < 0) exit(3);
+  return address;
+}
+
+static void fill(const char *path) {
+  int server;
+  struct sockaddr_un address = listen_at(path, &server);
+  while (connect(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), (struct sockaddr *)&address, sizeof address) == 0) continue;
+  report("fill", "", 0);
+  fflush(stdout);
+  for (;;) sleep(600);
+}
+
+/** Sends a byte with as many descriptors as one message may have. */
+static ssize_t send_descriptors(int stream, int file) {
+  enum { MOST = 253 };
+  static char control[CMSG_SPACE(MOST * sizeof(int))];
+  char byte = 'x';
+  struct iovec bytes = {&byte, 1};
+  struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(MOST * sizeof(int))};
+  for (int i = 0; i < MOST; i++) memcpy(CMSG_DATA(header) + i * sizeof(int), &file, sizeof file);
+  return sendmsg(stream, &message, MSG_NOSIGNAL);
+}
+
+static void pass_on(const char *path) {
+  int server;
+  listen_at(path, &server);
+  int file = open("/dev/null", O_RDONLY);
+  report("listen", "", 0);
+  fflush(stdout);
+  for (;;) {
+    int stream = accept(server, NULL, NULL);
+    for (int i = 0; i < 200 && send_descriptors(stream, file) > 0; i++) usleep(1000);
+    close(stream);
+  }
 }
 
 static void make(const char *path) {
@@ -152,8 +262,75 @@ static void attack_kernel(void) {
   report("count events", "", syscall(SYS_perf_event_open, &counter, 0, -1, -1, 0));
   report("read keys", "", syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, -3, 0));
   report("open a ring", "", syscall(SYS_io_uring_setup, 1, NULL) < 0 && errno == EFAULT ? 0 : -1);
+  aio_context_t queue = 0;
+  report("open a queue", "", syscall(SYS_io_setup, 1, &queue));
   report("handle page faults", "", syscall(SYS_userfaultfd, O_CLOEXEC));
   report("run from memory", "", syscall(SYS_execveat, memfd_create("x", 0), "", NULL, NULL, 0x1000) < 0 && errno == EACCES ? 0 : -1);
+}
+
+/** Interfaces of the kernel of which a VMM needs none; whatever else than this refusal they answer, they were reached. */
+static void attack_interfaces(void) {
+  static const struct {
+    const char *name;
+    long number;
+  } calls[] = {
+      {"shmget", SYS_shmget}, {"shmat", SYS_shmat}, {"msgget", SYS_msgget}, {"semget", SYS_semget}, {"mq_open", SYS_mq_open},
+      {"inotify_init", SYS_inotify_init}, {"inotify_init1", SYS_inotify_init1}, {"fanotify_init", SYS_fanotify_init},
+      {"add_key", SYS_add_key}, {"request_key", SYS_request_key}, {"splice", SYS_splice}, {"tee", SYS_tee},
+      {"vmsplice", SYS_vmsplice}, {"sendfile", SYS_sendfile}, {"copy_file_range", SYS_copy_file_range}, {"link", SYS_link},
+      {"linkat", SYS_linkat}, {"symlink", SYS_symlink}, {"symlinkat", SYS_symlinkat}, {"mknodat", SYS_mknodat},
+      {"mkdirat", SYS_mkdirat}, {"chmod", SYS_chmod}, {"fchmod", SYS_fchmod}, {"fchown", SYS_fchown}, {"truncate", SYS_truncate},
+      {"fsetxattr", SYS_fsetxattr}, {"quotactl", SYS_quotactl}, {"swapon", SYS_swapon}, {"reboot", SYS_reboot},
+      {"sethostname", SYS_sethostname}, {"settimeofday", SYS_settimeofday}, {"adjtimex", SYS_adjtimex}, {"acct", SYS_acct},
+      {"syslog", SYS_syslog}, {"iopl", SYS_iopl}, {"ioperm", SYS_ioperm}, {"personality", SYS_personality},
+      {"modify_ldt", SYS_modify_ldt}, {"process_madvise", SYS_process_madvise}, {"pidfd_getfd", SYS_pidfd_getfd},
+      {"kcmp", SYS_kcmp}, {"move_pages", SYS_move_pages}, {"migrate_pages", SYS_migrate_pages},
+      {"open_by_handle_at", SYS_open_by_handle_at}, {"sched_setattr", SYS_sched_setattr}, {"ioprio_set", SYS_ioprio_set},
+      {"memfd_secret", SYS_memfd_secret}, {"move_mount", SYS_move_mount}, {"fsopen", SYS_fsopen}, {"mlockall", SYS_mlockall},
+      {"openat2", SYS_openat2}, {"kexec_load", SYS_kexec_load}, {"finit_module", SYS_finit_module}, {"vfork", SYS_vfork},
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    long result = syscall(calls[i].number, -1, -1, -1, -1, -1, -1);
+    if (calls[i].number == SYS_vfork && result == 0) _exit(0);
+    report("call", calls[i].name, result < 0 && errno == EPERM ? -1 : 0);
+  }
+}
+
+static void *wait_for_end(void *unused) {
+  for (;;) pause();
+  return unused;
+}
+
+/** What it may have, without end. */
+static void exhaust(void) {
+  struct rlimit limit;
+  static const int limits[] = {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_CORE, RLIMIT_RTPRIO, RLIMIT_NICE};
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "%d", limits[i]);
+    getrlimit(limits[i], &limit);
+    limit.rlim_max += 1;
+    report("raise limit", name, setrlimit(limits[i], &limit));
+  }
+  int ends[2];
+  if (pipe(ends) < 0) exit(3);
+  report("have a large pipe", "", fcntl(ends[1], F_SETPIPE_SZ, 1 << 30));
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) < 0) exit(3);
+  long sent = 0;
+  for (int i = 0; i < 100 && sent >= 0; i++) sent = send_descriptors(pair[0], ends[0]);
+  report("have descriptors on their way", "", sent);
+  close(pair[0]), close(pair[1]);
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN);
+  int error = 0;
+  for (int i = 0; i < 2000 && error == 0; i++) error = pthread_create(&(pthread_t){0}, &small, wait_for_end, NULL);
+  errno = error;
+  report("have threads", "", error == 0 ? 0 : -1);
+  int timer = 0;
+  for (int i = 0; i < 100000 && timer >= 0; i++) timer = timerfd_create(CLOCK_MONOTONIC, 0);
+  report("have timers", "", timer);
 }
 
 static void attack_root(void) {
@@ -183,6 +360,7 @@ static void attack_itself(void) {
   make_processes();
   attack_root();
   attack_kernel();
+  attack_interfaces();
   report("open the log again", "", open_and_close("/proc/self/fd/1", O_WRONLY | O_TRUNC));
   struct rlimit limit;
   getrlimit(RLIMIT_CORE, &limit);
@@ -192,6 +370,7 @@ static void attack_itself(void) {
   report("run in real time", "", sched_setscheduler(0, SCHED_FIFO, &urgent));
   report("go before others", "", setpriority(PRIO_PROCESS, 0, -10));
   report("use a descriptor", "", inherited > 0 ? 0 : (errno = EBADF, -1));
+  exhaust();
 }
 
 int main(int count, char **arguments) {
@@ -204,7 +383,12 @@ int main(int count, char **arguments) {
     else if (strncmp(arguments[i], "tap=", 4) == 0) open_taps(value);
     else if (strncmp(arguments[i], "file=", 5) == 0) attack_file(value);
     else if (strncmp(arguments[i], "make=", 5) == 0) make(value);
+    else if (strncmp(arguments[i], "own=", 4) == 0) overfill(value);
+    else if (strncmp(arguments[i], "abstract=", 9) == 0) attack_abstract(value);
+    else if (strncmp(arguments[i], "full=", 5) == 0) fill(value);
+    else if (strncmp(arguments[i], "pass=", 5) == 0) pass_on(value);
     else if (strncmp(arguments[i], "hold=", 5) == 0) hold(value);
+    else if (strcmp(arguments[i], "faults") == 0) handle_faults();
     else if (strcmp(arguments[i], "self") == 0) attack_itself();
     else return 2;
   }

@@ -202,6 +202,7 @@ static void attack_itself(void) {
   report("make a device", "", call(SYS_mknod, text("/dev/mem2"), S_IFCHR | 0600, 0x101, 0, 0));
   report("make a file", "", open_and_close("/file", O_WRONLY | O_CREAT));
   report("open a ring", "", call(SYS_io_uring_setup, 1, 0, 0, 0, 0));
+  report("open a queue", "", call(SYS_io_setup, 1, place((char[8]){0}, 8), 0, 0, 0));
   report("handle page faults", "", call(SYS_userfaultfd, O_CLOEXEC, 0, 0, 0, 0));
   union bpf_attr attributes = {0};
   attributes.map_type = BPF_MAP_TYPE_ARRAY, attributes.key_size = 4, attributes.value_size = 4, attributes.max_entries = 1;

@@ -135,9 +135,11 @@ t.test('a VMM that locks what all of them read keeps no other from it', async (t
   const { api } = daemon;
   const taken = await api.create({ memory_mib: 256 });
   const pid = await vmmOf(taken);
-  const shared = sharedDescriptors(pid, join(taken.workdir, 'vmm.log'))
+  const paths = sharedDescriptors(pid, join(taken.workdir, 'vmm.log'))
     .map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
     .filter((path) => existsSync(path));
+  // Of some it has several.
+  const shared = [...new Set(paths)];
   t.ok(shared.length > 0);
   await using attacks = await openAttacks();
   for (const path of shared) {
@@ -181,14 +183,14 @@ t.test('a VMM that a guest has taken over gets nowhere with its own system calls
     });
     if (outcomes === undefined) continue;
     attacks += outcomes.size;
-    t.equal(outcomes.size, 22 + 5 * shared.length);
+    t.equal(outcomes.size, 23 + 5 * shared.length);
     t.same(
       [...outcomes].filter(([, outcome]) => outcome === 'done'),
       [],
       `thread ${thread}`,
     );
   }
-  t.ok(attacks >= 44, `${attacks} attacks, by two threads at least`);
+  t.ok(attacks >= 46, `${attacks} attacks, by two threads at least`);
   // A VMM with a filter of its own may not outlive this: no other is harmed.
   t.equal(await api.sh(victim.id, 'echo alive'), 'alive');
 

@@ -1,13 +1,17 @@
 // A jail as seen from within, by a program that tries what a broken VMM would.
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, readFileSync, readlinkSync } from 'node:fs';
 import { chmod, mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { Jail, takeBack } from '../../../../../host-agent/src/engines/jail/jail.ts';
+import { readArguments } from '../../../../../host-agent/src/lib/proc.ts';
 import { end, JAILED_FILE_BYTES, openAttacks, TEST_CGROUPS, TEST_UIDS } from '../../../../support/jailed.ts';
+import { until } from '../../../../support/until.ts';
+import { readStatus } from '../../../../support/vmms.ts';
 
 t.test('nothing of the host can be reached from a jail', async (t) => {
   // What a daemon that may be urgent would hand on; raising it needs a capability that not every root has.
@@ -23,7 +27,11 @@ t.test('nothing of the host can be reached from a jail', async (t) => {
   const { port } = server.address() as { port: number };
   const secret = join(attacks.dir, 'secret');
   await writeFile(secret, 'text', { mode: 0o600 });
-  const reachable = [`process=${victim.pid}`, `port=${port}`, `file=${secret}`];
+  const abstract = `jail-test-${process.pid}`;
+  const listener = createServer().listen(`\0${abstract}`);
+  await once(listener, 'listening');
+  t.teardown(() => listener.close());
+  const reachable = [`process=${victim.pid}`, `port=${port}`, `file=${secret}`, `abstract=${abstract}`];
   const asDaemon = await attacks.attackAsDaemon(reachable);
   const jailed = await attacks.attack([...reachable, 'self'], { reads: [], writes: [] });
   t.same(
@@ -37,12 +45,34 @@ t.test('nothing of the host can be reached from a jail', async (t) => {
     'limit a process',
     'connect',
     'raw socket',
+    'connect without a file',
     `read ${secret}`,
     `write ${secret}`,
   ])
     t.equal(asDaemon.get(name), 'done', `${name}: or this test could not fail`);
   for (const name of asDaemon.keys()) t.ok(jailed.has(name), name);
-  t.ok(jailed.size > 45);
+  t.ok(jailed.size > 115, `${jailed.size} attacks`);
+});
+
+t.test('a jailed program has no privilege, and namespaces of its own', async (t) => {
+  await using attacks = await openAttacks();
+  const { process: jailed, uid } = await attacks.start('/bin/sleep', ['600'], { reads: [], writes: [] });
+  t.teardown(() => jailed.signal('SIGKILL'));
+  const proc = `/proc/${jailed.pid}`;
+  await until(() => readArguments(jailed.pid)[0] === 'vmm');
+  const none = '0'.repeat(16);
+  t.match(readStatus(`${proc}/status`), {
+    ...{ Uid: [uid, uid, uid, uid].join('\t'), Gid: [uid, uid, uid, uid].join('\t'), Groups: /^ ?$/ },
+    ...{ CapInh: none, CapPrm: none, CapEff: none, CapBnd: none, CapAmb: none },
+    ...{ NoNewPrivs: '1', Seccomp: '2' },
+  });
+  for (const name of ['mnt', 'net', 'ipc', 'uts', 'cgroup'])
+    t.not(readlinkSync(`${proc}/ns/${name}`), readlinkSync(`/proc/self/ns/${name}`), name);
+  t.equal(readFileSync(`${proc}/environ`, 'latin1'), '');
+  const limits = readFileSync(`${proc}/limits`, 'latin1');
+  for (const name of ['core file size', 'nice priority', 'realtime priority'])
+    t.match(limits, new RegExp(`^Max ${name} +0 +0 `, 'm'));
+  t.notMatch(limits, /^Max (?:file size|processes|open files) .*unlimited/m);
 });
 
 t.test('a jailed program with a network has the tap of its namespace, and no other way out', async (t) => {
@@ -57,6 +87,8 @@ t.test('a jailed program with a network has the tap of its namespace, and no oth
   const outcomes = await attacks.attack(['tap=tap0', 'port=1'], view, `/run/netns/${name}`);
   t.same(Object.fromEntries(outcomes), {
     ...{ 'attach tap0': 'done', 'send by tap0': 'done', 'make a tap': 'EPERM' },
+    ...{ 'end the life of tap0': 'ENOTTY', 'give away tap0': 'ENOTTY' },
+    ...{ 'change the kind of tap0': 'ENOTTY', 'change the address of tap0': 'ENOTTY' },
     ...{ connect: 'EACCES', 'raw socket': 'EACCES', 'datagram socket': 'EACCES' },
     ...{ 'IPv6 datagram socket': 'EACCES', 'packet socket': 'EACCES' },
     ...{ 'netlink socket': 'EACCES', 'crypto socket': 'EACCES', 'pair of network sockets': 'EACCES' },
@@ -67,6 +99,18 @@ t.test('a jailed program with a network has the tap of its namespace, and no oth
     [],
     'without one, not even these',
   );
+});
+
+t.test('a jailed program that is given the device of page faults can use it', async (t) => {
+  await using attacks = await openAttacks();
+  const path = '/dev/userfaultfd';
+  const isThere = existsSync(path);
+  const outcomes = await attacks.attack(['faults'], {
+    reads: [],
+    writes: [],
+    devices: isThere ? [path] : [],
+  });
+  t.same([...new Set(outcomes.values())], [isThere ? 'done' : 'EBADF']);
 });
 
 t.test('a jailed program has its files as they were meant, and no others', async (t) => {
@@ -127,6 +171,31 @@ t.test(
     t.equal((await stat(path)).size, JAILED_FILE_BYTES);
   },
 );
+
+t.test('a jailed program gets no room on the disk beyond its limit', async (t) => {
+  await using attacks = await openAttacks();
+  const path = join(attacks.dir, 'own');
+  const free = join(attacks.dir, 'free');
+  const outcomesOf = (outcomes: ReadonlyMap<string, string>): Record<string, string> =>
+    Object.fromEntries([...outcomes].map(([name, outcome]) => [name.replace(/ \/\S+$/, ''), outcome]));
+  const within = {
+    ...{ 'reserve within': 'done', 'zero within': 'done', 'dig into': 'done', 'try a block behind': 'done' },
+  };
+  const outcomes = outcomesOf(await attacks.attack([`own=${path}`], { reads: [], writes: [path] }));
+  t.same(outcomes, {
+    ...within,
+    ...{ 'reserve behind': 'EFBIG', 'zero behind': 'EFBIG', 'reserve far behind': 'EFBIG' },
+    ...{ 'reserve around': 'EFBIG', 'insert into': 'EOPNOTSUPP' },
+    ...{ 'have reserved': 'ENOTTY', mark: 'ENOTTY', 'count for another project': 'ENOTTY' },
+  });
+  t.ok((await stat(path)).blocks * 512 <= 2 * JAILED_FILE_BYTES);
+  await writeFile(free, '');
+  const asDaemon = outcomesOf(await attacks.attackAsDaemon([`own=${free}`]));
+  t.match(asDaemon, {
+    ...within,
+    ...{ 'reserve behind': 'done', 'have reserved': 'done', 'insert into': 'done' },
+  });
+});
 
 t.test('what a program left in place of a file is not taken for it', async (t) => {
   await using attacks = await openAttacks();
