@@ -225,6 +225,26 @@ t.test('a save that fails anywhere lets the guest go on', async (t) => {
   await one.end();
 });
 
+t.test('a VMM that says it has saved, and has not, is not believed, and its guest goes on', async (t) => {
+  const host = makeFakeQemuHost(t);
+  const one = await savable(host, 'one');
+  for (const [saved, why] of [
+    ['nothing', /ENOENT/],
+    ['no-bytes', /the VMM has saved no state of its devices/],
+    ['link', /ELOOP/],
+    ['pipe', /is no regular file/],
+    ['directory', /EISDIR|is no regular file/],
+    ['endless', /is longer than/],
+  ] as const) {
+    host.set({ saved });
+    await t.rejects(one.vm.save(one.options), { message: why }, saved);
+    await goesOn(t, one.guest);
+  }
+  host.set({ saved: 'state' });
+  t.match(await one.vm.save(one.options), { statePath: String });
+  await one.end();
+});
+
 t.test('nothing of a save that failed works on behind it', async (t) => {
   const host = makeFakeQemuHost(t);
   const one = await savable(host, 'one');

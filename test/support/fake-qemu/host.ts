@@ -26,6 +26,8 @@ export type QemuKnobs = {
   readonly held: readonly string[];
   /** Commands that are refused, with the text. */
   readonly refused: Readonly<Record<string, string>>;
+  /** What is in place of the device state that it says it has saved. */
+  readonly saved: 'state' | 'nothing' | 'no-bytes' | 'link' | 'pipe' | 'directory' | 'endless';
   /** An agent that never answers. */
   readonly isGuestDeaf: boolean;
 };
@@ -37,6 +39,7 @@ const USUAL: QemuKnobs = {
   log: '',
   held: [],
   refused: {},
+  saved: 'state',
   isGuestDeaf: false,
 };
 const MAIN = resolve(import.meta.dirname, 'main.ts');

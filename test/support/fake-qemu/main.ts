@@ -1,6 +1,15 @@
 // A stand-in for QEMU: its sockets and a guest that answers. What it says of its guest, and what it refuses, a test writes
 // into a file that is read again before everything it does.
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  appendFileSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -43,6 +52,16 @@ function end(next: string): void {
   say({ event: 'STOP', data: {} });
 }
 
+function saveState(path: string): void {
+  const { saved } = readKnobs();
+  rmSync(path, { recursive: true, force: true });
+  if (saved === 'link') symlinkSync('/etc/hostname', path);
+  else if (saved === 'pipe') execFileSync('mkfifo', [path]);
+  else if (saved === 'directory') mkdirSync(path);
+  else if (saved !== 'nothing') writeFileSync(path, saved === 'no-bytes' ? '' : 'state');
+  if (saved === 'endless') truncateSync(path, 2 ** 40);
+}
+
 function perform(command: string, args: Readonly<Record<string, string>>): object {
   switch (command) {
     case 'query-status':
@@ -61,7 +80,7 @@ function perform(command: string, args: Readonly<Record<string, string>>): objec
       say({ event: 'RESUME', data: {} });
       return {};
     case 'xen-save-devices-state':
-      writeFileSync(args.filename ?? '', 'state');
+      saveState(args.filename ?? '');
       return {};
     default:
       return {};

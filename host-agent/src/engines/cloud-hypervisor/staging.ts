@@ -1,6 +1,6 @@
 // The directory that a guest is saved into: the only one in which its VMM makes files while its guest runs. One that a guest took
 // over could fill the disk there, so it is looked at meanwhile, and closed before what is in it is used.
-import { lstat, mkdtemp, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
+import { lstat, mkdtemp, opendir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
@@ -92,7 +92,7 @@ export class Staging implements AsyncDisposable {
   async #excess(): Promise<string | undefined> {
     const { names, maxBytes } = this.#options;
     let bytes = 0;
-    for (const name of await readdir(this.path)) {
+    for await (const { name } of await opendir(this.path)) {
       if (!names.includes(name)) return 'it makes files of its own while it is saved';
       bytes += ((await lstat(join(this.path, name)).catch(() => undefined))?.blocks ?? 0) * BLOCK_BYTES;
     }
@@ -107,8 +107,14 @@ export async function removeStaging(dir: string): Promise<void> {
   }
 }
 
-/** Nothing comes into it while it is emptied. */
+/** Nothing comes into it while it is emptied. While no daemon looked there may have come more names than fit into memory. */
 async function removeStaged(path: string): Promise<void> {
-  await takeBack(path).catch(() => undefined);
+  const isOurs = await takeBack(path).then(
+    () => true,
+    () => false,
+  );
+  if (isOurs)
+    for await (const { name } of await opendir(path))
+      await rm(join(path, name), { recursive: true, force: true });
   await rm(path, { recursive: true, force: true });
 }

@@ -52,7 +52,9 @@ export async function saveQemu(
   } finally {
     options.afterPause?.();
   }
-  await writeFile(statePath, await readSmall(own, MAX_STATE_BYTES), { mode: 0o600 });
+  const state = await readSmall(own, MAX_STATE_BYTES);
+  if (state.length === 0) throw new Error('the VMM has saved no state of its devices');
+  await writeFile(statePath, state, { mode: 0o600 });
   if (identity.jail !== undefined) await takeBack(memoryPath);
   return { memoryPath, statePath, pausedMs: performance.now() - pausedAt };
 }

@@ -5,6 +5,7 @@ import {
   appendFileSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -12,7 +13,6 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -29,6 +29,7 @@ import { connectLink, connectUnix } from '../../../../host-agent/src/lib/socket-
 import { copyRegular, openProcessFile } from '../../../../host-agent/src/lib/untrusted-path.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
+import { serve } from '../../../support/lying-server.ts';
 import { until } from '../../../support/until.ts';
 
 const SECRET = 'root:$6$secret\n';
@@ -176,16 +177,6 @@ t.test('memory that a VMM only says is its guest’s', async (t) => {
   await t.rejects(openProcessFile(`/proc/${holder.pid}/fd/4`), /is no regular file/);
 });
 
-/** A server at a path that says what it likes. */
-async function serve(t: Test, path: string, onConnect: (socket: Socket) => void): Promise<void> {
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined);
-    onConnect(socket);
-  }).listen(path);
-  await once(server, 'listening');
-  t.teardown(() => server.close());
-}
-
 t.test('a link to the socket of another VM is not followed', async (t) => {
   const dir = makeDir(t);
   let connections = 0;
@@ -201,6 +192,43 @@ t.test('a link to the socket of another VM is not followed', async (t) => {
   t.equal(connections, 0);
   (await connectUnix(join(dir, 'other.sock'))).destroy();
 });
+
+t.test(
+  'descriptors that come with its bytes are nobody’s, and who takes no connection holds up none',
+  async (t) => {
+    const dir = makeDir(t);
+    await compileGuestProgram('attacks', dir);
+    const attack = async (kind: string): Promise<string> => {
+      const path = join(dir, `${kind}.sock`);
+      const vmm = spawn(join(dir, 'attacks'), [`${kind}=${path}`]);
+      t.teardown(() => vmm.kill());
+      await once(vmm.stdout, 'data');
+      return path;
+    };
+    const count = (): number => readdirSync('/proc/self/fd').length;
+    const passing = await attack('pass');
+    const before = count();
+    let bytes = 0;
+    let most = 0;
+    const look = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      most = Math.max(most, count());
+    };
+    const socket = await connectUnix(passing);
+    socket.on('data', look);
+    await once(socket, 'close');
+    const link = await connectLink(passing);
+    await new Promise<void>((resolve) => {
+      link.start({ data: look, drain: () => undefined, close: () => resolve() });
+    });
+    t.equal(bytes, 2 * 200);
+    t.ok(most <= before + 5, `${most} descriptors, ${before} before`);
+
+    const full = await attack('full');
+    await t.rejects(connectUnix(full), { code: 'EAGAIN' });
+    await t.rejects(connectLink(full), { code: 'EAGAIN' });
+  },
+);
 
 const GREETING = '{"QMP": {}}\n';
 const NONSENSE = [
