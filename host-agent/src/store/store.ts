@@ -61,6 +61,17 @@ export class Table<T> {
     return this.range(range);
   }
 
+  /** Ids alone, from an id on, with what other processes wrote until now. */
+  latestKeys({ from, limit }: Omit<Range, 'isReverse'>): string[] {
+    this.#db.resetReadTxn();
+    return [
+      ...this.#db.getKeys({
+        ...(from !== undefined && { start: from }),
+        ...(limit !== undefined && { limit }),
+      }),
+    ];
+  }
+
   /** Resolves once the record survives a crash of this process. What `also` puts and removes is kept with it, or neither. */
   async put(id: string, record: T, also?: () => void): Promise<void> {
     if (also !== undefined) return this.putAll([{ id, record }], also);

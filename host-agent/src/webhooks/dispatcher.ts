@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
 import { type StoredEvent, toEventBody } from '../sandboxes/stored-event.ts';
 import { type Delivery, toKey, type Webhook } from './record.ts';
-import { rowsOf, type WebhookRegistry } from './registry.ts';
+import { keysOf, type WebhookRegistry } from './registry.ts';
 import { send as sendMessage } from './sender.ts';
 
 /** Commands change webhooks beside the daemon. */
@@ -41,6 +41,8 @@ type Lane = {
   /** Subjects of what is being sent. */
   readonly busy: Set<string>;
   isFeeding: boolean;
+  /** For the first of those that wait. */
+  timer?: NodeJS.Timeout;
 };
 
 export class Dispatcher {
@@ -53,7 +55,7 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    this.#unlisten = options.journal.onMore(() => this.#pumpAll());
+    this.#unlisten = options.journal.onMore(() => this.#feedAll());
     this.#timer = setInterval(() => this.#look(), options.lookMs ?? LOOK_MS).unref();
     this.#look();
   }
@@ -78,28 +80,35 @@ export class Dispatcher {
             ? known
             : { hook, rows: [], busy: new Set<string>(), isFeeding: false };
         if (!lane.isFeeding) lane.hook = hook;
-        lane.rows = this.#readRows(name);
+        lane.rows = this.#readRows(name, lane.rows);
         this.#lanes.set(name, lane);
       }
     } catch (err) {
       log.warn({ err }, 'cannot read the webhooks');
     }
-    this.#pumpAll();
+    this.#feedAll();
+    for (const [name, lane] of this.#lanes) this.#pump(name, lane);
   }
 
-  #readRows(name: string): Row[] {
-    return rowsOf(this.#options.registry.queue, name, MAX_QUEUED).map(({ id, record }) => ({
-      key: id,
-      delivery: record,
-    }));
+  /** Those that are known are not read again: there may be tens of thousands, and a look every two seconds. */
+  #readRows(name: string, known: readonly Row[]): Row[] {
+    const { queue } = this.#options.registry;
+    const rows = new Map(known.map((row) => [row.key, row]));
+    return keysOf(queue, name, MAX_QUEUED).flatMap((key) => {
+      const row = rows.get(key);
+      if (row !== undefined) return [row];
+      const delivery = queue.get(key);
+      return delivery === undefined ? [] : [{ key, delivery }];
+    });
   }
 
-  #pumpAll(): void {
-    if (this.#over.signal.aborted) return;
-    for (const [name, lane] of this.#lanes) {
-      if (!lane.isFeeding && lane.hook.cursor < this.#options.journal.last) this.#run(this.#feed(name, lane));
-      this.#pump(name, lane);
-    }
+  #feedAll(): void {
+    for (const [name, lane] of this.#lanes) this.#feedIfBehind(name, lane);
+  }
+
+  #feedIfBehind(name: string, lane: Lane): void {
+    const isBehind = lane.hook.cursor < this.#options.journal.last && lane.rows.length < MAX_QUEUED;
+    if (isBehind && !lane.isFeeding && !this.#over.signal.aborted) this.#run(this.#feed(name, lane));
   }
 
   #run(work: Promise<unknown>): void {
@@ -137,7 +146,9 @@ export class Dispatcher {
         });
         if (!isThere) return;
         lane.hook = hook;
-        lane.rows = this.#readRows(name);
+        // A look in between may have seen them.
+        const known = new Set(lane.rows.map(({ key }) => key));
+        lane.rows.push(...rows.filter(({ key }) => !known.has(key)));
         this.#pump(name, lane);
       }
     } finally {
@@ -145,25 +156,33 @@ export class Dispatcher {
     }
   }
 
-  /** Sends the first of each subject, if it is time. */
+  /** Sends the first of each subject, if it is time; else when it is. */
   #pump(name: string, lane: Lane): void {
+    const { lookMs = LOOK_MS } = this.#options;
     const now = Date.now();
     const seen = new Set<string>();
+    let earliestMs = now + lookMs;
+    clearTimeout(lane.timer);
     for (const row of lane.rows) {
+      // Who is done calls this again.
       if (lane.busy.size >= ABREAST || this.#over.signal.aborted) return;
       const { subject, nextAtMs } = row.delivery;
       if (seen.has(subject)) continue;
       seen.add(subject);
       // A time further off is from a clock that was ahead then.
       const isWaiting = nextAtMs > now && nextAtMs <= now + LONGEST_WAIT_MS;
+      if (isWaiting) earliestMs = Math.min(earliestMs, nextAtMs);
       if (lane.busy.has(subject) || isWaiting) continue;
       lane.busy.add(subject);
       this.#run(this.#deliver(name, lane, row));
     }
+    // What waits for longer is seen by the next look.
+    if (earliestMs < now + lookMs)
+      lane.timer = setTimeout(() => this.#pump(name, lane), earliestMs - now + 1).unref();
   }
 
   async #deliver(name: string, lane: Lane, row: Row): Promise<void> {
-    const { send = sendMessage, firstWaitMs = FIRST_WAIT_MS, log } = this.#options;
+    const { send = sendMessage, log } = this.#options;
     const { eventId: id, body, subject } = row.delivery;
     const { url, secret } = lane.hook;
     try {
@@ -179,11 +198,10 @@ export class Dispatcher {
         { webhook: name, event: id, problem, attempts: after.attempts, waitMs },
         'a webhook did not take an event',
       );
-      // Longer waits are seen by the next look.
-      setTimeout(() => this.#pumpAll(), Math.min(waitMs + 1, firstWaitMs * 4)).unref();
     } finally {
       lane.busy.delete(subject);
-      this.#pumpAll();
+      this.#pump(name, lane);
+      this.#feedIfBehind(name, lane);
     }
   }
 
@@ -211,9 +229,9 @@ export class Dispatcher {
       );
       void registry.queue.remove(key);
       void registry.deadLetters.put(key, next);
-      const dead = rowsOf(registry.deadLetters, name);
-      for (const { id } of dead.slice(0, Math.max(0, dead.length - MAX_DEAD)))
-        void registry.deadLetters.remove(id);
+      const dead = keysOf(registry.deadLetters, name);
+      for (const old of dead.slice(0, Math.max(0, dead.length - MAX_DEAD)))
+        void registry.deadLetters.remove(old);
       return undefined;
     });
   }

@@ -6,6 +6,8 @@ import { type Delivery, prefixOf, TABLES, toKey, type Webhook } from './record.t
 
 const SECRET_BYTES = 32;
 const MAX_HOOKS = 64;
+/** More than what waits for a webhook, or was given up, ever is. */
+const MAX_ROWS = 10_000;
 
 export type NewWebhook = Pick<Webhook, 'url' | 'kinds' | 'tenant'> & { readonly name: string };
 export type ListedWebhook = Omit<Webhook, 'secret'> & {
@@ -59,8 +61,8 @@ export class WebhookRegistry {
     return this.hooks.latestRange().map(({ id, record: { secret: _, ...shown } }) => ({
       name: id,
       ...shown,
-      queued: rowsOf(this.queue, id).length,
-      dead: rowsOf(this.deadLetters, id).length,
+      queued: keysOf(this.queue, id).length,
+      dead: keysOf(this.deadLetters, id).length,
     }));
   }
 
@@ -70,7 +72,7 @@ export class WebhookRegistry {
       this.#find(name);
       void this.hooks.remove(name);
       for (const table of [this.queue, this.deadLetters])
-        for (const { id } of rowsOf(table, name)) void table.remove(id);
+        for (const key of keysOf(table, name)) void table.remove(key);
     });
     await this.hooks.flush();
   }
@@ -111,6 +113,13 @@ export class WebhookRegistry {
   }
 }
 
-export function rowsOf(table: Table<Delivery>, name: string, limit = 10_000) {
-  return table.latestRange({ from: toKey(name, 0), limit }).filter(({ id }) => id.startsWith(prefixOf(name)));
+function rowsOf(table: Table<Delivery>, name: string) {
+  return table
+    .latestRange({ from: toKey(name, 0), limit: MAX_ROWS })
+    .filter(({ id }) => id.startsWith(prefixOf(name)));
+}
+
+/** Of one webhook, oldest first, with what other processes wrote until now. */
+export function keysOf(table: Table<Delivery>, name: string, limit = MAX_ROWS): string[] {
+  return table.latestKeys({ from: toKey(name, 0), limit }).filter((key) => key.startsWith(prefixOf(name)));
 }

@@ -58,6 +58,8 @@ const list: Command = {
       missed,
     }));
     if (input.isSet('json')) return print(JSON.stringify(shown, null, 2));
+    if (shown.length === 0)
+      process.stderr.write('there are no webhooks; `sandboxd webhooks add <name> <url>` makes one\n');
     for (const { name, url, queued, dead } of shown)
       print(`${name.padEnd(20)} ${queued} queued, ${dead} dead   ${url}`);
   },

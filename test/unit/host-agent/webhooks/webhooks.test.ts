@@ -318,6 +318,7 @@ t.test('the commands, beside what has the registry open', async (t) => {
   begin({ maxAttempts: 1 });
   const sandboxd = (...words: string[]) =>
     run(process.execPath, [MAIN, 'webhooks', ...words, '--data-dir', dataDir]).catch((error) => error);
+  t.match((await sandboxd('list')).stderr, /there are no webhooks; `sandboxd webhooks add <name> <url>`/);
   t.match((await sandboxd('add', 'one', url, '--kinds', 'created')).stdout, /^whsec_/);
   t.match((await sandboxd('add', 'one', url)).stderr, /there is a webhook one already/);
   for (const bad of ['ftp://x/', 'x', 'http://u:p@x/', 'https://x/#y', 'file:///etc/passwd'])
