@@ -152,11 +152,16 @@ export class Journal<E extends { readonly atMs: number }> {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Whether what comes behind it is in memory. */
+  isRecent(seq: number): boolean {
+    const oldest = this.#recent[0]?.seq;
+    return seq >= this.last || (oldest !== undefined && seq >= oldest - 1);
+  }
+
   /** Oldest first, at most some hundred of those behind `seq`; empty at the present. */
   read(seq: number): readonly Entry<E>[] {
-    const oldest = this.#recent[0]?.seq;
     if (seq >= this.last) return [];
-    if (oldest === undefined || seq < oldest - 1) return this.#load(seq, BATCH);
+    if (!this.isRecent(seq)) return this.#load(seq, BATCH);
     const at = this.#recent.findLastIndex((entry) => entry.seq <= seq) + 1;
     return this.#recent.slice(at, at + BATCH);
   }

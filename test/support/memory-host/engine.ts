@@ -36,6 +36,8 @@ export class MemoryHost {
   onKill: (count: number) => void | Promise<void> = () => undefined;
   /** What the next copy of any saved guest takes for all that follow. */
   neededBytes = 0;
+  /** What a guest's memory is saved as. */
+  savedMemory: string | Uint8Array = 'memory';
   /** Processes that look like VMMs of this run directory. */
   strangers: readonly FoundVmm[] = [];
   /** Whether copies may have other disks. */
@@ -233,7 +235,7 @@ class MemoryVm implements Vm {
     machine.isPaused = true;
     try {
       const saved: SavedVm = { memoryPath: join(dir, 'memory'), statePath: join(dir, 'state') };
-      await writeFile(saved.memoryPath, 'memory');
+      await writeFile(saved.memoryPath, this.#host.savedMemory);
       await writeFile(saved.statePath, JSON.stringify(machine.agent.saved));
       await whilePaused();
       await this.#host.onPaused(count);

@@ -61,6 +61,10 @@ export class EventStream implements Outflow {
     }
     for (;;) {
       if (this.#over.signal.aborted) return undefined;
+      if (!journal.isRecent(this.#seq)) {
+        await diskTurn();
+        if (this.#over.signal.aborted) return undefined;
+      }
       // What is not kept any more this reader has missed: it comes again, and learns that.
       if (this.#seq < journal.prunedTo) return this.#end();
       const entries = journal.read(this.#seq);
@@ -77,8 +81,8 @@ export class EventStream implements Outflow {
       const [first] = texts;
       if (first !== undefined)
         return { bytes: texts.length === 1 ? first : Buffer.concat(texts), release: () => undefined };
-      if (entries.length > 0) await setImmediate();
-      else if (!isFollowing) return this.#end();
+      if (entries.length > 0) continue;
+      if (!isFollowing) return this.#end();
       else if (this.#isPoked) {
         this.#isPoked = false;
         return toPiece(areLines ? '\n' : this.#position);
@@ -104,6 +108,14 @@ export class EventStream implements Outflow {
       };
     });
   }
+}
+
+let lastTurn: Promise<unknown> = Promise.resolve();
+
+/** One reader at a time reads a batch of old events, and then the daemon does what else there is. */
+function diskTurn(): Promise<unknown> {
+  lastTurn = lastTurn.then(() => setImmediate());
+  return lastTurn;
 }
 
 function toMessage(journal: Journal<StoredEvent>, entry: Entry<StoredEvent>): Buffer {
