@@ -54,9 +54,14 @@ t.test('whatever strangers ask for, the series stay as many', async (t) => {
   await ask(app, 'GET', '/nothing');
   await ask(app, 'BREW', '/sandboxes/sbx_0123456789abc');
   await ask(app, 'GET', '/sandboxes/sbx_0123456789abc');
+  await ask(app, 'POST', '/sandboxes', '{}');
+  await ask(app, 'POST', '/sandboxes', '{"image":1}');
   await count();
   const before = await count();
   for (let at = 0; at < 300; at++) {
+    const name = `${at}"} 1\n# TYPE x counter\\${'x'.repeat(at === 0 ? 4096 : 1)}\ud800`;
+    await ask(app, 'POST', '/sandboxes', JSON.stringify({ profile: name }));
+    await ask(app, 'POST', '/sandboxes', JSON.stringify({ image: name, [name]: name }));
     await ask(app, 'GET', `/nothing/${at}"}\n`);
     await ask(app, `M${at}`, `/${at}`);
     await ask(app, 'GET', `/sandboxes/sbx_0123456789${at.toString().padStart(3, '0')}`);

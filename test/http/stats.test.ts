@@ -48,6 +48,25 @@ t.test('as server-sent events; a reader that leaves gives its place back', async
   t.equal((await fetch(`${url}/sandboxes/${id}/stats`, { method: 'HEAD', ...lines })).status, 200);
 });
 
+t.test('readers that read nothing, of a sandbox that is deleted meanwhile', async (t) => {
+  const { port, url, sandboxes, server } = await serve(t, { maxConnections: 500 });
+  const { id } = sandboxes.add();
+  const request = `GET /sandboxes/${id}/stats HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n`;
+  const clients = Array.from({ length: 300 }, () => new RawClient(t, port));
+  for (const client of clients) client.write(request);
+  await until(() => clients.every(({ text }) => text.includes('data: ')), 'a reading for each', 30_000);
+  for (const { socket } of clients) socket.pause();
+  await sandboxes.delete(id);
+  t.equal((await fetch(`${url}/sandboxes/${id}/stats`)).status, 404);
+  // Each that reads on comes to the end.
+  for (const client of clients.slice(0, 100)) {
+    client.socket.resume();
+    await until(() => client.text.endsWith('\r\n0\r\n\r\n'), 'the end of the answer', 30_000);
+  }
+  for (const { socket } of clients) socket.destroy();
+  await until(() => server.connectionCount <= 1, 'none is left but our own');
+});
+
 t.test('one tenant cannot take the places of all', async (t) => {
   const keyring = await openKeyring(t);
   const { port, url, sandboxes } = await serve(t, {

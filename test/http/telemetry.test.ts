@@ -97,7 +97,12 @@ t.test('a request is a part of its client’s trace, and its id and the trace’
     'sandboxd.request_id': 'mine',
   });
   const failed = collector.span('POST /sandboxes');
-  t.match(failed, { parent: '', status: 2, attributes: { 'http.response.status_code': 500 } });
+  t.match(failed, {
+    parent: '',
+    status: 2,
+    attributes: { 'http.response.status_code': 500, 'error.type': '500' },
+  });
+  t.notHas(unknown?.attributes, { 'error.type': '404' }, 'a refusal is no failure');
   t.not(failed?.traceId, TRACE, 'a trace of its own');
   t.match(
     collector.span('GET'),
@@ -130,6 +135,32 @@ t.test('what is no traceparent begins a trace', async (t) => {
     t.equal(parent, '');
     t.match(traceId, /^(?!0af765)[0-9a-f]{32}$/);
   }
+});
+
+t.test('nothing of a query, a header or a body is sent, nor of what a refusal says of them', async (t) => {
+  const { collector, telemetry } = await send(t);
+  const { app, sandboxes } = makeApp({ telemetry });
+  const secret = 'se%23cret';
+  await ask(
+    app,
+    'POST',
+    '/sandboxes',
+    JSON.stringify({ memory_mib: secret, profile: secret, [secret]: secret }),
+  );
+  await ask(app, 'GET', `/events?kind=${secret}&follow=${secret}`);
+  await app.request('/nowhere', {
+    headers: { 'last-event-id': secret, authorization: secret, 'x-other': secret },
+  });
+  sandboxes.onCreate = async () => {
+    throw new Error(`cannot do ${secret}`);
+  };
+  await ask(app, 'POST', '/sandboxes', '{}');
+  await until(() => collector.spans.length === 4);
+  t.same(
+    collector.spans.map(({ attributes }) => attributes['http.response.status_code']),
+    [400, 400, 404, 500],
+  );
+  t.notMatch(JSON.stringify(collector.spans), /se(%23|#)cret/);
 });
 
 t.test('what its client does not want to be seen is not sent', async (t) => {
@@ -176,7 +207,7 @@ t.test('a create has its stages in its trace, also when creates wait for each ot
   for (const [at, trace] of traces.entries()) {
     const request = collector.spans.find((span) => span.traceId === trace && span.parent === CALLER);
     const start = starts().find(({ attributes }) => attributes['sandboxd.sandbox'] === made[at]);
-    t.match(start, { traceId: trace, parent: request?.id });
+    t.match(start, { traceId: trace, parent: request?.id, attributes: { 'sandboxd.origin': 'template' } });
     const stages = collector.spans.filter(({ parent }) => parent === start?.id);
     t.ok(stages.length > 2, stages.map(({ name }) => name).join());
     for (const { traceId } of stages) t.equal(traceId, trace);
@@ -207,7 +238,15 @@ t.test('the metrics arrive as they are at /metrics', async (t) => {
   t.match(find('sandboxd_host_memory_bytes'), { unit: 'By', points: [{ as_double: 4 }] });
   const histogram = find('sandboxd_sandbox_start_duration_seconds');
   t.equal(histogram?.unit, 's');
+  const before = collector.metrics.map(({ name, unit }) => [name, unit]);
   const text = await metrics.render();
+  const exports = collector.headers.length;
+  await until(() => collector.headers.length > exports + 1);
+  t.same(
+    collector.metrics.map(({ name, unit }) => [name, unit]),
+    before,
+    'a scrape changes no name',
+  );
   for (const point of histogram?.points ?? []) {
     const { count, bucket_counts, explicit_bounds, attributes } = point as Record<string, string[]> & {
       count: string;

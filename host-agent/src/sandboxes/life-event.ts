@@ -48,3 +48,14 @@ export type LifeEvent =
       readonly totalMs: number;
     }
   | { readonly kind: 'template-evicted'; readonly template: string; readonly sizeBytes: number };
+
+export type Origin = 'boot' | 'template' | 'snapshot';
+
+/** What a sandbox was made from, in the words of events, metrics and traces. */
+export function originOf({
+  kind,
+  origin,
+}: Extract<LifeEvent, { readonly kind: 'created' | 'forked' }>): Origin {
+  if (kind === 'forked') return 'snapshot';
+  return origin === 'saved' ? 'template' : 'boot';
+}

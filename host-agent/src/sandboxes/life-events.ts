@@ -5,7 +5,7 @@ import type { Owner } from '../keys/index.ts';
 import type { LifeEvent } from './life-event.ts';
 import { type StoredEvent, toStored } from './stored-event.ts';
 
-export type { LifeEvent } from './life-event.ts';
+export { type LifeEvent, originOf } from './life-event.ts';
 
 export type LifeListener = (event: LifeEvent) => void;
 

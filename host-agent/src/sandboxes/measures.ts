@@ -2,6 +2,7 @@
 import type { Metrics } from '../metrics/index.ts';
 import type { HostRoom } from './host-room.ts';
 import type { House } from './house.ts';
+import { originOf } from './life-event.ts';
 import type { LifeListener } from './life-events.ts';
 import type { Sandbox } from './sandbox.ts';
 import { type Levels, type Row, UsageBoard } from './usage-board.ts';
@@ -17,10 +18,11 @@ export type MeasureOptions = {
 export function countLifeEvents(metrics: Metrics): LifeListener {
   return (event) => {
     metrics.lifeEvents.inc({ kind: event.kind });
-    if (event.kind === 'created' || event.kind === 'forked') {
-      const origin = event.kind === 'forked' ? 'snapshot' : event.origin === 'saved' ? 'template' : 'boot';
-      metrics.starts.observe({ origin, rootfs: event.rootfs }, (event.times.totalMs ?? 0) / 1000);
-    }
+    if (event.kind === 'created' || event.kind === 'forked')
+      metrics.starts.observe(
+        { origin: originOf(event), rootfs: event.rootfs },
+        (event.times.totalMs ?? 0) / 1000,
+      );
     if (event.kind === 'snapshot-taken' || event.kind === 'template-made') {
       const what = event.kind === 'snapshot-taken' ? 'snapshot' : 'template';
       metrics.pauses.observe({ what }, event.pausedMs / 1000);

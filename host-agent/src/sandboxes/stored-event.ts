@@ -1,6 +1,6 @@
 // What users may know of an event of life: without what is the host's own.
 import type { Owner } from '../keys/index.ts';
-import type { LifeEvent } from './life-event.ts';
+import { type LifeEvent, type Origin, originOf } from './life-event.ts';
 
 /** Those that are written down. Templates are no user's. */
 export type StoredKind = Exclude<LifeEvent['kind'], 'template-made' | 'template-evicted'>;
@@ -13,7 +13,7 @@ export type StoredEvent = {
   readonly snapshot?: string;
   /** Of the sandbox or snapshot; absent: nobody's. */
   readonly owner?: Owner;
-  readonly origin?: 'boot' | 'template' | 'snapshot';
+  readonly origin?: Origin;
   readonly sourceSnapshot?: string;
   readonly durationMs?: number;
   readonly pausedMs?: number;
@@ -37,11 +37,10 @@ function toFacts(event: LifeEvent): Omit<StoredEvent, 'atMs' | 'owner'> | undefi
     case 'created':
     case 'forked': {
       const { kind, sandbox, sourceSnapshot, times } = event;
-      const origin = kind === 'forked' ? 'snapshot' : event.origin === 'saved' ? 'template' : 'boot';
       return {
         kind,
         sandbox,
-        origin,
+        origin: originOf(event),
         durationMs: times.totalMs ?? 0,
         ...(sourceSnapshot !== undefined && { sourceSnapshot }),
       };

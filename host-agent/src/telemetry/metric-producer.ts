@@ -39,13 +39,15 @@ export function toMetricProducer(
 type Span = { readonly startTime: HrTime; readonly endTime: HrTime };
 
 function toMetric(family: Family, span: Span): MetricData {
-  const unit = UNITS[/_(seconds|bytes)(?:_total)?$/.exec(family.name)?.[1] ?? ''] ?? '';
-  const common = {
-    descriptor: { name: family.name, description: family.help, unit, valueType: ValueType.DOUBLE },
-    aggregationTemporality: AggregationTemporality.CUMULATIVE,
-  };
   // Not the enumeration of prom-client, which types alone have: the word is in the data.
   const kind = String(family.type);
+  // An exposition takes the ending away for good, from what is then read here as well.
+  const name = kind === 'counter' ? `${family.name.replace(/_total$/, '')}_total` : family.name;
+  const unit = UNITS[/_(seconds|bytes)(?:_total)?$/.exec(name)?.[1] ?? ''] ?? '';
+  const common = {
+    descriptor: { name, description: family.help, unit, valueType: ValueType.DOUBLE },
+    aggregationTemporality: AggregationTemporality.CUMULATIVE,
+  };
   if (kind === 'histogram')
     return { ...common, dataPointType: DataPointType.HISTOGRAM, dataPoints: toHistograms(family, span) };
   const dataPoints = family.values.map(({ labels, value }) => ({

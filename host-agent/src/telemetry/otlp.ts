@@ -105,17 +105,18 @@ function begin(tracer: Tracer, current: AsyncLocalStorage<Context>, facts: Reque
   return {
     traceId: span.spanContext().traceId,
     within: (work) => current.run(within, work),
-    end: (status, reason) => finish(span, status, reason),
+    end: (status) => finish(span, status),
   };
 }
 
-function finish(span: Span, status: number, reason: string | undefined): void {
+/** Without a reason, which may say what was in the request: the log has it. */
+function finish(span: Span, status: number): void {
   span.setAttribute('http.response.status_code', status);
-  if (status >= 400) span.setAttribute('error.type', String(status));
   // By OpenTelemetry's rules a refusal is no failure of who refuses.
-  if (status >= 500)
-    span.setStatus({ code: SpanStatusCode.ERROR, ...(reason !== undefined && { message: reason }) });
-  else if (reason !== undefined) span.setAttribute('sandboxd.reason', reason);
+  if (status >= 500) {
+    span.setAttribute('error.type', String(status));
+    span.setStatus({ code: SpanStatusCode.ERROR });
+  }
   span.end();
 }
 

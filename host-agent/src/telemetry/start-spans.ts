@@ -1,6 +1,6 @@
 // What takes long within a request, as spans of its trace: starts of sandboxes with their stages, snapshots, templates.
 import { type Attributes, type Context, type Tracer, trace } from '@opentelemetry/api';
-import type { LifeEvent, LifeListener } from '../sandboxes/life-events.ts';
+import { type LifeEvent, type LifeListener, originOf } from '../sandboxes/life-events.ts';
 
 type Work = {
   readonly name: string;
@@ -33,10 +33,10 @@ function toWork(event: LifeEvent): Work | undefined {
   switch (event.kind) {
     case 'created':
     case 'forked': {
-      const { sandbox, origin, rootfs, times, sourceSnapshot } = event;
+      const { sandbox, rootfs, times, sourceSnapshot } = event;
       const attributes = {
         'sandboxd.sandbox': sandbox,
-        'sandboxd.origin': origin,
+        'sandboxd.origin': originOf(event),
         'sandboxd.rootfs': rootfs,
         ...(sourceSnapshot !== undefined && { 'sandboxd.snapshot': sourceSnapshot }),
       };

@@ -20,8 +20,8 @@ export interface RequestSpan {
   readonly traceId: string;
   /** What `work` brings about is a part of this. */
   within<T>(work: () => T): T;
-  /** The answer is over. `reason` of one that failed. */
-  end(status: number, reason?: string): void;
+  /** The answer is over. */
+  end(status: number): void;
 }
 
 export interface Telemetry {

@@ -22,9 +22,8 @@ export function tracing(telemetry: Telemetry | undefined) {
     if (span.traceId !== '') c.set('traceId', span.traceId);
     await span.within(next);
     const { status } = c.res;
-    const reason = c.error === undefined ? undefined : hideKeys(c.error.message);
     const over = route?.transport === undefined || status >= 400 ? undefined : endOf(c);
-    if (over === undefined) span.end(status, reason);
-    else over.once('close', () => span.end(status, reason));
+    if (over === undefined) span.end(status);
+    else over.once('close', () => span.end(status));
   });
 }
