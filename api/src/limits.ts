@@ -111,6 +111,12 @@ export const MAX_WATCHERS_OF_EACH = 256;
 /** Ids, and kinds, that one stream of events can be narrowed to. */
 export const MAX_EVENT_FILTERS = 64;
 
+// ---- exports and imports of snapshots ----
+
+/** At once, of each of the two, of everybody and of one tenant or key: each has some MiB of the daemon. */
+export const MAX_MOVES = 32;
+export const MAX_MOVES_OF_EACH = 8;
+
 // ---- durable logs ----
 
 /** Records of one page. */

@@ -39,8 +39,14 @@ export async function receiveSnapshot(
   signal: AbortSignal,
   caller?: Caller,
 ): Promise<SnapshotInfo> {
+  let broken: { readonly error: unknown } | undefined;
+  const source: ByteSource = () =>
+    read().catch((error: unknown) => {
+      broken = { error };
+      throw error;
+    });
   try {
-    await using archive = new ArchiveReader(read);
+    await using archive = new ArchiveReader(source);
     const manifest = await archive.readManifest();
     const ground = { compatibility: engines.current.compatibility(), limits, roots, agentRootfs };
     const options = await resolveImport(manifest, ground, isDiskOnly, signal);
@@ -52,6 +58,8 @@ export async function receiveSnapshot(
     return await snapshots.import(manifest.sourceId, fill, signal, caller);
   } catch (error) {
     signal.throwIfAborted();
+    // Who brings the bytes knows what it means that there are no more of them.
+    if (broken !== undefined) throw broken.error;
     if (isAppError(error)) throw error;
     const failure = toError(error);
     throw (

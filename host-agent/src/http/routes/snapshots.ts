@@ -1,5 +1,8 @@
 // Take, list, show, delete and fork snapshots.
+import { MAX_MOVES, MAX_MOVES_OF_EACH } from '@sandboxd/api';
+import type { Outflow } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
+import { Places } from '../../lib/places.ts';
 import type { SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
@@ -10,6 +13,13 @@ import type { HttpServices } from '../services.ts';
 import { callersOf, toPorts, toSandboxBody } from './sandboxes.ts';
 
 export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
+  const most = { most: MAX_MOVES, mostOfEach: MAX_MOVES_OF_EACH };
+  const exportPlaces = new Places({ what: 'exports', ...most });
+  const importPlaces = new Places({ what: 'imports', ...most });
+  const placeFor = (places: Places, c: HttpContext): Disposable => {
+    const caller = c.get('caller');
+    return places.take(caller?.tenant ?? caller?.id);
+  };
   return {
     takeSnapshot: async ({ params: { id } }, c) => {
       const snapshot = await host.as(c.get('caller')).get(id).snapshot(clientSignal(c));
@@ -26,11 +36,13 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const headers = { 'Content-Type': 'application/zstd' };
       sandboxes.getSnapshot(id);
       if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
-      return answerOutflow(c, sandboxes.exportSnapshot(id), headers);
+      const place = placeFor(exportPlaces, c);
+      return answerOutflow(c, holding(sandboxes.exportSnapshot(id), place), headers);
     },
 
     importSnapshot: async ({ query: { disk_only: isDiskOnly } }, c) => {
       assertNoTenant(c);
+      using _place = placeFor(importPlaces, c);
       const body = readBody(c, bodyIdleMs);
       try {
         const sandboxes = host.as(c.get('caller'));
@@ -56,6 +68,28 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       return { sandboxes: oldestFirst.map(toSandboxBody) };
     },
   } satisfies Partial<Handlers>;
+}
+
+/** Gives the place back when it is over, however it ends. */
+function holding(outflow: Outflow, place: Disposable): Outflow {
+  const end = () => place[Symbol.dispose]();
+  return {
+    next: () =>
+      outflow.next().then(
+        (piece) => {
+          if (piece === undefined) end();
+          return piece;
+        },
+        (error) => {
+          end();
+          throw error;
+        },
+      ),
+    cancel: () => {
+      outflow.cancel();
+      end();
+    },
+  };
 }
 
 /** What a VMM reads of it is written by nobody whom the operator knows. AppError forbidden. */

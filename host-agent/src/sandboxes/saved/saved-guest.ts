@@ -96,6 +96,11 @@ export class SavedGuest {
     if (this.#users === 0) this.#onUnused();
   }
 
+  /** It is being removed: who can stop using it does. */
+  get leaving(): AbortSignal {
+    return this.#leaving.signal;
+  }
+
   /** Removes the files once nobody uses them. Guests that run from them go on: their mappings keep the memory file. */
   remove(): Promise<void> {
     this.#leaving.abort();

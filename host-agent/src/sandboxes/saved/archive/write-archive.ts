@@ -5,6 +5,7 @@ import { basename, join } from 'node:path';
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { constants, createZstdCompress } from 'node:zlib';
 import type { Outflow, Piece } from '../../../lib/byte-queue.ts';
+import { AppError } from '../../../lib/errors.ts';
 import { readExtents } from '../../../lib/extents.ts';
 import type { SavedGuest } from '../saved-guest.ts';
 import {
@@ -20,12 +21,17 @@ import {
 
 export type Exported = { readonly saved: SavedGuest; readonly sourceId: string; readonly takenAtMs: number };
 
-/** Its files stay until the stream is over or cancelled. */
+/** Its files stay until the stream is over or cancelled; a delete does not wait for its reader, but breaks it off. */
 export function exportOutflow(exported: Exported): Outflow {
   const zstd = createZstdCompress({
     params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 },
   });
   // What goes wrong is told by the next read.
+  const { leaving } = exported.saved;
+  const onLeaving = () =>
+    zstd.destroy(new AppError('not_found', 'the snapshot was deleted while it was read'));
+  leaving.addEventListener('abort', onLeaving, { once: true });
+  zstd.once('close', () => leaving.removeEventListener('abort', onLeaving));
   pipeline(Readable.from(hold(exported), { highWaterMark: 2 }), zstd, () => undefined);
   return toOutflow(zstd);
 }
