@@ -1,5 +1,5 @@
 // What an installation of the daemon is made of, by name in dist and in the directory that it lies in elsewhere.
-import { chmodSync, cpSync, globSync, mkdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, cpSync, globSync, mkdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Small static programs of our own: they lie beside the executable. */
@@ -19,6 +19,9 @@ export function copyProgram(target: string): void {
     cpSync(join('dist', name), join(target, name), { recursive: true, verbatimSymlinks: true });
   }
   rmSync(join(target, 'agent/.stamp'), { force: true });
+  rmSync(join(target, 'sandbox'), { force: true });
+  // Under this name it is the command.
+  symlinkSync('sandboxd', join(target, 'sandbox'));
   for (const path of globSync('**', { cwd: target })) {
     const absolute = join(target, path);
     const stats = statSync(absolute);

@@ -60,7 +60,7 @@ function renderDaemon(version: string): string {
         'settings of the service; keys that are no settings are refused',
       ),
       paragraph('/var/lib/sandboxd', 'profiles, kernels, templates, snapshots, logs and the registry'),
-      paragraph('/run/sandboxd', 'sockets of running sandboxes'),
+      paragraph('/run/sandboxd', 'sockets and network namespaces of running sandboxes'),
       paragraph('/usr/share/doc/sandboxd', 'how to operate it, how to write to it, and what it promises'),
     ),
     section(

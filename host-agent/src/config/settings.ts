@@ -77,7 +77,7 @@ export function createSettings(engineNames: readonly string[]) {
     }),
     run_dir: path({
       fallback: '/run/sandboxd',
-      help: 'sockets, console logs and writable layers of running sandboxes',
+      help: 'sockets and network namespaces of running sandboxes',
     }),
     engine: choice(['auto', ...engineNames], {
       fallback: 'auto',

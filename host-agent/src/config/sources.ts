@@ -112,7 +112,8 @@ export function readFile(path: string, keys: readonly string[], problems: string
   const values = new Map<string, RawValue>();
   let content: unknown;
   try {
-    content = JSON.parse(readFileSync(path, 'utf8'));
+    // Neither what is no UTF-8 nor a mark of byte order may become a part of a path.
+    content = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path)));
   } catch (error) {
     const reason = errnoOf(error) === 'ENOENT' ? 'no such file' : toError(error).message;
     problems.push(`config file ${path}: cannot be read as JSON: ${reason}`);
@@ -125,7 +126,10 @@ export function readFile(path: string, keys: readonly string[], problems: string
   for (const [key, value] of Object.entries(content)) {
     const place = `config file ${path}, key "${key}"`;
     if (keys.includes(key)) values.set(key, { value, place });
-    else problems.push(`${place}: no such setting${suggest(key, keys) || `; known are ${keys.join(', ')}`}`);
+    else
+      problems.push(
+        `${place}: no such setting${suggest(key, keys) || '; `sandboxd --help` lists every one'}`,
+      );
   }
   return values;
 }

@@ -94,5 +94,6 @@ export function renderGroup(name: string, findings: readonly Finding[]): string 
 function renderSum(report: Report): string {
   const all = report.flatMap(({ findings }) => findings);
   const count = (level: Level) => all.filter((each) => each.level === level).length;
-  return `\n${count('ok')} ok, ${count('warning')} warnings, ${count('fault')} faults\n`;
+  const counted = (level: Level) => `${count(level)} ${level}${count(level) === 1 ? '' : 's'}`;
+  return `\n${count('ok')} ok, ${counted('warning')}, ${counted('fault')}\n`;
 }

@@ -71,7 +71,9 @@ function checkForwarding({ read }: Host): Finding {
 }
 
 async function checkFirewall({ read, run }: Host, chains: string | undefined): Promise<Finding> {
-  const droppers = chains === undefined ? [] : findDroppers(chains);
+  if (chains === undefined)
+    return warning('firewall', 'cannot be seen, as rules cannot be listed', 'run this as root');
+  const droppers = findDroppers(chains);
   if (droppers.length > 0)
     return warning(
       'firewall',

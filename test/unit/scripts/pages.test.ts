@@ -1,0 +1,116 @@
+// What the pages name is there: files, other pages and their headings, flags, bounds.
+import { globSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import {
+  BODY_IDLE_MS,
+  MAX_HEADERS,
+  MAX_JSON_BYTES,
+  MAX_PIPELINED_REQUESTS,
+  MIN_BODY_BYTES_PER_S,
+} from '@sandboxd/api';
+import t from 'tap';
+import { VERBS } from '../../../client/src/command/verbs.ts';
+import { GLOBAL_FLAGS } from '../../../client/src/command/words.ts';
+import { COMMANDS, GROUPS } from '../../../host-agent/src/commands/table.ts';
+import { createSettings, toFlag } from '../../../host-agent/src/config/settings.ts';
+import { ENGINE_NAMES } from '../../../host-agent/src/engines/index.ts';
+
+const ROOT = resolve(import.meta.dirname, '../../..');
+const pages = ['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })];
+const read = (page: string) => readFileSync(join(ROOT, page), 'utf8');
+/** Flags of other programs that pages speak of: docker, tar, Node, our bench, and a Cloud Hypervisor of later days. */
+const OTHERS = [
+  '--privileged',
+  '--format',
+  '--no-opt',
+  '--only',
+  '--machine-program',
+  '--no-verify-snapshot-checksum',
+];
+const isThere = (path: string) => statSync(path, { throwIfNoEntry: false }) !== undefined;
+
+t.test('links lead to files, and to headings that they have', async (t) => {
+  let count = 0;
+  for (const page of pages) {
+    for (const [, target = ''] of read(page).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)) {
+      const [file = '', heading] = target.split('#');
+      const path = file === '' ? join(ROOT, page) : join(ROOT, dirname(page), file);
+      t.ok(isThere(path), `${page}: ${target}`);
+      if (heading !== undefined)
+        t.ok(anchors(readFileSync(path, 'utf8')).includes(heading), `${page}: ${target}`);
+      count++;
+    }
+  }
+  t.ok(count > 100);
+});
+
+t.test('files that are named are there', async (t) => {
+  let count = 0;
+  for (const page of pages) {
+    const named = read(page).matchAll(
+      /`((?:api|client|debian|docs|guest-agent|host-agent|proto|rootfs-builder|scripts|test)\/[\w./-]+\.\w+)`/g,
+    );
+    for (const [, path = ''] of named) {
+      t.ok(isThere(join(ROOT, path)), `${page}: ${path}`);
+      count++;
+    }
+  }
+  t.ok(count > 100);
+});
+
+t.test('flags of commands and settings are there', async (t) => {
+  const ofCommands = [...COMMANDS, ...GROUPS.flatMap(({ commands }) => commands)].flatMap(({ flags }) =>
+    Object.keys(flags),
+  );
+  const ofVerbs = VERBS.flatMap(({ flags }) => Object.keys(flags));
+  const known = new Set([
+    ...Object.keys(createSettings(ENGINE_NAMES)).map(toFlag),
+    ...[...ofCommands, ...ofVerbs, ...Object.keys(GLOBAL_FLAGS)].map((name) => `--${name}`),
+    ...['--config', '--print-config', '--version', '--help'],
+    ...OTHERS,
+  ]);
+  let count = 0;
+  for (const page of pages) {
+    // By itself, and behind our own commands; what others take is theirs to know.
+    const alone = [...read(page).matchAll(/`(--[a-z][a-z-]+)[^`]*`/g)].map(([, flag]) => flag);
+    const behind = [...read(page).matchAll(/(?<![\w/.-])sandboxd? [^`|\n]*/g)].flatMap(
+      ([line]) => line.split(/ -- |[|;&]/)[0]?.match(/(?<= )--[a-z][a-z-]+/g) ?? [],
+    );
+    for (const flag of [...alone, ...behind]) {
+      t.ok(known.has(flag ?? ''), `${page}: ${flag}`);
+      count++;
+    }
+  }
+  t.ok(count > 100);
+});
+
+t.test('bounds of the page on hostile clients are those in force', (t) => {
+  const rows = new Map(
+    read('docs/hardening.md')
+      .split('\n')
+      .flatMap((line) => {
+        const [, what, bound] = /^\| ([^|]+) \| ([^|]+) \|/.exec(line) ?? [];
+        return what === undefined || bound === undefined ? [] : [[what, bound] as const];
+      }),
+  );
+  const settings = createSettings(ENGINE_NAMES);
+  const bounds: [string, string][] = [
+    ['connections', `\`--max-connections\` (${settings.max_connections.fallback})`],
+    ['head of a request', `${MAX_HEADERS} headers`],
+    ['requests of one connection that wait for their answers', `${MAX_PIPELINED_REQUESTS}`],
+    ['body', `${BODY_IDLE_MS / 1000} s of silence, or of less than ${MIN_BODY_BYTES_PER_S} bytes a second`],
+    ['JSON body', `${MAX_JSON_BYTES / 2 ** 20} MiB`],
+  ];
+  for (const [what, bound] of bounds) t.match(rows.get(what), bound);
+  t.end();
+});
+
+/** As GitHub makes them of headings. */
+function anchors(text: string): string[] {
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
