@@ -1,7 +1,8 @@
 // The system calls that a jailed program may make, on x86-64: what VMMs were seen to need or allow themselves, and nothing that
 // reaches other processes, mounts, namespaces, keys, modules, tracing or programs loaded into the kernel. No directories either: a tree
 // of them that is deeper than any path cannot be deleted by path. No queues of asynchronous I/O: the kernel counts those of the whole
-// host together, and one process can take all.
+// host together, and one process can take all. Nothing that the kernel keeps without end and counts for nobody: policies of memory,
+// locks of files, filters of sockets.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -25,7 +26,7 @@ static const unsigned short ALLOWED[] = {
     NR(renameat2), NR(unlink), NR(unlinkat), NR(umask), NR(pipe), NR(pipe2), NR(close_range),
     // Memory.
     NR(brk), NR(mmap), NR(munmap), NR(mremap), NR(mprotect), NR(madvise), NR(msync), NR(mincore), NR(mlock),
-    NR(munlock), NR(mlock2), NR(mbind), NR(set_mempolicy), NR(get_mempolicy), NR(memfd_create), NR(membarrier),
+    NR(munlock), NR(mlock2), NR(set_mempolicy), NR(get_mempolicy), NR(memfd_create), NR(membarrier),
     // Waiting, time.
     NR(poll), NR(ppoll), NR(select), NR(pselect6), NR(epoll_create1), NR(epoll_ctl), NR(epoll_wait), NR(epoll_pwait),
     NR(epoll_pwait2), NR(eventfd2), NR(signalfd4), NR(timerfd_create), NR(timerfd_settime), NR(timerfd_gettime),
@@ -33,7 +34,7 @@ static const unsigned short ALLOWED[] = {
     NR(clock_nanosleep), NR(clock_gettime), NR(clock_getres), NR(gettimeofday), NR(time), NR(times), NR(restart_syscall),
     // Sockets that exist: which kinds can be made is decided below.
     NR(connect), NR(accept), NR(accept4), NR(bind), NR(listen), NR(getsockname), NR(getpeername),
-    NR(sendto), NR(recvfrom), NR(sendmsg), NR(recvmsg), NR(sendmmsg), NR(recvmmsg), NR(shutdown), NR(setsockopt),
+    NR(sendto), NR(recvfrom), NR(sendmsg), NR(recvmsg), NR(sendmmsg), NR(recvmmsg), NR(shutdown),
     NR(getsockopt),
     // The process itself.
     NR(execve), NR(exit), NR(exit_group), NR(wait4), NR(waitid), NR(futex), NR(set_tid_address), NR(set_robust_list),
@@ -89,6 +90,9 @@ static int filter_calls(unsigned long long file_bytes) {
       // Its flags are in memory and cannot be looked at: libraries then use clone.
       JUMP_IF(BPF_JEQ, NR(clone3), 0, 1),
       REFUSE(ENOSYS),
+      // QEMU asks for the usual policy of its memory, and takes this for a kernel that has no other.
+      JUMP_IF(BPF_JEQ, NR(mbind), 0, 1),
+      REFUSE(ENOSYS),
       // Threads only: a process of its own would outlive it, with a user that another VMM has then.
       JUMP_IF(BPF_JEQ, NR(clone), 0, 5),
       LOAD(args[0]),
@@ -105,9 +109,23 @@ static int filter_calls(unsigned long long file_bytes) {
       ALLOW,
       REFUSE(EACCES),
       // With a lease of its console it could keep the daemon from opening, and so from cutting it.
-      JUMP_IF(BPF_JEQ, NR(fcntl), 0, 4),
+      // Locks are granted and not taken: nobody else writes what is its own, and others must not heed its locks.
+      JUMP_IF(BPF_JEQ, NR(fcntl), 0, 9),
       LOAD(args[1]),
-      JUMP_IF(BPF_JEQ, F_SETLEASE, 0, 1),
+      JUMP_IF(BPF_JEQ, F_SETLEASE, 4, 0),
+      JUMP_IF(BPF_JEQ, F_SETLK, 4, 0),
+      JUMP_IF(BPF_JEQ, F_SETLKW, 3, 0),
+      JUMP_IF(BPF_JEQ, F_OFD_SETLK, 2, 0),
+      JUMP_IF(BPF_JEQ, F_OFD_SETLKW, 1, 2),
+      REFUSE(EPERM),
+      REFUSE(0),
+      ALLOW,
+      JUMP_IF(BPF_JEQ, NR(setsockopt), 0, 7),
+      LOAD(args[2]),
+      JUMP_IF(BPF_JEQ, SO_ATTACH_FILTER, 3, 0),
+      JUMP_IF(BPF_JEQ, SO_ATTACH_BPF, 2, 0),
+      JUMP_IF(BPF_JEQ, SO_ATTACH_REUSEPORT_CBPF, 1, 0),
+      JUMP_IF(BPF_JEQ, SO_ATTACH_REUSEPORT_EBPF, 0, 1),
       REFUSE(EPERM),
       ALLOW,
       // Room is reserved up to the limit; holes need none. What moves the bytes behind it would make room for more.

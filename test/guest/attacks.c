@@ -11,6 +11,7 @@
 //   own=PATH      one that is its own and may have a MiB
 //   abstract=NAME a socket without a file, on which somebody listens
 //   full=PATH     is made a socket that takes no more connections; stays
+//   uncounted     what the kernel keeps without end and counts for nobody
 //   pass=PATH     is made a socket that passes descriptors on to who connects; stays
 //   self          its own root directory and means, and the kernel: never without a jail
 #define _GNU_SOURCE
@@ -21,11 +22,13 @@
 #include <linux/aio_abi.h>
 #include <linux/bpf.h>
 #include <linux/falloc.h>
+#include <linux/filter.h>
 #include <linux/fs.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
 #include <linux/if_arp.h>
 #include <linux/keyctl.h>
+#include <linux/mempolicy.h>
 #include <linux/sockios.h>
 #include <linux/userfaultfd.h>
 #include <linux/perf_event.h>
@@ -333,6 +336,40 @@ static void exhaust(void) {
   report("have timers", "", timer);
 }
 
+static void have_uncounted(void) {
+  char *pages = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned long nodes = 1;
+  report("have a policy for", "memory", syscall(SYS_mbind, pages, 4096, MPOL_BIND, &nodes, sizeof nodes * 8, 0));
+  int file = memfd_create("locked", MFD_CLOEXEC);
+  char path[32];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+  int again = open(path, O_RDWR | O_CLOEXEC);
+  static const int locks[] = {F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW};
+  for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "%d", locks[i]);
+    struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    report("be granted lock", name, fcntl(file, locks[i], &byte));
+    fcntl(again, F_OFD_GETLK, &byte);
+    report("hold lock", name, byte.l_type == F_WRLCK ? 0 : (errno = ENOLCK, -1));
+    byte.l_type = F_UNLCK;
+    fcntl(file, locks[i], &byte);
+  }
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0) exit(3);
+  struct sock_filter all = {BPF_RET | BPF_K, 0, 0, UINT_MAX};
+  struct sock_fprog program = {1, &all};
+  report("filter", "a socket", setsockopt(pair[0], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
+  static const int others[] = {SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "%d", others[i]);
+    int none = -1;
+    long result = setsockopt(pair[0], SOL_SOCKET, others[i], &none, sizeof none);
+    report("reach socket filters by", name, result < 0 && errno == EPERM ? -1 : 0);
+  }
+}
+
 static void attack_root(void) {
   report("write", "/file", open_and_close("/file", O_WRONLY | O_CREAT));
   report("write", "/dev/file", open_and_close("/dev/file", O_WRONLY | O_CREAT));
@@ -389,6 +426,7 @@ int main(int count, char **arguments) {
     else if (strncmp(arguments[i], "pass=", 5) == 0) pass_on(value);
     else if (strncmp(arguments[i], "hold=", 5) == 0) hold(value);
     else if (strcmp(arguments[i], "faults") == 0) handle_faults();
+    else if (strcmp(arguments[i], "uncounted") == 0) have_uncounted();
     else if (strcmp(arguments[i], "self") == 0) attack_itself();
     else return 2;
   }

@@ -54,8 +54,8 @@ export type CellOptions = {
 /** A jail for one VMM, to be started by this command. */
 export type Cell = JailIdentity & { readonly program: string; readonly args: readonly string[] };
 
-/** Threads and descriptors beside those of its CPUs: a pool for its disks, queues and their events. */
-const BASE_THREADS = 256;
+/** Threads and descriptors beside those of its CPUs: a pool of 64 for its disks, queues and their events. */
+const BASE_THREADS = 128;
 const BASE_DESCRIPTORS = 1024;
 const DESCRIPTORS_PER_CPU = 4;
 const DEVICES = ['/dev/null', '/dev/urandom'];

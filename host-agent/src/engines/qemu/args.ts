@@ -67,7 +67,7 @@ function diskArgs(disk: Disk, index: number, isDirect: boolean): string[] {
     cache: { direct: isDirect && !disk.isReadOnly, 'no-flush': !disk.isReadOnly },
     discard: 'unmap',
     'detect-zeroes': 'off',
-    // A layer in use by another VMM must be refused. What all VMMs read any of them could lock for good.
+    // A layer in use by another VMM must be refused, where no jail grants all locks. What all VMMs read any of them could lock for good.
     file: { driver: 'file', filename: disk.path, locking: disk.isReadOnly ? 'off' : 'auto', aio: 'threads' },
   });
   return ['-blockdev', file, '-device', `virtio-blk-pci,drive=${node},id=vblk${index}`];

@@ -197,6 +197,21 @@ t.test('a jailed program gets no room on the disk beyond its limit', async (t) =
   });
 });
 
+t.test('a jailed program has nothing that the kernel keeps without end and counts for nobody', async (t) => {
+  await using attacks = await openAttacks();
+  const jailed = await attacks.attack(['uncounted'], { reads: [], writes: [] });
+  const locks = ['6', '7', '37', '38'];
+  t.same(Object.fromEntries(jailed), {
+    'have a policy for memory': 'ENOSYS',
+    ...Object.fromEntries(locks.map((lock) => [`be granted lock ${lock}`, 'done'])),
+    ...Object.fromEntries(locks.map((lock) => [`hold lock ${lock}`, 'ENOLCK'])),
+    'filter a socket': 'EPERM',
+    ...Object.fromEntries(['50', '51', '52'].map((name) => [`reach socket filters by ${name}`, 'EPERM'])),
+  });
+  const asDaemon = await attacks.attackAsDaemon(['uncounted']);
+  t.same([...new Set(asDaemon.values())], ['done']);
+});
+
 t.test('what a program left in place of a file is not taken for it', async (t) => {
   await using attacks = await openAttacks();
   const link = join(attacks.dir, 'link');
