@@ -28,7 +28,6 @@ import { closeBench, openBench } from './workplace.ts';
 /** What the run without a mutant told, in a file for all processes that run mutants. */
 const KNOWN = 'mutation-dry-run.json';
 type Known = {
-  readonly cpuMs: number;
   /** A name that two files have is there twice. */
   readonly tests: readonly { readonly name: string; readonly file: string; readonly ms: number }[];
 };
@@ -79,7 +78,6 @@ class RoomTests implements TestRunner {
     if (again.size > 0) for (const id of results.keys()) if (!names.has(id)) results.delete(id);
     const perTest = Object.assign({}, ...all.map(({ report }) => report?.coverage?.perTest));
     const known: Known = {
-      cpuMs: Math.max(...all.map(({ cpuMs }) => cpuMs)),
       tests: tests.map(({ name, file }) => ({ name, file, ms: results.get(name)?.timeSpentMs ?? 0 })),
     };
     writeFileSync(KNOWN, JSON.stringify(known));
@@ -94,10 +92,9 @@ class RoomTests implements TestRunner {
     };
   }
 
-  private async runAll(files: readonly string[]): Promise<Outcome & { readonly cpuMs: number }> {
+  private runAll(files: readonly string[]): Promise<Outcome> {
     const watch = new StallWatch({ idleMs: 120_000, cpuMs: Number.POSITIVE_INFINITY });
-    const outcome = await this.run({ files, env: {}, stopsAtFailure: false, watch });
-    return { ...outcome, cpuMs: watch.cpuMs };
+    return this.run({ files, env: {}, stopsAtFailure: false, watch });
   }
 
   async mutantRun({ activeMutant, testFilter, hitLimit }: MutantRunOptions): Promise<MutantRunResult> {
@@ -105,11 +102,11 @@ class RoomTests implements TestRunner {
       return { status: MutantRunStatus.Error, errorMessage: 'not in the sample' };
     }
     this.known ??= JSON.parse(readFileSync(KNOWN, 'utf8')) as Known;
-    const { tests, cpuMs } = this.known;
+    const { tests } = this.known;
     const reaching = tests.filter(({ name }) => testFilter?.includes(name) ?? true);
     const watch = new StallWatch({
       idleMs: 5000 + 3 * Math.max(0, ...reaching.map(({ ms }) => ms)),
-      cpuMs: 20_000 + 10 * cpuMs,
+      cpuMs: 10_000 + 10 * reaching.reduce((sum, { ms }) => sum + ms, 0),
     });
     const files = [...new Set(reaching.map(({ file }) => file))];
     const env: Record<string, string> = { __STRYKER_ACTIVE_MUTANT__: activeMutant.id };

@@ -10,8 +10,7 @@ const NS_PER_MS = 1e6;
 export class StallWatch {
   /** What ended the tests, if this did. */
   stall: string | undefined;
-  /** Time of CPUs used so far. */
-  cpuMs = 0;
+  private cpuMs = 0;
   private idleMs = 0;
   private readonly limits: { readonly idleMs: number; readonly cpuMs: number };
 

@@ -59,9 +59,9 @@ export class OutputPump {
     this.#stream?.ready(this.#flow);
   }
 
-  /** Passes on what is there now and nothing that comes later. */
+  /** Passes on what is there now and nothing that comes later. To be called once. */
   limit(): void {
-    if (this.hasEnded || this.#remaining !== Number.POSITIVE_INFINITY) return;
+    if (this.hasEnded) return;
     this.#remaining = addon.available(this.#fd);
     if (this.#remaining === 0) this.#end(true);
     else this.#stream?.ready(this.#flow);

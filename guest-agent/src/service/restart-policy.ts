@@ -34,6 +34,6 @@ export class RestartBudget {
 
   /** Before the retry that `judge` counted last. */
   get pauseMs(): number {
-    return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(30, Math.max(0, this.#retries - 1)));
+    return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#retries - 1));
   }
 }

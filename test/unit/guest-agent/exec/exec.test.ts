@@ -171,6 +171,28 @@ t.test('a command', async (t) => {
     t.equal(closed.out, 'again\r\n', 'nor of its output');
   });
 
+  await t.test('has a terminal that is its user’s, of any size that there is', async (t) => {
+    const tty = { cols: 80, rows: 24 };
+    const again = run(channel, ['sh', '-c', 'echo again > $(tty)'], { user: '1234:77', tty });
+    t.match(await again.done, { out: 'again\r\n', exec: { exitCode: 0 } });
+    const wide = run(channel, ['sh', '-c', 'echo ready; read line; stty size'], { tty, stdin: true });
+    await wide.output(/ready/);
+    wide.stream.resize({ cols: 70_000, rows: 3 });
+    sendInput(wide.stream, Buffer.from('\n'));
+    t.match((await wide.done).out, /\n3 65535\r\n$/);
+  });
+
+  await t.test('whose terminal passes every byte on gets none for the end of its input', async (t) => {
+    const raw = 'stty raw -echo min 0 time 10; echo ready; od -An -tx1';
+    const { stream, output, done } = run(channel, ['sh', '-c', raw], {
+      tty: { cols: 80, rows: 24 },
+      stdin: true,
+    });
+    await output(/ready/);
+    sendInput(stream, Buffer.from('ab'));
+    t.match((await done).out, /^ready\s+61 62\s*$/);
+  });
+
   await t.test('runs beside two hundred others', async (t) => {
     const before = openDescriptors();
     const all = await Promise.all(

@@ -1,23 +1,16 @@
 // Commands and the service stand still and go on again: real processes in cgroups of this machine.
 import '../support/addon-dir.ts';
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Channel, RequestInput, Result } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
+import { mountCgroups } from '../support/cgroup-mount.ts';
 import { type LocalAgent, run, sendInput, startLocalAgent } from '../support/local-agent.ts';
 
 if (process.getuid?.() !== 0) t.bailout('cgroups are made as root: run these tests as root');
 
-const mount = mkdtempSync(join(tmpdir(), 'sandboxd-cgroup-'));
-execFileSync('mount', ['-t', 'cgroup2', 'none', mount]);
-t.teardown(() => {
-  // The agents have their own directories open until the end.
-  execFileSync('umount', ['--lazy', mount]);
-  rmdirSync(mount);
-});
+const mount = mountCgroups();
 
 function startAgent(t: Test): LocalAgent & { readonly root: string } {
   const root = mkdtempSync(join(mount, 'sandboxd-'));

@@ -49,8 +49,12 @@ t.test('back-off doubles to a minute, and ten seconds of life begin it again', a
     return budget.pauseMs;
   });
   t.same(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000]);
+  budget.judge(always, false, 9_999);
+  t.equal(budget.pauseMs, 60_000);
   budget.judge(always, false, 10_000);
   t.equal(budget.pauseMs, 100);
+  for (let retries = 0; retries < 2000; retries++) budget.judge(always, false, 1);
+  t.equal(budget.pauseMs, 60_000, 'however often');
   t.equal(budget.judge({ policy: 'never', maxRetries: 0 }, true, 1), 'ended_well');
   t.equal(budget.judge({ policy: 'never', maxRetries: 0 }, false, 1), 'ended_badly');
   const onFailure = { policy: 'on-failure', maxRetries: 2 } as const;

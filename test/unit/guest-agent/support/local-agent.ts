@@ -1,6 +1,7 @@
 // The agent's exec over a socket pair in this process, without a guest. Where it is given no cgroups it ends process groups.
 import './addon-dir.ts';
 import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Channel,
   connectHost,
@@ -34,6 +35,8 @@ export type Running = {
   readonly done: Promise<{ readonly exec: ExecResult; readonly out: string; readonly err: string }>;
   /** Takes the output from now on, and what came before. */
   readonly resume: () => void;
+  /** What it has written to its output matches. */
+  readonly output: (pattern: RegExp) => Promise<void>;
 };
 
 /** Those that are acquired and not released. */
@@ -177,7 +180,10 @@ export function run(
       lost: (loss: StreamLoss) => done.reject(new Error(`lost: ${loss.kind}`)),
     },
   );
-  return { stream, started: started.promise, done: done.promise, resume };
+  const output = async (pattern: RegExp): Promise<void> => {
+    while (!pattern.test(text(FLOW.out))) await sleep(10);
+  };
+  return { stream, started: started.promise, done: done.promise, resume, output };
 }
 
 /** Sends `bytes` as the command's input and then its end. */

@@ -1,0 +1,75 @@
+// A command that cannot start for want of descriptors, at each of them: nothing is left open.
+import '../support/addon-dir.ts';
+import { execFileSync } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import type { Exec } from '@sandboxd/proto';
+import t from 'tap';
+import { launch } from '../../../../guest-agent/src/exec/launch.ts';
+import { openDescriptors } from '../support/open-descriptors.ts';
+
+const REQUEST = { env: ['HOME=/root'], cwd: '', user: '', timeoutMs: 0 };
+const NO_CGROUP = { name: '', fd: -1, processes: {} } as never;
+
+function limitDescriptors(t: { teardown(fn: () => void): void }, most: number): void {
+  const [, soft = ''] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+  const set = (value: string): void =>
+    void execFileSync('prlimit', ['--pid', String(process.pid), `--nofile=${value}:`]);
+  set(String(most));
+  t.teardown(() => set(soft));
+}
+
+/** Takes all descriptors but `free`. Gives them back at the end. */
+function leave(t: { teardown(fn: () => void): void }, free: number): void {
+  const taken: number[] = [];
+  t.teardown(() => {
+    for (const fd of taken) closeSync(fd);
+  });
+  for (;;) {
+    try {
+      taken.push(openSync('/dev/null', 'r'));
+    } catch {
+      break;
+    }
+  }
+  for (const fd of taken.splice(-free, free)) closeSync(fd);
+}
+
+t.test('a command that lacks descriptors says so, and leaves none', async (t) => {
+  // So that what is opened once is open.
+  const first = launch({ ...REQUEST, cmd: ['true'], stdin: false } as Exec, NO_CGROUP);
+  for (const fd of [first.descriptors.output, first.descriptors.error ?? -1]) closeSync(fd);
+  limitDescriptors(t, 128);
+  const kinds = {
+    'with input': { ...REQUEST, cmd: ['true'], stdin: true },
+    'without input': { ...REQUEST, cmd: ['true'], stdin: false },
+    'with a terminal': { ...REQUEST, cmd: ['true'], stdin: true, tty: { cols: 80, rows: 24 } },
+  };
+  for (const [name, request] of Object.entries(kinds))
+    await t.test(name, async (t) => {
+      const needed = name === 'with input' ? 6 : name === 'without input' ? 4 : 2;
+      for (let free = 1; free < needed; free++)
+        await t.test(`${free} are left`, async (t) => {
+          leave(t, free);
+          t.throws(() => launch(request as Exec, NO_CGROUP), {
+            name: 'LaunchError',
+            message: /^no descriptors for the command: /,
+          });
+          // What is left of them can be had now, and no more.
+          const again = Array.from({ length: free }, () => openSync('/dev/null', 'r'));
+          t.throws(() => openSync('/dev/null', 'r'), { code: 'EMFILE' });
+          for (const fd of again) closeSync(fd);
+        });
+    });
+});
+
+t.test('a command that cannot start leaves no descriptor', (t) => {
+  const before = openDescriptors();
+  for (const request of [
+    { ...REQUEST, cmd: ['/nope'], stdin: true },
+    { ...REQUEST, cmd: ['/nope'], stdin: true, tty: { cols: 80, rows: 24 } },
+    { ...REQUEST, cmd: ['true'], user: 'nobody-here' },
+  ])
+    t.throws(() => launch(request as Exec, NO_CGROUP), { name: 'LaunchError' });
+  t.equal(openDescriptors(), before);
+  t.end();
+});
