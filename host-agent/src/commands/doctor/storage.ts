@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { copyFile, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errnoOf } from '../../lib/errors.ts';
+import { judgeDirectory } from '../../lib/private-directory.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
 const GIB = 2 ** 30;
@@ -24,6 +25,8 @@ const UNFIT: Readonly<Record<string, string>> = {
   overlay: 'it is a container’s own layer, which goes with it',
   NFS: 'saved guests are mapped from it, and would hang with its server',
 };
+const MORE_ROOM =
+  'delete snapshots and images that nobody needs, `sandboxd profiles prune`, lower template_disk_bytes and image_disk_bytes, or give it a larger disk';
 
 export const storage: Group = {
   name: 'storage',
@@ -45,16 +48,19 @@ async function nearest(dir: string): Promise<string> {
 }
 
 async function checkOwner(dir: string): Promise<Finding> {
-  const found = await stat(dir).catch(() => undefined);
-  if (found === undefined) return ok('data directory', `${dir} is not there yet`);
-  const mode = (found.mode & 0o777).toString(8);
-  return found.uid === 0 && (found.mode & 0o077) === 0
-    ? ok('data directory', `${dir} is root's alone`)
-    : warning(
-        'data directory',
-        `${dir} belongs to user ${found.uid}, mode ${mode}`,
-        `chown root:root ${dir}; chmod 700 ${dir}`,
-      );
+  const name = 'data directory';
+  const advice = `have data_dir name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}`;
+  try {
+    const verdict = await judgeDirectory(dir, 0);
+    if (verdict.kind === 'private') return ok(name, `${dir} is root's alone`);
+    return verdict.kind === 'refused'
+      ? fault(name, `${dir} ${verdict.what}: the daemon does not take it`, advice)
+      : warning(name, `others can enter ${dir}: the daemon closes it`, `chmod 700 ${dir}`);
+  } catch (error) {
+    return errnoOf(error) === 'ENOENT'
+      ? ok(name, `${dir} is not there yet`)
+      : fault(name, `${dir} cannot be looked at, and not be made: ${errnoOf(error)}`, advice);
+  }
 }
 
 async function checkKind(dir: string): Promise<Finding> {
@@ -76,10 +82,11 @@ async function checkReflinks(dir: string): Promise<Finding> {
   try {
     scratch = await mkdtemp(join(dir, '.doctor-'));
   } catch (error) {
+    const isFull = ['ENOSPC', 'EDQUOT'].includes(errnoOf(error) ?? '');
     return fault(
       'reflinks',
       `nothing can be written to ${dir}: ${errnoOf(error)}`,
-      'run this as root, and mount the disk writable',
+      isFull ? MORE_ROOM : 'run this as root, and mount the disk writable',
     );
   }
   try {
@@ -100,10 +107,10 @@ async function checkReflinks(dir: string): Promise<Finding> {
 async function checkRoom(dir: string): Promise<Finding> {
   const { bavail, blocks, bsize, ffree, files } = await statfs(dir);
   const freeBytes = bavail * bsize;
-  const share = bavail / blocks;
+  const share = blocks > 0 ? bavail / blocks : 0;
   const seen = `${(freeBytes / GIB).toFixed(1)} GiB free, ${(share * 100).toFixed(0)} %${files > 0 ? `, and ${ffree} inodes` : ''}`;
-  const advice =
-    'delete snapshots and images that nobody needs, `sandboxd profiles prune`, lower template_disk_bytes and image_disk_bytes, or give it a larger disk';
-  if (freeBytes < LEAST_BYTES || (files > 0 && ffree < 1000)) return fault('room', seen, advice);
-  return freeBytes < WANTED_BYTES || share < WANTED_SHARE ? warning('room', seen, advice) : ok('room', seen);
+  if (freeBytes < LEAST_BYTES || (files > 0 && ffree < 1000)) return fault('room', seen, MORE_ROOM);
+  return freeBytes < WANTED_BYTES || share < WANTED_SHARE
+    ? warning('room', seen, MORE_ROOM)
+    : ok('room', seen);
 }

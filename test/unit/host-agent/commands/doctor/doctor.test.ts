@@ -1,5 +1,6 @@
 // Checks of the doctor on made-up hosts: files in a directory, and programs that say what a host's would.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -177,6 +178,27 @@ t.test('the disk, which is a real one', async (t) => {
   t.equal(seen['data directory'], 'ok');
   const none = await ask(t, storage, { flags: ['--data-dir', '/proc/none'] });
   t.match(none, { reflinks: 'fault', room: 'fault' });
+  // What the daemon refuses is a fault, what it mends a warning.
+  const dataDirectory = async (path: string) =>
+    (await ask(t, storage, { flags: ['--data-dir', path] }))['data directory'];
+  const file = join(dir, 'file');
+  writeFileSync(file, '');
+  t.equal(await dataDirectory(file), 'fault');
+  t.equal(await dataDirectory(join(file, 'below')), 'fault');
+  const open = join(dir, 'open');
+  mkdirSync(open, { mode: 0o755 });
+  t.equal(await dataDirectory(open), 'warning');
+  writeFileSync(join(open, 'text'), '');
+  t.equal(await dataDirectory(open), 'fault');
+  chmodSync(open, 0o700);
+  t.equal(await dataDirectory(open), 'ok');
+  chownSync(open, 1234, 1234);
+  t.equal(await dataDirectory(open), 'fault');
+  const full = join(dir, 'full');
+  mkdirSync(full, { mode: 0o700 });
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k,nr_inodes=1', 'none', full]);
+  t.teardown(() => execFileSync('umount', [full]));
+  t.match(await ask(t, storage, { flags: ['--data-dir', full] }), { reflinks: 'fault', room: 'fault' });
 });
 
 t.test('engines: what does not work is no harm where a better one does', async (t) => {
