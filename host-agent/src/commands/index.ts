@@ -1,22 +1,26 @@
 // The command line: which command the words ask for, and what the exit code says.
 import { BuilderError } from '@sandboxd/rootfs-builder';
 import { ConfigError } from '../config/index.ts';
-import { isAppError, toError } from '../lib/errors.ts';
+import { errnoOf, isAppError, toError } from '../lib/errors.ts';
 import { type Command, type Group, parseWords, UsageError } from './command.ts';
 import { renderCommand, renderCommands, renderGroup } from './help.ts';
 import { serve } from './serve.ts';
 import { COMMANDS, GROUPS } from './table.ts';
 
-const EXIT = { failed: 1, usage: 2, interrupted: 130 } as const;
+const EXIT = { failed: 1, usage: 2, interrupted: 130, brokenPipe: 141 } as const;
 const HELP_WORDS: readonly (string | undefined)[] = ['--help', '-h', 'help'];
 /** A command that was told to stop and does not is ended; one that removes a tree may need a while. */
 const STOP_TIMEOUT_MS = 30_000;
 
 /** Runs what the words behind the program's name ask for, and sets the exit code. */
 export async function runCommandLine(words: readonly string[]): Promise<void> {
+  const output = watchOutput();
   try {
-    await dispatch(words);
+    await dispatch(words, output.signal);
+    await output.written();
   } catch (error) {
+    // What a command that was stopped says matters less than why.
+    if (output.signal.aborted) return failOutput(output.signal.reason);
     if (error instanceof ConfigError) return fail(EXIT.usage, ...error.problems);
     if (error instanceof UsageError) return fail(EXIT.usage, error.message);
     // A failed call of the system says by itself what failed and where; the stack of anything else is worth having.
@@ -25,7 +29,18 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   }
 }
 
-async function dispatch(words: readonly string[]): Promise<void> {
+/** Nobody reads what is written any longer, or a disk is full. */
+function watchOutput() {
+  const failure = new AbortController();
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', (error) => failure.abort(error));
+  const written = async (): Promise<void> => {
+    await new Promise((resolve) => process.stdout.write('', resolve));
+    failure.signal.throwIfAborted();
+  };
+  return { signal: failure.signal, written };
+}
+
+async function dispatch(words: readonly string[], output: AbortSignal): Promise<void> {
   const [first, ...rest] = words;
   // Flags alone are the daemon's, as they are behind `serve`.
   if (first === undefined || first.startsWith('-'))
@@ -33,16 +48,20 @@ async function dispatch(words: readonly string[]): Promise<void> {
   if (first === 'serve') return serve(rest);
   if (first === 'help') return serve(['--help'], { commandsHelp: renderCommands(COMMANDS, GROUPS) });
   const command = COMMANDS.find(({ name }) => name === first);
-  if (command !== undefined) return runOrExplain(command, `sandboxd ${first}`, rest);
+  if (command !== undefined) return runOrExplain(command, `sandboxd ${first}`, rest, output);
   const group = GROUPS.find(({ name }) => name === first);
   if (group === undefined) {
     const known = ['serve', ...[...COMMANDS, ...GROUPS].map(({ name }) => name)].join(', ');
     throw new UsageError(`there is no command "${first}"; known are ${known} (\`sandboxd --help\`)`);
   }
-  await runGroup(group, rest);
+  await runGroup(group, rest, output);
 }
 
-async function runGroup(group: Group, [word, ...rest]: readonly string[]): Promise<void> {
+async function runGroup(
+  group: Group,
+  [word, ...rest]: readonly string[],
+  output: AbortSignal,
+): Promise<void> {
   if (HELP_WORDS.includes(word)) return print(renderGroup(group));
   const command = group.commands.find(({ name }) => name === word);
   if (command === undefined) {
@@ -50,16 +69,26 @@ async function runGroup(group: Group, [word, ...rest]: readonly string[]): Promi
     const known = group.commands.map(({ name }) => name).join(', ');
     throw new UsageError(`${problem} behind \`sandboxd ${group.name}\`; known are ${known}`);
   }
-  await runOrExplain(command, `sandboxd ${group.name} ${command.name}`, rest);
+  await runOrExplain(command, `sandboxd ${group.name} ${command.name}`, rest, output);
 }
 
-async function runOrExplain(command: Command, path: string, words: readonly string[]): Promise<void> {
+async function runOrExplain(
+  command: Command,
+  path: string,
+  words: readonly string[],
+  output: AbortSignal,
+): Promise<void> {
   if (words.some((each) => each === '--help' || each === '-h')) return print(renderCommand(path, command));
-  await runCommand(command, path, words);
+  await runCommand(command, path, words, output);
 }
 
-/** A signal lets the command remove what it has begun. */
-async function runCommand(command: Command, path: string, words: readonly string[]): Promise<void> {
+/** A signal, or an output that fails, lets the command remove what it has begun. */
+async function runCommand(
+  command: Command,
+  path: string,
+  words: readonly string[],
+  output: AbortSignal,
+): Promise<void> {
   const input = parseWords(command, path, words);
   const stop = new AbortController();
   const onSignal = () => {
@@ -69,7 +98,7 @@ async function runCommand(command: Command, path: string, words: readonly string
   };
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, onSignal);
   try {
-    await command.run(input, stop.signal);
+    await command.run(input, AbortSignal.any([stop.signal, output]));
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     fail(EXIT.interrupted, 'interrupted');
@@ -79,6 +108,11 @@ async function runCommand(command: Command, path: string, words: readonly string
 function fail(code: number, ...problems: string[]): void {
   for (const problem of problems) process.stderr.write(`sandboxd: ${problem}\n`);
   process.exitCode = code;
+}
+
+function failOutput(error: unknown): void {
+  if (errnoOf(error) === 'EPIPE') process.exitCode = EXIT.brokenPipe;
+  else fail(EXIT.failed, `the output cannot be written: ${toError(error).message}`);
 }
 
 function print(text: string): void {

@@ -1,6 +1,7 @@
 // Commands of the built program, and how long steps show that they are alive.
 import { spawnSync } from 'node:child_process';
 import {
+  chmodSync,
   copyFileSync,
   existsSync,
   linkSync,
@@ -54,6 +55,35 @@ function makeProfile(dataDir: string, replaced: readonly string[]): string {
   writeFileSync(join(parent, 'current'), `${'f'.repeat(64)}\n`);
   return parent;
 }
+
+t.test('what cannot be written is said, and is no success; who stops reading is told nothing', async (t) => {
+  const dataDir = join(dir, 'output');
+  makeProfile(dataDir, []);
+  chmodSync(dataDir, 0o700);
+  const all = [
+    ...[['--help'], ['--version'], ['--print-config'], ['keys', '--help'], ['keys', 'create', '--help']],
+    ...[
+      ['profiles', 'list', '--json', '--data-dir', dataDir],
+      ['keys', 'create', 'a', '--data-dir', dataDir],
+    ],
+    ...[
+      ['doctor', '--quick', '--data-dir', dataDir],
+      ['keys', 'list', '--data-dir', dataDir],
+    ],
+  ];
+  for (const words of all) {
+    const shell = (script: string) =>
+      spawnSync('bash', ['-c', script, 'bash', DAEMON_PROGRAM, ...words], { encoding: 'utf8' });
+    const full = shell('"$@" >/dev/full');
+    t.equal(full.status, 1, words.join(' '));
+    t.match(full.stderr, /^sandboxd: the output cannot be written: ENOSPC: [^\n]+$/m);
+    t.notMatch(full.stderr, /^ +at /m);
+    const left = shell('"$@" | true; exit $PIPESTATUS');
+    t.equal(left.signal, null);
+    t.notMatch(left.stderr, /EPIPE|^ +at /m);
+    t.match(shell('"$@" >&- 2>&-'), { signal: null });
+  }
+});
 
 t.test('help names every command, and a command its flags', async (t) => {
   for (const words of [['--help'], ['-h'], ['help']]) {
