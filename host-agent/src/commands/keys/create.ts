@@ -1,6 +1,7 @@
 // `sandboxd keys create`.
 import type { NewKey } from '../../keys/index.ts';
 import type { Command } from '../command.ts';
+import { handOver } from '../hand-over.ts';
 import { withKeys } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
 import { checkName, POLICY_FLAGS, parseExpiry, readName, readPolicy } from './flags.ts';
@@ -35,15 +36,14 @@ export const create: Command = {
       ...(expires !== undefined && { expiresAtMs: parseExpiry(expires) }),
       ...(policy !== undefined && { policy }),
     };
-    const { text, key, dataDir } = await withKeys(input, async (keys, dir) => ({
-      ...(await keys.create(wanted)),
-      dataDir: dir,
-    }));
-    if (input.isSet('json')) {
-      process.stdout.write(`${JSON.stringify({ key: text, ...toJson(key) }, null, 2)}\n`);
-      return;
-    }
-    process.stdout.write(`${text}\n`);
+    const isJson = input.isSet('json');
+    const dataDir = await withKeys(input, async (keys, dir) => {
+      const { text, key } = await keys.create(wanted);
+      const shown = isJson ? JSON.stringify({ key: text, ...toJson(key) }, null, 2) : text;
+      await handOver(`${shown}\n`, () => keys.revoke(key.id));
+      return dir;
+    });
+    if (isJson) return;
     process.stderr.write(
       `key ${wanted.name} is valid from now on, for the daemon of ${dataDir}; this is the only time that it is shown\n`,
     );

@@ -2,6 +2,7 @@
 import { EVENT_KINDS } from '@sandboxd/api';
 import { WebhookRegistry } from '../../webhooks/index.ts';
 import { type Command, type Group, UsageError } from '../command.ts';
+import { handOver } from '../hand-over.ts';
 import { checkName } from '../keys/flags.ts';
 import { withStore } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
@@ -32,8 +33,11 @@ const add: Command = {
       ...(kinds !== undefined && { kinds }),
       ...(tenant !== undefined && { tenant: checkName(tenant, 'tenant') }),
     };
-    const secret = await withStore(input, (store) => new WebhookRegistry(store).add(wanted));
-    process.stdout.write(`${secret}\n`);
+    await withStore(input, async (store) => {
+      const registry = new WebhookRegistry(store);
+      const secret = await registry.add(wanted);
+      await handOver(`${secret}\n`, () => registry.remove(name));
+    });
     process.stderr.write(
       `webhook ${name} is told what happens from now on; this is the only time that its secret is shown\n`,
     );

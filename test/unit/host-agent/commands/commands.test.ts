@@ -61,7 +61,7 @@ t.test('what cannot be written is said, and is no success; who stops reading is 
   makeProfile(dataDir, []);
   chmodSync(dataDir, 0o700);
   const all = [
-    ...[['--help'], ['--version'], ['--print-config'], ['keys', '--help'], ['keys', 'create', '--help']],
+    ...[['--help'], ['--print-config'], ['keys', '--help']],
     ...[
       ['profiles', 'list', '--json', '--data-dir', dataDir],
       ['keys', 'create', 'a', '--data-dir', dataDir],
@@ -83,6 +83,23 @@ t.test('what cannot be written is said, and is no success; who stops reading is 
     t.notMatch(left.stderr, /EPIPE|^ +at /m);
     t.match(shell('"$@" >&- 2>&-'), { signal: null });
   }
+});
+
+t.test('a key or secret that could not be shown is none', (t) => {
+  const dataDir = ['--data-dir', join(dir, 'secrets')];
+  for (const [words, list] of [
+    [['keys', 'create', 'a'], 'keys'],
+    [['keys', 'create', 'b', '--json'], 'keys'],
+    [['webhooks', 'add', 'a', 'http://localhost/'], 'webhooks'],
+  ] as const) {
+    const full = [DAEMON_PROGRAM, ...words, ...dataDir];
+    t.equal(spawnSync('sh', ['-c', '"$@" >/dev/full', 'sh', ...full]).status, 1);
+    const { stdout } = run([list, 'list', '--json', ...dataDir]);
+    t.notMatch(stdout, /"state": "valid"|"url"/, words.join(' '));
+    t.match(run([...words, ...dataDir]), { status: 0 }, 'its name is free');
+    if (list === 'keys') t.match(run(['keys', 'revoke', words[2], ...dataDir]), { status: 0 });
+  }
+  t.end();
 });
 
 t.test('help names every command, and a command its flags', async (t) => {
