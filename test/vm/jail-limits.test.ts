@@ -37,7 +37,7 @@ t.test('a VMM has a control group with limits that hold, or it is named what it 
   t.match(['memory.max', 'memory.swap.max', 'pids.max', 'cpu.max', 'io.max'].map(read), [
     String(512 * MIB),
     '0',
-    '257',
+    '129',
     '50000 100000',
     /^\d+:\d+ rbps=2097152 wbps=2097152 /,
   ]);
