@@ -1,25 +1,36 @@
 // A command that cannot start for want of descriptors, at each of them: nothing is left open.
 import '../support/addon-dir.ts';
-import { execFileSync } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import type { Exec } from '@sandboxd/proto';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { launch } from '../../../../guest-agent/src/exec/launch.ts';
+import { until } from '../../../support/until.ts';
 import { openDescriptors } from '../support/open-descriptors.ts';
 
 const REQUEST = { env: ['HOME=/root'], cwd: '', user: '', timeoutMs: 0 };
 const NO_CGROUP = { name: '', fd: -1, processes: {} } as never;
 
-function limitDescriptors(t: { teardown(fn: () => void): void }, most: number): void {
-  const [, soft = ''] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-  const set = (value: string): void =>
-    void execFileSync('prlimit', ['--pid', String(process.pid), `--nofile=${value}:`]);
-  set(String(most));
-  t.teardown(() => set(soft));
+/** Started as commands are: Node's own way of starting programs would take the end of children from the agents of other tests. */
+function start(cmd: string[]): void {
+  const { descriptors } = launch({ ...REQUEST, cmd, stdin: false } as Exec, NO_CGROUP);
+  for (const fd of [descriptors.output, descriptors.error ?? -1]) closeSync(fd);
+}
+
+const softLimit = (): string =>
+  /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? '';
+
+async function limitDescriptors(t: Test, most: string): Promise<void> {
+  const before = softLimit();
+  const set = async (value: string): Promise<void> => {
+    start(['prlimit', '--pid', String(process.pid), `--nofile=${value}:`]);
+    await until(() => softLimit() === value);
+  };
+  await set(most);
+  t.teardown(() => set(before));
 }
 
 /** Takes all descriptors but `free`. Gives them back at the end. */
-function leave(t: { teardown(fn: () => void): void }, free: number): void {
+function leave(t: Test, free: number): void {
   const taken: number[] = [];
   t.teardown(() => {
     for (const fd of taken) closeSync(fd);
@@ -35,10 +46,7 @@ function leave(t: { teardown(fn: () => void): void }, free: number): void {
 }
 
 t.test('a command that lacks descriptors says so, and leaves none', async (t) => {
-  // So that what is opened once is open.
-  const first = launch({ ...REQUEST, cmd: ['true'], stdin: false } as Exec, NO_CGROUP);
-  for (const fd of [first.descriptors.output, first.descriptors.error ?? -1]) closeSync(fd);
-  limitDescriptors(t, 128);
+  await limitDescriptors(t, '128');
   const kinds = {
     'with input': { ...REQUEST, cmd: ['true'], stdin: true },
     'without input': { ...REQUEST, cmd: ['true'], stdin: false },
