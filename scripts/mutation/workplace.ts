@@ -47,7 +47,8 @@ export function openBench(place: string, mount = findCgroupMount()): Bench {
   const dir = mkdtempSync(join(place, 'm-'));
   chmodSync(dir, 0o755);
   const namespaces = ['unshare', '--net', '--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
-  const died = ['setpriv', '--pdeathsig', 'KILL'];
+  // A mutant may signal its process group, which would be that of all who wait for it.
+  const died = ['setsid', 'setpriv', '--pdeathsig', 'KILL'];
   if (mount === undefined) return { dir, command: [...died, ...namespaces, ...firstProcess('')] };
   const group = join(mount, basename(place), basename(dir));
   mkdirSync(group, { recursive: true });

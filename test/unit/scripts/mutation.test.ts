@@ -113,7 +113,11 @@ t.test(
     t.notOk(existsSync(stale), 'what a process left that is gone goes');
     const bench = openBench(place);
     const group = '$(grep -m 1 " cgroup2 " /proc/mounts | cut -d " " -f 2)';
-    const leave = `mkdir ${group}/left ${bench.dir}/left; echo 0 > ${group}/left/cgroup.procs; cat /proc/self/cgroup; exec sleep 600`;
+    const signals: string[] = [];
+    const onSignal = (name: string): void => void signals.push(name);
+    process.on('SIGURG', onSignal);
+    t.teardown(() => process.off('SIGURG', onSignal));
+    const leave = `kill -URG 0; mkdir ${group}/left ${bench.dir}/left; echo 0 > ${group}/left/cgroup.procs; cat /proc/self/cgroup; exec sleep 600`;
     const [program = '', ...args] = [...bench.command, 'sh', '-c', leave];
     const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     let said = '';
@@ -122,6 +126,7 @@ t.test(
       if (said.includes('0::')) break;
     }
     t.match(said, /^0::\/left$/m, 'it sees its own groups only');
+    t.same(signals, [], 'a signal to its process group is for itself');
     child.kill('SIGKILL');
     await once(child, 'exit');
     await closeBench(bench);
