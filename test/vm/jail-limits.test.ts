@@ -51,7 +51,8 @@ t.test('a VMM has a control group with limits that hold, or it is named what it 
   const writtenBytes = () =>
     Number(new RegExp(`^${disk} .*wbytes=(\\d+)`, 'm').exec(read('io.stat'))?.[1] ?? 0);
   const [writesAt, writtenBefore] = [performance.now(), writtenBytes()];
-  const sum = 'cd /root && dd if=/dev/urandom of=w bs=1M count=16 conv=fsync 2> /dev/null; md5sum w';
+  // Of a guest's own file system fsync waits for nothing.
+  const sum = 'cd /root && dd if=/dev/urandom of=w bs=1M count=16 2> /dev/null; sync; md5sum w';
   const written = await api.sh(sandbox.id, sum);
   const bytesPerS = (16 * MIB) / ((performance.now() - writesAt) / 1000);
   t.ok(bytesPerS < 2 * MIB * 1.25, `${bytesPerS} bytes a second`);
