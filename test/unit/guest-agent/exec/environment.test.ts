@@ -1,0 +1,37 @@
+// What a command finds in its environment, and where its program is looked for.
+import '../support/addon-dir.ts';
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  completeEnvironment,
+  DEFAULT_PATH,
+  environmentValue,
+  programCandidates,
+} from '../../../../guest-agent/src/exec/environment.ts';
+
+t.test('a program is looked for where the shell would', async (t) => {
+  t.strictSame(programCandidates('ls', '/a:/b'), ['/a/ls', '/b/ls']);
+  t.strictSame(programCandidates('ls', '/a::'), ['/a/ls', './ls', './ls']);
+  t.strictSame(programCandidates('./ls', '/a'), ['./ls']);
+  t.strictSame(programCandidates('', '/a'), []);
+});
+
+t.test('an environment is completed, never changed', async (t) => {
+  t.strictSame(completeEnvironment([], '/h', false), [`PATH=${DEFAULT_PATH}`, 'HOME=/h']);
+  t.strictSame(completeEnvironment(['PATH=', 'HOME=/x', 'TERM=vt100'], '/h', true), [
+    'PATH=',
+    'HOME=/x',
+    'TERM=vt100',
+  ]);
+  t.strictSame(completeEnvironment(['PATH=/a', 'HOME=/b'], '/h', true), ['PATH=/a', 'HOME=/b', 'TERM=xterm']);
+  t.strictSame(completeEnvironment(['PATH=/a', 'HOME=/b'], '/h', false), ['PATH=/a', 'HOME=/b']);
+  t.equal(environmentValue(['A=1', 'AB=2', 'A=3=4'], 'A'), '3=4');
+  t.equal(environmentValue(['B=A='], 'A'), undefined);
+  fc.assert(
+    fc.property(fc.array(fc.stringMatching(/^[A-Z]{1,3}=[a-z=]{0,3}$/)), (env) =>
+      completeEnvironment(env, '/h', true)
+        .slice(0, env.length)
+        .every((entry, i) => entry === env[i]),
+    ),
+  );
+});
