@@ -144,6 +144,8 @@ t.test('without cgroups there are commands all the same', (t) => {
   t.equal(cgroup.fd, -1);
   t.equal(cgroups.count, 0);
   t.notOk(cgroups.canFreeze);
+  t.throws(() => cgroups.setFrozen(true), { message: 'cannot write cgroup.freeze: error 9' });
+  t.notOk(cgroups.hasStopped);
   t.notOk(cgroups.kill(cgroup));
   t.notOk(cgroups.isPopulated(cgroup));
   t.same(cgroups.pids(cgroup), []);

@@ -71,6 +71,7 @@ t.test('a command', async (t) => {
       const { exec } = await run(channel, cmd, options).done;
       t.match(exec, { exitCode: -1, error }, JSON.stringify(cmd).slice(0, 60));
       t.notOk(exec.usage);
+      t.ok(exec.durationUs < 60_000_000);
     }
   });
 
@@ -122,6 +123,12 @@ t.test('a command', async (t) => {
     t.equal((await early.done).out.length > 0, true, 'input that nobody reads is thrown away');
   });
 
+  await t.test('without an input throws away what is sent to it', async (t) => {
+    const { stream, done } = run(channel, ['sleep', '0.3']);
+    sendInput(stream, randomBytes(3_000_000));
+    t.match((await done).exec, { exitCode: 0 });
+  });
+
   await t.test('stalls while nobody reads, and loses nothing', async (t) => {
     const slow = run(channel, ['sh', '-c', 'seq 1 200000'], { isReading: false });
     await slow.started;
@@ -169,6 +176,8 @@ t.test('a command', async (t) => {
     const closed = await run(channel, ['sh', '-c', leaving], { tty }).done;
     t.match(closed.exec, { exitCode: 5, signal: '' }, 'closing it is no end of the command');
     t.equal(closed.out, 'again\r\n', 'nor of its output');
+    // Only the limit on lingering, 2 s, could still be waited for.
+    t.ok(closed.exec.agentUs - closed.exec.durationUs < 1_900_000, 'its exit is');
   });
 
   await t.test('has a terminal that is its user’s, of any size that there is', async (t) => {
