@@ -83,7 +83,9 @@ export class Sandbox implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.delete().catch(unlessGone);
+    await this.#requests
+      .ask('deleteSandbox', { params: { id: this.id }, isIdempotent: true })
+      .catch(unlessGone);
   }
 }
 
@@ -126,7 +128,9 @@ export class Snapshot implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.delete().catch(unlessGone);
+    await this.#requests
+      .ask('deleteSnapshot', { params: { id: this.id }, isIdempotent: true })
+      .catch(unlessGone);
   }
 }
 

@@ -28,6 +28,8 @@ export type Call<N extends RouteName> = CallOptions & {
   /** In place of a JSON body. */
   readonly bytes?: WireRequest['body'];
   readonly accept?: string;
+  /** Doing it twice is as good as doing it once: repeated like what changes nothing. */
+  readonly isIdempotent?: boolean;
 };
 
 export type RequestsOptions = {
@@ -69,7 +71,7 @@ export class Requests {
   }
 
   #ask<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): Promise<Calls[N]['answer']> {
-    return this.#repeat(name, signal, async () => {
+    return this.#repeat(name, call, signal, async () => {
       const answer = await this.#send(name, { accept: 'application/json', ...call }, signal);
       const text = await readText(answer);
       return (text === '' ? undefined : parseAnswer(name, text)) as Calls[N]['answer'];
@@ -79,7 +81,7 @@ export class Requests {
   /** The answer, whose bytes are still to come. A time limit is for its beginning. */
   async stream<N extends RouteName>(name: N, call: Call<N> = {}): Promise<WireAnswer> {
     return this.#within(name, call, (signal) =>
-      this.#repeat(name, signal, () => this.#send(name, { accept: '*/*', ...call }, signal)),
+      this.#repeat(name, call, signal, () => this.#send(name, { accept: '*/*', ...call }, signal)),
     );
   }
 
@@ -90,7 +92,7 @@ export class Requests {
     onLine: (line: unknown) => void,
   ): Promise<string | undefined> {
     return this.#within(name, call, async (signal) => {
-      const { body, header } = await this.#repeat(name, signal, () =>
+      const { body, header } = await this.#repeat(name, call, signal, () =>
         this.#send(name, { accept: 'application/x-ndjson', ...call }, signal),
       );
       for await (const line of readLines(body)) onLine(JSON.parse(line));
@@ -161,14 +163,18 @@ export class Requests {
   }
 
   /** Repeats what changes nothing, and what the daemon cannot have seen. */
-  async #repeat<T>(name: RouteName, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  async #repeat<T>(
+    name: RouteName,
+    { isIdempotent = ROUTES[name].method === 'GET' }: { readonly isIdempotent?: boolean },
+    signal: AbortSignal,
+    work: () => Promise<T>,
+  ): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       try {
         return await work();
       } catch (error) {
         const isHopeful = attempt < this.#options.retries && !signal.aborted;
-        const { method } = ROUTES[name];
-        if (!isHopeful || !isRepeatable(error, method)) throw withDoubt(error, method);
+        if (!isHopeful || !isRepeatable(error, isIdempotent)) throw withDoubt(error, ROUTES[name].method);
         await pause(toWaitMs(error, attempt), signal);
       }
     }
@@ -176,9 +182,9 @@ export class Requests {
 }
 
 /** Whether the same request may be sent once more. */
-function isRepeatable(error: unknown, method: string): boolean {
-  if (error instanceof ConnectionError) return error.isUnsent || method === 'GET';
-  return method === 'GET' && PASSING.includes((error as { status?: number }).status ?? 0);
+function isRepeatable(error: unknown, isIdempotent: boolean): boolean {
+  if (error instanceof ConnectionError) return error.isUnsent || isIdempotent;
+  return isIdempotent && PASSING.includes((error as { status?: number }).status ?? 0);
 }
 
 /** What changes something and was not answered has been done, or has not. */

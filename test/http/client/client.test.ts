@@ -105,6 +105,24 @@ t.test('what the daemon refuses is an error of a class of its own, with status a
   t.match(full, { status: 503, retryAfterMs: 7000 });
 });
 
+t.test('what is to be away at the end of a block is asked for until it is', async (t) => {
+  const down = { status: 503, headers: { 'retry-after': '0' } };
+  const gone = { status: 404, body: '{"error":"there is no such sandbox"}' };
+  const { seen, url } = await stub(t, [{ status: 0 }, down, gone]);
+  const sandbox = new Client({ host: url }).sandboxes.get(UNKNOWN_ID);
+  await sandbox[Symbol.asyncDispose]();
+  t.same(
+    seen,
+    Array(3).fill(`DELETE /sandboxes/${UNKNOWN_ID}`),
+    'also what a broken connection may have done',
+  );
+  const broken = await stub(t, [{ status: 0 }]);
+  await t.rejects(new Client({ host: broken.url }).sandboxes.get(UNKNOWN_ID).delete(), {
+    message: /it may or may not have been carried out/,
+  });
+  t.equal(broken.seen.length, 1, 'a delete that is asked for is sent once');
+});
+
 t.test('what changes nothing is repeated, what might have is not', async (t) => {
   const down = { status: 503, headers: { 'retry-after': '0' }, body: '{"error":"no"}' };
   const list = await stub(t, [down, { status: 0 }, { status: 200, body: '{"sandboxes":[]}' }]);
