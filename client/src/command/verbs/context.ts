@@ -69,8 +69,9 @@ const LEAVING = ['\x03', '\x04'];
 async function readKey(terminal: Terminal): Promise<string> {
   const { stdin } = terminal;
   if (stdin.isTTY) {
-    terminal.note('the key, which is not shown:');
+    // Before it is asked for: what is typed or pasted at once would be shown.
     stdin.setRawMode(true);
+    terminal.note('the key, which is not shown:');
   }
   let text = '';
   try {

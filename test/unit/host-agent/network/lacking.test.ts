@@ -2,7 +2,7 @@
 import '../../../support/network/own-network.ts';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readlinkSync } from 'node:fs';
+import { readFileSync, readlinkSync } from 'node:fs';
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -77,7 +77,9 @@ t.test('the program for networks ends with a daemon that is killed, whatever it 
   t.teardown(() => daemon.kill('SIGKILL'));
   const [first] = (await once(daemon.stdout, 'data')) as [Buffer];
   const pid = Number.parseInt(String(first), 10);
-  await until(() => isNetd(pid));
+  // It sleeps once it waits for the rest: what begins it is done then.
+  await until(() => isNetd(pid) && /^State:\tS/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')));
+  t.teardown(() => isNetd(pid) && process.kill(pid, 'SIGKILL'));
   process.kill(pid, 'SIGSTOP');
   daemon.kill('SIGKILL');
   await until(() => !isNetd(pid));
