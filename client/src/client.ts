@@ -25,7 +25,7 @@ export type ClientOptions = {
   readonly apiKey?: string;
   /** Certificates to trust instead of the system's, PEM; those in the file that `SANDBOXD_CA` names by default. Not in browsers. */
   readonly ca?: string;
-  /** How often a request that changes nothing, or that never reached the daemon, is sent again; 2 by default. */
+  /** How often a request that changes nothing, the delete of a disposal, or what never reached the daemon is sent again; 2 by default. */
   readonly retries?: number;
   /** Longest wait for an answer, of calls that have none of their own; none by default. */
   readonly timeoutMs?: number;

@@ -83,9 +83,7 @@ export class Sandbox implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#requests
-      .ask('deleteSandbox', { params: { id: this.id }, isIdempotent: true })
-      .catch(unlessGone);
+    await dispose(this.#requests, 'deleteSandbox', this.id);
   }
 }
 
@@ -128,13 +126,19 @@ export class Snapshot implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#requests
-      .ask('deleteSnapshot', { params: { id: this.id }, isIdempotent: true })
-      .catch(unlessGone);
+    await dispose(this.#requests, 'deleteSnapshot', this.id);
   }
 }
 
-/** What is to be away and is away already is fine. */
-function unlessGone(error: unknown): void {
-  if (!(error instanceof NotFoundError)) throw error;
+/** What is to be away and is away already is fine, so it may be asked for twice. */
+async function dispose(
+  requests: Requests,
+  name: 'deleteSandbox' | 'deleteSnapshot',
+  id: string,
+): Promise<void> {
+  try {
+    await requests.ask(name, { params: { id }, isIdempotent: true });
+  } catch (error) {
+    if (!(error instanceof NotFoundError)) throw error;
+  }
 }

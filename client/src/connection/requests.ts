@@ -28,7 +28,7 @@ export type Call<N extends RouteName> = CallOptions & {
   /** In place of a JSON body. */
   readonly bytes?: WireRequest['body'];
   readonly accept?: string;
-  /** Doing it twice is as good as doing it once: repeated like what changes nothing. */
+  /** Doing it twice is as good as doing it once, so it is repeated; what a GET is by default. */
   readonly isIdempotent?: boolean;
 };
 
@@ -162,7 +162,7 @@ export class Requests {
     }
   }
 
-  /** Repeats what changes nothing, and what the daemon cannot have seen. */
+  /** Repeats what is idempotent, and what the daemon cannot have seen. */
   async #repeat<T>(
     name: RouteName,
     { isIdempotent = ROUTES[name].method === 'GET' }: { readonly isIdempotent?: boolean },
