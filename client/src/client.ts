@@ -88,8 +88,7 @@ export class Sandboxes {
   /** A new sandbox, whose guest has answered. A signal that fires before rolls it back. */
   async create({ signal, timeoutMs, ...body }: CreateOptions & CallOptions = {}): Promise<Sandbox> {
     const call = { body, signal, timeoutMs };
-    const { id } = await this.#requests.make('createSandbox', call, (made) => this.get(made.id).delete());
-    return this.get(id);
+    return this.#requests.make('createSandbox', call, ({ id }) => this.get(id));
   }
 
   async list(options: CallOptions = {}): Promise<readonly SandboxInfo[]> {
@@ -138,7 +137,6 @@ export class Snapshots {
     const bytes = onProgress ? counted(archive, onProgress) : archive;
     const query = isDiskOnly ? { disk_only: 1 } : {};
     const call = { query, bytes, ...options };
-    const { id } = await this.#requests.make('importSnapshot', call, (made) => this.get(made.id).delete());
-    return this.get(id);
+    return this.#requests.make('importSnapshot', call, ({ id }) => this.get(id));
   }
 }

@@ -73,8 +73,7 @@ export class Sandbox implements AsyncDisposable {
   /** Saves it as it is; it goes on. */
   async snapshot(options: CallOptions = {}): Promise<Snapshot> {
     const call = { params: { id: this.id }, ...options };
-    const toSnapshot = ({ id }: { readonly id: string }) => new Snapshot(this.#requests, id);
-    return toSnapshot(await this.#requests.make('takeSnapshot', call, (made) => toSnapshot(made).delete()));
+    return this.#requests.make('takeSnapshot', call, ({ id }) => new Snapshot(this.#requests, id));
   }
 
   /** Destroys it; its log stays. */
@@ -109,11 +108,9 @@ export class Snapshot implements AsyncDisposable {
   /** New sandboxes that go on where the snapshot was taken, all or none; one unless `count` says more. */
   async fork({ signal, timeoutMs, ...body }: ForkOptions & CallOptions = {}): Promise<Sandbox[]> {
     const call = { params: { id: this.id }, body, signal, timeoutMs };
-    const toForks = (made: { readonly sandboxes: readonly SandboxInfo[] }) =>
-      made.sandboxes.map(({ id }) => new Sandbox(this.#requests, id));
-    const undo = (made: { readonly sandboxes: readonly SandboxInfo[] }) =>
-      Promise.allSettled(toForks(made).map((fork) => fork.delete()));
-    return toForks(await this.#requests.make('forkSnapshot', call, undo));
+    return this.#requests.makeAll('forkSnapshot', call, ({ sandboxes }) =>
+      sandboxes.map(({ id }) => new Sandbox(this.#requests, id)),
+    );
   }
 
   /** All of it as one stream, for `snapshots.import` of another daemon. What was in the guest's memory is in it, keys included. */

@@ -54,20 +54,30 @@ export class Requests {
 
   /**
    * As `ask`, of a request that makes something. The daemon rolls back what it has not answered when its client leaves; what was
-   * answered in that moment would be nobody's, so it is waited for a little longer, and undone.
+   * answered in that moment would be nobody's, so it is waited for a little longer, and disposed of.
    */
-  async make<N extends RouteName>(
+  async makeAll<N extends RouteName, T extends AsyncDisposable>(
     name: N,
     call: Call<N>,
-    undo: (made: Calls[N]['answer']) => Promise<unknown>,
-  ): Promise<Calls[N]['answer']> {
+    toMade: (answer: Calls[N]['answer']) => T[],
+  ): Promise<T[]> {
     return this.#within(name, call, async (signal) => {
       using late = delay(signal, GRACE_MS);
-      const made = await this.#ask(name, call, late.signal);
+      const made = toMade(await this.#ask(name, call, late.signal));
       if (!signal.aborted) return made;
-      await undo(made).catch(() => undefined);
+      await Promise.allSettled(made.map((one) => one[Symbol.asyncDispose]()));
       throw signal.reason;
     });
+  }
+
+  /** As `makeAll`, of one. */
+  async make<N extends RouteName, T extends AsyncDisposable>(
+    name: N,
+    call: Call<N>,
+    toMade: (answer: Calls[N]['answer']) => T,
+  ): Promise<T> {
+    const [made] = await this.makeAll(name, call, (answer) => [toMade(answer)]);
+    return made as T;
   }
 
   #ask<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): Promise<Calls[N]['answer']> {
