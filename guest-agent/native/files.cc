@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "napi.h"
 
 namespace {
@@ -44,6 +46,9 @@ METHOD(remove_directory) {
   return to_number(env, unlinkat(directory, name.c_str(), AT_REMOVEDIR) < 0 ? -errno : 0);
 }
 
+// Of a file of /proc/sys the kernel clears as much memory as a read asks for, and each copy of a guest would have that for itself.
+constexpr size_t kReadBytes = 4095;
+
 // readText(directoryFd, name): at most 64 KiB; "" when the file cannot be read
 METHOD(read_text) {
   ARGUMENTS(2);
@@ -56,7 +61,9 @@ METHOD(read_text) {
   int fd = openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
     ssize_t got;
-    while (size < sizeof text && (got = read(fd, text + size, sizeof text - size)) > 0) size += static_cast<size_t>(got);
+    while (size < sizeof text && (got = read(fd, text + size, std::min(kReadBytes, sizeof text - size))) > 0) {
+      size += static_cast<size_t>(got);
+    }
     close(fd);
   }
   return to_string(env, text, size);

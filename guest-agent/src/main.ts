@@ -39,9 +39,10 @@ mountFileSystems();
 setUpSystem();
 
 const isEmulated = readIsEmulated();
-// Copies of a template take a third longer with the optimizing compiler (docs/measurements/bulk-bytes.md). Not a start option: with
-// another set of those, Node's own compiled code would be thrown away.
-if (isEmulated) setFlagsFromString('--no-opt');
+// Copies of a template take a third longer with the optimizing compiler (docs/measurements/bulk-bytes.md), and compile in each copy what
+// the middle one finds worth it (docs/measurements/idle-copy.md). No start options: with another set of those, Node's own compiled code
+// would be thrown away.
+if (isEmulated) setFlagsFromString('--no-opt --no-maglev');
 
 const poller = new Poller((error) => logError('event', error));
 poller.start();
