@@ -147,7 +147,7 @@ t.test('what takes too long says what, and that it was nothing but the time', as
     },
   };
   const hanging = await startMemoryDaemon(t, { ...PLAIN, bootTimeoutMs, faults });
-  const options = { service: { cmd: ['x'] } } as Parameters<typeof manager.create>[0];
+  const options = { service: { cmd: ['x'] } } as unknown as Parameters<typeof manager.create>[0];
   await t.rejects(hanging.manager.create(options), { message: /stage service/ });
   t.equal(hanging.host.running.length, 0);
 });
