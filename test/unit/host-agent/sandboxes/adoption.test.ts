@@ -43,6 +43,17 @@ t.test('one that ended meanwhile is listed with its cause until it is deleted', 
   );
 });
 
+t.test('the root of a sandbox is pinned by whoever adopts it', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const { id } = await first.manager.create({});
+  await first.crash();
+  const pin = join(home.dataDir, 'sandboxes', id, 'rootfs.ext4');
+  rmSync(pin);
+  await startMemoryDaemon(t, { home });
+  t.ok(existsSync(pin));
+});
+
 t.test('one whose end this daemon saw says the same of it in the next', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
