@@ -165,3 +165,43 @@ t.test('an end that fails when its time is over is tried again, until there is n
   t.equal(retries.length, 0);
   t.equal(failed(), 2);
 });
+
+t.test('a daemon that stops waits for what is being deleted, but not without end', async (t) => {
+  for (const isEndless of [false, true]) {
+    const gate = Promise.withResolvers<void>();
+    const { manager, host } = await startMemoryDaemon(t, {
+      templateBudgetBytes: 0,
+      changeRecords: (records) => {
+        const put = records.put.bind(records);
+        return Object.assign(records, {
+          put: async (id: string, record: SandboxRecord, also?: () => void) => {
+            if (record.isDeleting) await gate.promise;
+            return put(id, record, also);
+          },
+        });
+      },
+    });
+    const { id } = await manager.create({});
+    await manager.create({});
+    const limits: (() => void)[] = [];
+    const { setTimeout } = globalThis;
+    t.intercept(globalThis, 'setTimeout', {
+      value: (callback: () => void, ms: number, ...args: unknown[]) =>
+        ms === 10_000 ? limits.push(callback) : Reflect.apply(setTimeout, undefined, [callback, ms, ...args]),
+    });
+    const deleting = manager.delete(id);
+    let isStopped = false;
+    const stopped = manager.stop('keep').then(() => {
+      isStopped = true;
+    });
+    await until(() => limits.length === 1);
+    for (let turns = 0; turns < 20; turns++) await new Promise(setImmediate);
+    t.equal(isStopped, false);
+    if (isEndless) limits[0]?.();
+    else gate.resolve();
+    await stopped;
+    t.equal(host.running.length, isEndless ? 2 : 1, 'the other one stays');
+    gate.resolve();
+    await deleting;
+  }
+});
