@@ -5,7 +5,11 @@ import t, { type Test } from 'tap';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { type Home, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 t.test('sandboxes go on, with their clocks set', async (t) => {
   const home = await makeHome(t);

@@ -7,7 +7,11 @@ import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manage
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
 
@@ -252,6 +256,18 @@ t.test('an end that comes before its beginning is told behind it', async (t) => 
     journal.read(0).map(({ event }) => event.kind),
     ['created', 'died'],
   );
+});
+
+t.test('one whose record is gone is deleted as any other', async (t) => {
+  const { manager, host, store } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
+  const { id } = await manager.create({});
+  await store.table('sandboxes').remove(id);
+  const gate = Promise.withResolvers<void>();
+  host.onKill = () => gate.promise;
+  await manager.delete(id);
+  t.equal(host.running.length, 1, 'it answers before what takes time');
+  gate.resolve();
+  await until(() => host.running.length === 0);
 });
 
 t.test('one that nobody heard of is marked as such while it goes', async (t) => {

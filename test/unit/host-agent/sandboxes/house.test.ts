@@ -3,7 +3,11 @@ import t from 'tap';
 import type { Wanted } from '../../../../host-agent/src/keys/index.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
 

@@ -20,7 +20,11 @@ import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-gue
 import { contentOf, forge, manifestOf, readAll, source, whole } from '../../../support/archives.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { makeSaved, scratch } from '../../../support/saved-guests.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
 const { signal } = new AbortController();
@@ -188,13 +192,13 @@ t.test('an agent is the one that the guest runs from, wherever this host has it'
   const good = await goodManifest(t);
   const { compatibility, options } = good;
   const root = {
-    kind: 'profile',
+    kind: 'profile' as const,
     name: 'base',
     digest: options.rootfs.digest,
     rootfsPath: '/r',
     env: {},
     workdir: '/',
-  } as const;
+  };
   const resolve = (agent?: string, agentPath?: string, own?: string, isDiskOnly = false) => {
     const rootfs = { ...root, ...(agentPath !== undefined && { agentPath }) };
     const ground: ImportGround = {
@@ -223,6 +227,8 @@ t.test('an agent is the one that the guest runs from, wherever this host has it'
     '/there/a-2',
     'one that boots starts what is here',
   );
+  root.digest = '';
+  await t.rejects(resolve(), { message: /this host has none by that name/ });
   const left = AbortSignal.abort(new Error('left'));
   const roots = { find: () => Promise.reject(new Error('no root')) };
   const ground = {

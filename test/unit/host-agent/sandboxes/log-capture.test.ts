@@ -55,6 +55,10 @@ class FakeGuest {
 
   connect(): void {
     this.isConnected = true;
+    this.announce();
+  }
+
+  announce(): void {
     for (const listener of this.#listeners) listener();
   }
 }
@@ -239,6 +243,13 @@ t.test('output that breaks off while the guest is there is asked for again a sec
   t.equal(absent.requests.length, 0);
   absent.connect();
   t.equal(absent.requests.length, 1);
+  absent.events?.end({} as never);
+  timers.clear();
+  absent.isConnected = false;
+  absent.announce();
+  t.equal(timers.size, 1, 'one that is gone again by then is tried again');
+  absent.connect();
+  t.equal(absent.requests.length, 2);
   const { events } = absent;
   later.stop();
   t.equal(absent.events, undefined, 'who stops is not written to any more');

@@ -1,4 +1,5 @@
 // The numbers of sandboxes: each is of what it says, as of the moment in which somebody asks.
+import { createSocket } from 'node:dgram';
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -43,7 +44,7 @@ t.test('what there is is counted by its state, and what runs has memory promised
   writeFileSync(layer, Buffer.alloc(8192, 1));
   const vm = { identity: SELF, exit: undefined, standstill: undefined };
   const all = [
-    makeSandbox('well', layer, { record: { options: { memoryMib: 300 } } }),
+    makeSandbox('well', layer, { record: { options: { memoryMib: 300 }, network: { tap: 'lo' } } }),
     makeSandbox('well too', layer),
     makeSandbox('well as well', layer),
     makeSandbox('full disk', layer, { vm: { ...vm, standstill: 'the disk is full' } }),
@@ -60,6 +61,9 @@ t.test('what there is is counted by its state, and what runs has memory promised
     starting: { size: 19 },
     sweeps: { sandboxes: [all[0], all[1]] },
   } as unknown as House;
+  const socket = createSocket('udp4');
+  await new Promise((resolve) => socket.send('something', 9, '127.0.0.1', resolve));
+  socket.close();
   let room: number | undefined = 21;
   const metrics = new Metrics();
   measureSandboxes(metrics, {
@@ -96,6 +100,7 @@ t.test('what there is is counted by its state, and what runs has memory promised
   const usedS = (process.cpuUsage().user + process.cpuUsage().system) / 1e6;
   const shownS = of('cpu_seconds_total{sandbox="well"}');
   t.ok(shownS > 0 && shownS <= usedS + 0.1, `${shownS} of ${usedS} s`);
+  for (const way of ['received', 'sent']) t.ok(of(`${way}_bytes_total{sandbox="well"}`) > 0, way);
   const layerBytes = statSync(layer).blocks * 512;
   t.equal(of('layer_bytes{sandbox="well"}'), layerBytes);
   t.equal(of('layer_bytes{sandbox="rest"}'), 0, 'as many have series of their own as run');

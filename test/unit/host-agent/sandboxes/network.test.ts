@@ -8,7 +8,11 @@ import {
   makeHome,
   startMemoryDaemon,
 } from '../../../support/memory-host/daemon.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 const allowlist = ['example.org'];
 const publish = [{ hostPort: 8080, guestPort: 80 }];
@@ -212,6 +216,18 @@ t.test('the next daemon goes on with it, and says what of it is lost', async (t)
     await next.manager.delete(first.id);
     await until(() => told.calls.includes('remove tap1'));
   }
+});
+
+t.test('without published ports none are adopted, and a daemon without networks has none', async (t) => {
+  const home = await makeHome(t);
+  const first = await start(t, { home });
+  await first.manager.create({ network: { allowlist } });
+  await first.crash();
+  const next = await start(t, { home });
+  t.ok(next.told.calls.includes('adopt ports [] tap1'));
+  const { manager } = await startMemoryDaemon(t);
+  const wish = manager.create({ network: { allowlist } });
+  await t.rejects(wish, { code: 'unsupported', message: /networks are not enabled/ });
 });
 
 t.test('the next daemon removes that of one that was half made, with networks or without', async (t) => {

@@ -8,6 +8,10 @@ import { checksummed } from '../../../support/checksummed.ts';
 import { type MemoryDaemon, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { MemoryEngine } from '../../../support/memory-host/engine.ts';
 import { oneEngine } from '../../../support/one-engine.ts';
+import { scaled } from '../../../support/time-scale.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 /** What is written down, by kind. */
 function told({ journal }: MemoryDaemon): string[] {

@@ -8,7 +8,11 @@ import { allocatedBytes } from '../../../../host-agent/src/lib/extents.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { MemoryEngine } from '../../../support/memory-host/engine.ts';
 import { oneEngine } from '../../../support/one-engine.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
 const profile = (name: string) => ({ rootfs: { kind: 'profile', name } as const });
@@ -101,6 +105,7 @@ t.test('what a create found is counted, and one with boot arguments looks for no
   const told = happened[0] as Extract<(typeof happened)[number], { kind: 'template-made' }>;
   t.match(told, { kind: 'template-made', rootfs: 'base', hasNetwork: false, pausedMs: 1 });
   t.ok(told.totalMs >= 0 && told.totalMs <= tookMs + 1, `${told.totalMs} of ${tookMs} ms`);
+  t.match(host.machines[0]?.identity.memory, { kind: 'file' }, 'its memory is kept from the beginning');
   // What runs once is in every copy: the same command over two connections.
   const { execs, hellos } = host.machines[0]!.agent;
   t.same(
@@ -114,7 +119,7 @@ t.test('what a create found is counted, and one with boot arguments looks for no
   t.same([host.counts.boots, host.counts.restores], [2, 2]);
   t.same(manager.house.templates.lookups, { hit: 1, made: 1, none: 0 });
   t.equal(manager.house.templates.count, 1);
-  t.match(host.running.at(-1)?.spec, { bootArgs: 'a=b' });
+  t.match(host.running.at(-1), { spec: { bootArgs: 'a=b' }, identity: { memory: { kind: 'anonymous' } } });
 });
 
 t.test('without a budget each create boots', async (t) => {
