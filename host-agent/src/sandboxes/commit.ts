@@ -3,11 +3,11 @@ import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /** All of them or none; what fails, or was cancelled, leaves nothing of any. */
-export async function commitSandboxes(
+export async function commitSandboxes<T extends readonly Sandbox[]>(
   { records, faults }: Pick<ResourceContext, 'records' | 'faults'>,
-  sandboxes: readonly Sandbox[],
+  sandboxes: T,
   signal: AbortSignal,
-): Promise<readonly Sandbox[]> {
+): Promise<T> {
   try {
     signal.throwIfAborted();
     const ready = sandboxes.map((sandbox) => ({ id: sandbox.id, ...sandbox.becomeReady() }));

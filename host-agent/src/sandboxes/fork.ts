@@ -17,7 +17,7 @@ export type ForkInput = {
   readonly saved: SavedGuest;
   readonly count: number;
   /** Of the one copy. */
-  readonly publish?: readonly PublishedPort[] | undefined;
+  readonly publish: readonly PublishedPort[];
   /** Of the copies. */
   readonly owner: Owner | undefined;
   /** Starts at the same time, of everybody's. */
@@ -28,11 +28,10 @@ export type ForkInput = {
 
 /** The first failure cancels the others, and nothing is left of any. */
 export async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
-  const { saved, snapshotId, count, owner, log } = input;
+  const { saved, snapshotId, count, publish, owner, log } = input;
   const { manifest } = saved;
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
-  const { publish = [] } = input;
   const options = { ...inheritOptions(manifest.options), ...(publish.length > 0 && { publish }) };
   let firstFailure: unknown;
   const startOne = async (): Promise<Sandbox> => {

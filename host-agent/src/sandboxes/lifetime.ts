@@ -7,12 +7,8 @@ export class Lifetime {
 
   constructor(endMs: number, onEnd: () => void) {
     const wait = (): void => {
-      const leftMs = endMs - Date.now();
-      this.#timer =
-        leftMs <= 0
-          ? setTimeout(onEnd, 0)
-          : setTimeout(leftMs > MAX_TIMER_MS ? wait : onEnd, Math.min(leftMs, MAX_TIMER_MS));
-      this.#timer.unref();
+      const leftMs = Math.max(0, endMs - Date.now());
+      this.#timer = setTimeout(leftMs > MAX_TIMER_MS ? wait : onEnd, Math.min(leftMs, MAX_TIMER_MS)).unref();
     };
     wait();
   }

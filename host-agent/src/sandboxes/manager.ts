@@ -163,9 +163,8 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes };
     const input = { ...this.#shared, options: resolved, owner: toOwner(visit.caller), signal };
     const createOne = () => createSandbox(this.#options, input);
-    const make = async () => [await this.#options.engines.withReplacement(createOne)];
+    const make = async () => [await this.#options.engines.withReplacement(createOne)] as const;
     const [sandbox] = await this.#add(need, signal, make);
-    if (sandbox === undefined) throw new AppError('internal', 'one sandbox was to be made');
     return sandbox.info;
   }
 
@@ -302,12 +301,12 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   }
 
   /** Runs `make` within the limits; what it makes becomes visible together, or nothing of it stays. */
-  async #add(
+  async #add<T extends readonly Sandbox[]>(
     need: Need,
     signal: AbortSignal,
-    make: () => Promise<readonly Sandbox[]>,
-  ): Promise<readonly Sandbox[]> {
-    const add = async (): Promise<readonly Sandbox[]> => {
+    make: () => Promise<T>,
+  ): Promise<T> {
+    const add = async (): Promise<T> => {
       using _held = await this.#admission.reserve(need);
       const sandboxes = await commitSandboxes(this.#options, await make(), signal);
       for (const sandbox of sandboxes) this.#keep(sandbox);

@@ -114,7 +114,7 @@ export class Sandbox implements SandboxHandle {
 
   /** Whether nobody is to see it any more: it is deleted, or being deleted. One whose delete failed is seen again. */
   get isGone(): boolean {
-    return this.#isLeaving || this.#state === 'deleted';
+    return this.#isLeaving;
   }
 
   get info(): SandboxInfo {

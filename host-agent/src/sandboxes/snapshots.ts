@@ -35,7 +35,12 @@ export type SnapshotsOptions = {
   readonly log: Logger;
 };
 
-type Entry = { readonly record: SnapshotRecord; readonly saved: SavedGuest };
+type Entry = {
+  readonly record: SnapshotRecord;
+  readonly saved: SavedGuest;
+  /** Under way. */
+  deletion?: Promise<void> | undefined;
+};
 
 export class Snapshots {
   readonly #options: SnapshotsOptions;
@@ -204,7 +209,15 @@ export class Snapshots {
 
   /** Resolves when nothing of it is left; waits for forks that are just starting from it. AppError not_found. */
   async delete(id: string, caller?: Caller): Promise<void> {
-    const { saved, record } = this.#find(id, caller);
+    const entry = this.#find(id, caller);
+    // Whoever deletes it at the same time waits for the same: it is told once.
+    entry.deletion ??= this.#delete(id, entry).finally(() => {
+      entry.deletion = undefined;
+    });
+    await entry.deletion;
+  }
+
+  async #delete(id: string, { saved, record }: Entry): Promise<void> {
     const { records, faults, events } = this.#options;
     const told = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
     const known = records.get(id);
@@ -216,7 +229,8 @@ export class Snapshots {
     faults.reach('snapshot-delete.files');
     await (isTold ? records.remove(id) : records.remove(id, told.keep).catch(() => records.remove(id)));
     faults.reach('snapshot-delete.forgotten');
-    if (this.#entries.delete(id)) told.tell();
+    this.#entries.delete(id);
+    told.tell();
   }
 
   /** From here on the next start would finish it. */

@@ -67,6 +67,7 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     await records.put(id, record);
     faults.reach('start.recorded');
     for (const step of STEPS) {
+      stage = step[0].stage(origin);
       making.signal.throwIfAborted();
       for (const { release, sweep } of step)
         undo.defer(async () => {

@@ -61,10 +61,14 @@ async function useAll(guest: Guest): Promise<void> {
  * Waits until the guest has nothing left to do. What V8 compiles behind the last command would otherwise be compiled anew by
  * each copy, in the time of its first commands and into memory of its own. `readCpuMs` gives the CPU time that it has used.
  */
-export async function settle(readCpuMs: () => number | undefined, signal: AbortSignal): Promise<void> {
+export async function settle(
+  readCpuMs: () => number | undefined,
+  signal: AbortSignal,
+  wait: typeof sleep = sleep,
+): Promise<void> {
   let beforeMs = readCpuMs() ?? 0;
   for (let look = 0, quietLooks = 0; look < MAX_LOOKS && quietLooks < QUIET_LOOKS; look++) {
-    await sleep(LOOK_MS, undefined, { signal });
+    await wait(LOOK_MS, undefined, { signal });
     const nowMs = readCpuMs() ?? beforeMs;
     quietLooks = nowMs - beforeMs <= QUIET_MS ? quietLooks + 1 : 0;
     beforeMs = nowMs;

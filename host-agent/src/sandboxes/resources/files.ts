@@ -23,9 +23,9 @@ export const files: Resource = {
     faults.reach('start.disk');
   },
 
-  async adopt({ paths, record, held }) {
+  async adopt({ paths, record }) {
     // One of a daemon that did not do so yet.
-    if (held.vm?.exit === undefined) await pinRootfs(paths.dir, record.options.rootfs.rootfsPath);
+    await pinRootfs(paths.dir, record.options.rootfs.rootfsPath);
   },
 
   async sweep({ id, context, paths }) {

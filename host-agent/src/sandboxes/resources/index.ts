@@ -9,7 +9,7 @@ import { vmm } from './vmm.ts';
 export const RESOURCES: readonly Resource[] = [log, files, network, vmm, agent];
 
 /** The same: those of one step need nothing of each other and are got at once, so that a network costs a create no time of its own. */
-export const STEPS: readonly (readonly Resource[])[] = [[log, files, network], [vmm], [agent]];
+export const STEPS: readonly (readonly [Resource, ...Resource[]])[] = [[log, files, network], [vmm], [agent]];
 
 export async function adoptResources(site: Site): Promise<void> {
   for (const { adopt } of RESOURCES) await adopt?.(site);

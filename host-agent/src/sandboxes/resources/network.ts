@@ -11,12 +11,7 @@ export const network: Resource = {
     if (record.options.network === undefined) return;
     const network = networkOf(context);
     const slot = await network.lease();
-    try {
-      await update({ network: slot });
-    } catch (error) {
-      await network.remove(slot);
-      throw error;
-    }
+    await update({ network: slot });
     context.faults.reach('start.network-recorded');
     await network.make(slot);
     context.faults.reach('start.network-made');

@@ -53,10 +53,12 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
     ...(input.staysPaused && { staysPaused: true }),
   });
   input.signal?.throwIfAborted();
-  const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE];
-  const [memory, state, disk] = await Promise.all(names.map((name) => describeFile(dir, name)));
-  if (!memory || !state || !disk) throw new Error('three files were described');
-  input.signal?.throwIfAborted();
+  const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE] as const;
+  const [memory, state, disk] = [
+    await describeFile(dir, names[0]),
+    await describeFile(dir, names[1]),
+    await describeFile(dir, names[2]),
+  ];
   const manifest: SavedManifest = {
     ...input.manifest,
     formatVersion: SAVED_FORMAT,

@@ -1,6 +1,6 @@
 // Room on the host: promised before it is used, never twice.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -125,6 +125,48 @@ t.test('slots and disk count what is starting, too', async (t) => {
   await disk.reserve(need([], { diskBytes: 512 * MIB }));
 });
 
+t.test('room that deletes are about to give back is waited for, but not without end', async (t) => {
+  let diskFreeBytes = 0;
+  const waits: (Promise<void> | undefined)[] = [];
+  const options = {
+    readRoom: async () => ({ memoryTotalBytes: 0, memoryAvailableBytes: 0, diskFreeBytes }),
+    freeing: () => waits.shift(),
+  };
+  const disk = need([], { diskBytes: MIB });
+  const admission = make(options);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  waits.push(Promise.reject(new Error('it is tried again')), promise);
+  const reserved = admission.reserve(disk);
+  await new Promise(setImmediate);
+  diskFreeBytes = 257 * MIB;
+  resolve();
+  (await reserved)[Symbol.dispose]();
+  t.same([...admission.refusals], [], 'who got it in the end was not refused');
+  diskFreeBytes = 0;
+  waits.push(Promise.resolve());
+  await t.rejects(admission.reserve(disk), { code: 'exhausted' });
+  await t.rejects(admission.reserve(disk), { code: 'exhausted' });
+  await t.rejects(make({ ...options, maxSandboxes: 0 }).reserve(need([1])), {
+    code: 'exhausted',
+    details: { stage: 'slots' },
+  });
+  t.same([...admission.refusals], [['disk', 2]]);
+  const timers: { readonly end: () => void; readonly ms: number }[] = [];
+  t.intercept(globalThis, 'setTimeout', {
+    value: (end: () => void, ms: number) => timers.push({ end, ms }),
+  });
+  waits.push(new Promise(() => undefined), new Promise(() => undefined));
+  const late = admission.reserve(disk);
+  late.catch(() => undefined);
+  await new Promise(setImmediate);
+  t.same(
+    timers.map(({ ms }) => ms),
+    [5000],
+  );
+  timers[0]?.end();
+  await t.rejects(late, { code: 'exhausted' });
+});
+
 t.test('the host’s own numbers are read', async (t) => {
   const room = await readHostRoom('/');
   t.ok(room.memoryTotalBytes > 64 * MIB && room.memoryAvailableBytes > 0 && room.diskFreeBytes > 0);
@@ -146,6 +188,9 @@ t.test('the tightest limit of the daemon’s control groups counts as the host�
     return [memoryTotalBytes, memoryAvailableBytes];
   };
   t.same(await read(), [8 * GIB, 4 * GIB], 'no limit at all');
+  const { diskFreeBytes } = await readHostRoom(dir, proc, cgroup);
+  const { bavail, bsize } = statfsSync(dir);
+  t.ok(Math.abs(diskFreeBytes - bavail * bsize) < GIB, `${diskFreeBytes}`);
   put(join(cgroup, 'slice/daemon/memory.max'), 'max');
   put(join(cgroup, 'slice/memory.max'), 2 * GIB);
   put(join(cgroup, 'slice/memory.current'), 1.5 * GIB);
@@ -154,6 +199,14 @@ t.test('the tightest limit of the daemon’s control groups counts as the host�
   put(join(cgroup, 'memory.max'), GIB);
   put(join(cgroup, 'memory.current'), 3 * GIB);
   t.same(await read(), [GIB, 0], 'a container’s own, all used');
+  put(join(cgroup, 'slice/daemon/memory.max'), GIB / 2);
+  t.same((await read())[0], GIB / 2);
+  put(join(proc, 'self/cgroup'), '4:memory:/old');
+  t.same(await read(), [8 * GIB, 4 * GIB], 'none of this kind');
+  put(join(proc, 'self/cgroup'), '0::/');
+  t.same(await read(), [GIB, 0]);
+  put(join(proc, 'meminfo'), 'MemTotal: 1024 kB');
+  t.same(await read(), [MIB, 0]);
 });
 
 t.test('a full disk of the host is told by codes, not by what somebody wrote', async (t) => {

@@ -1,11 +1,15 @@
 // What the next daemon makes of what the last one left.
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { execText } from '../../../support/memory-host/client.ts';
-import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { type Home, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 t.test('sandboxes go on, with their clocks set', async (t) => {
   const home = await makeHome(t);
@@ -41,6 +45,17 @@ t.test('one that ended meanwhile is listed with its cause until it is deleted', 
     [],
     'the stop has waited for what was behind the answer',
   );
+});
+
+t.test('the root of a sandbox is pinned by whoever adopts it', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const { id } = await first.manager.create({});
+  await first.crash();
+  const pin = join(home.dataDir, 'sandboxes', id, 'rootfs.ext4');
+  rmSync(pin);
+  await startMemoryDaemon(t, { home });
+  t.ok(existsSync(pin));
 });
 
 t.test('one whose end this daemon saw says the same of it in the next', async (t) => {
@@ -90,4 +105,141 @@ t.test('what was half made is removed, also from a run directory of another daem
     home.host.running.map(({ identity }) => identity.paths.socketDir.endsWith(kept.id)),
     [true],
   );
+});
+
+/** A daemon that ended without a word, behind what `change` did to what it had written down. */
+async function crashed(
+  t: Test,
+  home: Home,
+  change: (record: SandboxRecord, id: string) => SandboxRecord = (record) => record,
+) {
+  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const caller = { id: 'i', key: 'k', tenant: 'red' };
+  const { id } = await first.manager.create({}, undefined, { caller });
+  const records = first.store.table<SandboxRecord>('sandboxes');
+  await records.put(id, change(records.get(id)!, id));
+  await first.crash();
+  return id;
+}
+
+const kindsOf = ({ happened }: Awaited<ReturnType<typeof startMemoryDaemon>>) =>
+  happened.map((event) => [event.kind, 'sandbox' in event && event.sandbox]);
+
+t.test('the boot of a host ends its sandboxes in order, and that is told', async (t) => {
+  for (const how of ['another boot', 'no run directory'] as const) {
+    const home = await makeHome(t);
+    const id = await crashed(t, home, (record) => {
+      if (how !== 'another boot' || record.vmm === null) return record;
+      return { ...record, vmm: { ...record.vmm, bootId: 'an earlier one' } };
+    });
+    home.host.of(id).end('the host stopped');
+    if (how === 'no run directory') rmSync(join(home.runDir, id), { recursive: true });
+    const next = await startMemoryDaemon(t, { home });
+    t.same(next.manager.list(), []);
+    t.same(kindsOf(next), [['deleted', id]], how);
+    next.journal.look();
+    const told = next.journal.read(0).map(({ event }) => [event.kind, event.owner?.tenant]);
+    t.same(told.at(-1), ['deleted', 'red']);
+    t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
+  }
+});
+
+t.test('one of an engine that there is no more is dead, and that its owner is told once', async (t) => {
+  const home = await makeHome(t);
+  const id = await crashed(t, home);
+  const next = await startMemoryDaemon(t, { home, adopters: [] });
+  t.throws(() => next.manager.get(id).assertAlive(), { message: /this daemon has no engine memory/ });
+  t.equal(next.manager.get(id).state, 'failed');
+  t.same(kindsOf(next), [
+    ['died', id],
+    ['adopted', id],
+  ]);
+  const told = next.journal.read(0).map(({ event }) => [event.kind, event.owner?.tenant, event.reason]);
+  t.same(told.slice(1, 2), [['died', 'red', 'this daemon has no engine memory']]);
+  t.match(
+    next.lines.find(({ msg }) => msg === 'sandboxes adopted'),
+    { adopted: 0, failed: 1, removed: 0, strangers: 0 },
+  );
+  t.equal(home.host.running.length, 1, 'who does not know an engine does not touch its VMs');
+  await next.manager.delete(id);
+});
+
+t.test('an end that cannot be written down is said all the same', async (t) => {
+  const home = await makeHome(t);
+  const id = await crashed(t, home);
+  home.host.of(id).end('killed');
+  const next = await startMemoryDaemon(t, {
+    home,
+    changeRecords: (records) =>
+      Object.assign(records, { put: () => Promise.reject(new Error('the registry is full')) }),
+  });
+  t.throws(() => next.manager.get(id).assertAlive(), { message: /ended while nobody looked/ });
+  t.equal(kindsOf(next)[0]?.[0], 'died');
+  t.ok(next.lines.some(({ msg }) => msg === 'cannot record the end of a VM'));
+  t.equal(next.store.table<SandboxRecord>('sandboxes').get(id)?.exit, undefined);
+});
+
+t.test('what cannot be removed now stands in nobody’s way, and the next start tries again', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const ids: string[] = [];
+  for (let count = 0; count < 3; count++) ids.push((await first.manager.create({})).id);
+  const [stuck = '', half = '', whole = ''] = ids;
+  const made = first.store.table<SandboxRecord>('sandboxes');
+  for (const id of [stuck, half]) await made.put(id, { ...made.get(id)!, isReady: false });
+  await first.crash();
+  const second = await startMemoryDaemon(t, {
+    home,
+    changeRecords: (records) => {
+      const remove = records.remove.bind(records);
+      return Object.assign(records, {
+        remove: (id: string, also?: () => void) =>
+          id === stuck ? Promise.reject(new Error('the registry is full')) : remove(id, also),
+      });
+    },
+  });
+  t.same(
+    second.manager.list().map(({ id }) => id),
+    [whole],
+  );
+  const failure = 'cannot remove what an earlier daemon left of a sandbox';
+  t.same(
+    second.lines.filter(({ msg }) => msg === failure).map(({ sandbox }) => sandbox),
+    [stuck],
+  );
+  t.same(kindsOf(second), [['adopted', whole]], 'nobody ever heard of the others');
+  const records = second.store.table<SandboxRecord>('sandboxes');
+  t.same([records.get(half), records.get(stuck)?.isReady], [undefined, false]);
+  await second.crash();
+  const third = await startMemoryDaemon(t, { home });
+  t.equal(third.store.table('sandboxes').get(stuck), undefined);
+});
+
+t.test('one that was adopted and ends then has that written down and told', async (t) => {
+  const home = await makeHome(t);
+  const id = await crashed(t, home);
+  const next = await startMemoryDaemon(t, { home });
+  home.host.of(id).end('the guest panicked');
+  const records = next.store.table<SandboxRecord>('sandboxes');
+  await until(() => records.get(id)?.exit !== undefined, 'its end in the registry');
+  t.match(records.get(id), { isReady: true, exit: { reason: 'the guest panicked' } });
+  await until(() => next.happened.some(({ kind }) => kind === 'died'));
+  t.match(next.happened.at(-1), { kind: 'died', sandbox: id, diagnosis: 'console: (empty)' });
+  next.journal.look();
+  t.match(next.journal.read(0).at(-1)?.event, { kind: 'died', reason: 'the guest panicked' });
+});
+
+t.test('a daemon that stops says what stays, if anything does', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home });
+  const stays = (lines: typeof first.lines) => lines.filter(({ msg }) => msg?.startsWith('sandboxes stay'));
+  await first.crash();
+  t.same(stays(first.lines), []);
+  const second = await startMemoryDaemon(t, { home });
+  const { id } = await second.manager.create({ idle: { timeoutS: 60, action: 'delete' }, timeoutS: 60 });
+  const { agent } = home.host.of(id);
+  await second.crash();
+  t.match(stays(second.lines), [{ sandboxes: 1 }]);
+  t.equal(agent.connections, 0, 'it is let go of');
+  t.ok(existsSync(join(home.runDir, 'idle', id)), 'with the time for which nobody used it');
 });

@@ -1,40 +1,18 @@
 // A snapshot as a stream for another host, and what strangers send in its place.
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import type { Outflow } from '../../../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manager.ts';
 import {
-  type ArchiveManifest,
-  END_MARK,
   MAGIC,
   MAX_MANIFEST_BYTES,
   PIECE_BYTES,
 } from '../../../../host-agent/src/sandboxes/saved/archive/format.ts';
+import { forge, manifestOf, readAll, source, whole } from '../../../support/archives.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
-
-async function readAll(outflow: Outflow): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for (let piece = await outflow.next(); piece !== undefined; piece = await outflow.next()) {
-    chunks.push(Buffer.from(piece.bytes));
-    piece.release();
-  }
-  return Buffer.concat(chunks);
-}
-
-/** Gives the bytes in pieces. */
-function source(bytes: Buffer, pieceBytes = 65_536) {
-  let at = 0;
-  return async () => {
-    const piece = bytes.subarray(at, at + pieceBytes);
-    at += piece.length;
-    return piece.length > 0 ? piece : undefined;
-  };
-}
 
 /** A daemon with a snapshot of a guest that was told something. */
 async function withSnapshot(t: Test) {
@@ -45,35 +23,6 @@ async function withSnapshot(t: Test) {
 }
 
 const PLAIN = { isDiskOnly: false };
-const whole = (...parts: Buffer[]) => Buffer.concat([zstdCompressSync(Buffer.concat(parts)), END_MARK]);
-const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest();
-
-type Piece = { readonly offset: number; readonly length?: number; readonly bytes?: Buffer };
-
-/** An archive with every digest right, whatever else is wrong with it. */
-function forge(manifest: object, pieces: readonly Piece[] = [], behind = Buffer.alloc(0)): Buffer {
-  const text = Buffer.from(JSON.stringify(manifest));
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(text.length);
-  const parts = [pieces, [], []].map((list: readonly Piece[]) => {
-    const sent = list.map(({ offset, bytes = Buffer.alloc(0), length = bytes.length }) => {
-      const header = Buffer.alloc(12);
-      header.writeBigUInt64BE(BigInt(offset));
-      header.writeUInt32BE(length, 8);
-      return Buffer.concat([header, bytes]);
-    });
-    const all = Buffer.concat([...sent, Buffer.alloc(12)]);
-    return Buffer.concat([all, sha256(all)]);
-  });
-  const content = Buffer.concat([MAGIC, length, text, ...parts]);
-  return whole(content, sha256(content), behind);
-}
-
-function manifestOf(archive: Buffer): ArchiveManifest {
-  const plain = zstdDecompressSync(archive.subarray(0, -END_MARK.length));
-  return JSON.parse(plain.subarray(12, 12 + plain.readUInt32BE(8)).toString());
-}
-
 const importOf = (manager: SandboxManager, bytes: Buffer) => manager.importSnapshot(source(bytes), PLAIN);
 
 t.test('a snapshot goes on as another host’s, in whatever pieces it comes', async (t) => {
@@ -158,25 +107,34 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
     [parts({ memory: { ...memory, sizeBytes: 2 ** 40 } }), 'invalid_argument', /its memory has/],
     [parts({ state: { ...state, contentBytes: state.sizeBytes + 1 } }), 'invalid_argument', /its state has/],
     [parts({ disk: { ...disk, sizeBytes: good.options.diskBytes + 1 } }), 'invalid_argument', /its disk has/],
-    [forge(roomy, [{ offset: room.sizeBytes - 5, bytes }]), 'invalid_argument', /a piece of 10 bytes/],
-    [forge(roomy, [{ offset: 0, length: PIECE_BYTES + 1, bytes }]), 'invalid_argument', /a piece of 1048577/],
     [
-      forge(roomy, [
-        { offset: 100, bytes },
-        { offset: 109, bytes },
-      ]),
+      forge(roomy, { memory: [{ offset: room.sizeBytes - 5, bytes }] }),
+      'invalid_argument',
+      /a piece of 10 bytes/,
+    ],
+    [
+      forge(roomy, { memory: [{ offset: 0, length: PIECE_BYTES + 1, bytes }] }),
+      'invalid_argument',
+      /a piece of 1048577/,
+    ],
+    [
+      forge(roomy, {
+        memory: [
+          { offset: 100, bytes },
+          { offset: 109, bytes },
+        ],
+      }),
       'invalid_argument',
       /a piece of 10 bytes at 109 cannot be/,
     ],
     [
-      forge(
-        roomy,
-        [0, 1, 2].map((at) => ({ offset: at * PIECE_BYTES, bytes: Buffer.alloc(PIECE_BYTES, 1) })),
-      ),
+      forge(roomy, {
+        memory: [0, 1, 2].map((at) => ({ offset: at * PIECE_BYTES, bytes: Buffer.alloc(PIECE_BYTES, 1) })),
+      }),
       'invalid_argument',
       /a piece of 1048576 bytes at 2097152/,
     ],
-    [forge(roomy, [], Buffer.of(1)), 'invalid_argument', /something comes after its end/],
+    [forge(roomy, { behind: Buffer.of(1) }), 'invalid_argument', /something comes after its end/],
     [options({ vcpus: 5 }), 'invalid_argument', /vcpus is 5, and at most 4 here/],
     [options({ memoryMib: 4097 }), 'invalid_argument', /memory_mib is 4097/],
     [options({ diskBytes: 2 ** 31 }), 'invalid_argument', /disk_bytes is 2147483648/],
@@ -196,11 +154,8 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
     await t.rejects(importOf(manager, archive), { code, message }, String(message));
   t.same(manager.listSnapshots(), []);
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
-  const fits = forge(roomy, [
-    { offset: 100, bytes },
-    { offset: 110, bytes },
-    { offset: room.sizeBytes - 10, bytes },
-  ]);
+  const pieces = [100, 110, room.sizeBytes - 10].map((offset) => ({ offset, bytes }));
+  const fits = forge(roomy, { memory: pieces });
   t.match(await importOf(manager, fits), { vcpus: 2 }, 'what just fits is taken');
 });
 

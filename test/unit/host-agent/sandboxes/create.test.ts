@@ -39,6 +39,30 @@ t.test('a disk that is to be reserved is there whole, of a copy as of its source
   for (const bytes of await sizes(false)) t.ok(bytes < diskBytes, `${bytes} bytes`);
 });
 
+t.test(
+  'a disk that is to be reserved is so for one that boots, and not for what a template is made of',
+  async (t) => {
+    const diskBytes = 64 * 2 ** 20;
+    const sizes: number[] = [];
+    for (const templateBudgetBytes of [0, 2 ** 30]) {
+      const { manager, home, host } = await startMemoryDaemon(t, {
+        reservesDisks: true,
+        templateBudgetBytes,
+      });
+      const layers = () => {
+        const root = join(home.dataDir, 'sandboxes');
+        return readdirSync(root).map((id) => statSync(join(root, id, 'layer.ext4')).blocks * 512);
+      };
+      host.onSave = () => void sizes.push(...layers());
+      await manager.create({ diskBytes });
+      if (templateBudgetBytes === 0) sizes.push(...layers());
+    }
+    t.ok((sizes[0] ?? 0) >= diskBytes, `${sizes[0]} bytes`);
+    t.ok((sizes[1] ?? diskBytes) < diskBytes, `${sizes[1]} bytes`);
+    t.equal(sizes.length, 2);
+  },
+);
+
 t.test('a create that nobody wants any more leaves nothing', async (t) => {
   const { host, manager, home } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   const gone = new AbortController();

@@ -7,7 +7,11 @@ import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manage
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
 
@@ -190,4 +194,102 @@ t.test('a stop waits until what was being made is undone', async (t) => {
   await refused;
   t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
   t.equal(host.running.length, 0);
+});
+
+t.test('an end is told once, with whatever can be written last', async (t) => {
+  for (const [failing, kept] of [
+    [['put'], ['created', 'deleted']],
+    [['put', 'remove with'], ['created']],
+  ] as const) {
+    let isFull = false;
+    const full = () => Promise.reject(new Error('the registry is full'));
+    const { manager, store, journal, happened, host } = await startMemoryDaemon(t, {
+      templateBudgetBytes: 0,
+      changeRecords: (records) => {
+        const [put, remove] = [records.put.bind(records), records.remove.bind(records)];
+        return Object.assign(records, {
+          put: (...all: Parameters<typeof put>) => (isFull ? full() : put(...all)),
+          remove: (id: string, also?: () => void) =>
+            isFull && also !== undefined && failing.length > 1 ? full() : remove(id, also),
+        });
+      },
+    });
+    const { id } = await manager.create({});
+    isFull = true;
+    await manager.delete(id);
+    t.equal(store.table('sandboxes').get(id), undefined, 'what is left is removed all the same');
+    t.equal(host.running.length, 0);
+    journal.look();
+    t.same(
+      journal.read(0).map(({ event }) => event.kind),
+      kept,
+    );
+    t.same(
+      happened.map(({ kind }) => kind),
+      ['created', 'deleted'],
+    );
+  }
+});
+
+t.test('an end that comes before its beginning is told behind it', async (t) => {
+  const home = await makeHome(t);
+  const { manager, store, journal } = await startMemoryDaemon(t, {
+    home,
+    templateBudgetBytes: 0,
+    changeRecords: (records) => {
+      const putAll = records.putAll.bind(records);
+      return Object.assign(records, {
+        putAll: async (...all: Parameters<typeof putAll>) => {
+          home.host.running[0]?.end('the guest panicked');
+          await new Promise(setImmediate);
+          await putAll(...all);
+        },
+      });
+    },
+  });
+  const { id } = await manager.create({});
+  const records = store.table<SandboxRecord>('sandboxes');
+  await until(() => records.get(id)?.exit !== undefined, 'its end in the registry');
+  t.match(records.get(id), { isReady: true, exit: { reason: 'the guest panicked' } });
+  journal.look();
+  t.same(
+    journal.read(0).map(({ event }) => event.kind),
+    ['created', 'died'],
+  );
+});
+
+t.test('one whose record is gone is deleted as any other', async (t) => {
+  const { manager, host, store } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
+  const { id } = await manager.create({});
+  await store.table('sandboxes').remove(id);
+  const gate = Promise.withResolvers<void>();
+  host.onKill = () => gate.promise;
+  await manager.delete(id);
+  t.equal(host.running.length, 1, 'it answers before what takes time');
+  gate.resolve();
+  await until(() => host.running.length === 0);
+});
+
+t.test('one that nobody heard of is marked as such while it goes', async (t) => {
+  const marks: unknown[] = [];
+  const faults = {
+    reach: (point: string) => {
+      if (point === 'delete.marked') marks.push(...records().map(({ record }) => record.isDeleting));
+    },
+  };
+  const { manager, store } = await startMemoryDaemon(t, {
+    faults,
+    templateBudgetBytes: 0,
+    changeRecords: (records) => {
+      const putAll = records.putAll.bind(records);
+      let failures = 1;
+      return Object.assign(records, {
+        putAll: (...all: Parameters<typeof putAll>) =>
+          failures-- > 0 ? Promise.reject(new Error('the registry is full')) : putAll(...all),
+      });
+    },
+  });
+  const records = () => store.table<SandboxRecord>('sandboxes').all();
+  await t.rejects(manager.create({}));
+  t.same(marks, [false], 'the next daemon would remove its log, too');
 });

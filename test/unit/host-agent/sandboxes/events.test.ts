@@ -3,12 +3,15 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
+import type { Engines } from '../../../../host-agent/src/engines/choice.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import type { SnapshotRecord } from '../../../../host-agent/src/sandboxes/snapshots.ts';
 import type { StoredEvent } from '../../../../host-agent/src/sandboxes/stored-event.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { type MemoryDaemon, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { MemoryEngine } from '../../../support/memory-host/engine.ts';
+import { oneEngine } from '../../../support/one-engine.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
@@ -126,6 +129,22 @@ t.test('a client that leaves at the last moment sees it come and go', async (t) 
   const daemon = await startMemoryDaemon(t, { faults, templateBudgetBytes: 0 });
   await t.rejects(daemon.manager.create({}, left.signal), { code: 'cancelled' });
   t.same(kinds(daemon), ['created', 'deleted']);
+});
+
+t.test('a client that leaves a moment sooner sees nothing', async (t) => {
+  const left = new AbortController();
+  const home = await makeHome(t);
+  const engines: Engines = {
+    ...oneEngine(new MemoryEngine(home.host)),
+    withReplacement: async (work) => {
+      const made = await work();
+      left.abort(new AppError('cancelled', 'left'));
+      return made;
+    },
+  };
+  const daemon = await startMemoryDaemon(t, { home, engines, templateBudgetBytes: 0 });
+  await t.rejects(daemon.manager.create({}, left.signal), { code: 'cancelled' });
+  t.same(kinds(daemon), []);
 });
 
 t.test('the end of a lifetime says so before it says deleted', async (t) => {

@@ -77,6 +77,58 @@ t.test('a long output is logged from both ends, and what is missing is counted',
   }
 });
 
+t.test('an output that is just longer than its beginning is logged whole', async (t) => {
+  const text = 'x'.repeat(4 * MIB + 65_536);
+  const records = await logged(t, Buffer.from(text), MIB);
+  t.same(
+    records.filter(({ stream }) => stream === 'event').map((record) => record.text),
+    ['exit 0'],
+  );
+  const parts = records.filter(({ stream }) => stream === 'stdout').map((record) => record.text);
+  t.equal(parts.join('').length, text.length);
+});
+
+t.test('a command line is logged up to a length, and all that is told is passed on', (t) => {
+  const said: unknown[] = [];
+  const log = {
+    execStarted: (text: string) => said.push(text.length, text.at(-1)),
+    execEnded: (code: number) => said.push(`exit ${code}`),
+    append: ({
+      source,
+      stream,
+      timeMs,
+      data,
+    }: {
+      source: string;
+      stream: string;
+      timeMs: number;
+      data: Buffer;
+    }) => said.push(`${source} ${stream} ${data}`, Math.abs(timeMs - Date.now()) < 60_000),
+  } as unknown as Parameters<typeof logExecStart>[0];
+  logExecStart(log, ['x'.repeat(16_382), 'y']);
+  logExecStart(log, ['x'.repeat(16_383), 'y']);
+  t.same(said.splice(0), [16_384, 'y', 16_385, '…']);
+  const told: unknown[] = [];
+  const events = logExecEvents(log, {
+    started: (pid) => told.push(`started ${pid}`),
+    output: (stream, chunk) => told.push(`${stream} ${chunk}`),
+    exit: ({ exitCode }) => told.push(`exit ${exitCode}`),
+    drain: () => told.push('drain'),
+  });
+  events.started?.(7);
+  events.output('stderr', Buffer.from('e'));
+  // A character that never comes whole.
+  events.output('stdout', Buffer.of(0x6f, 0xc3));
+  events.drain?.();
+  events.exit({ exitCode: 3, durationMs: 1 });
+  t.same(told, ['started 7', 'stderr e', 'stdout o\ufffd', 'drain', 'exit 3']);
+  t.same(said, ['exec stderr e', true, 'exec stdout o', true, 'exec stdout \ufffd', true, 'exit 3']);
+  const silent = logExecEvents(log, { output: () => undefined, exit: () => undefined });
+  silent.started?.(7);
+  silent.drain?.();
+  t.end();
+});
+
 t.test('after a crash the log says that the commands that ran then ended', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'sandboxd-exec-log-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));
@@ -116,9 +168,12 @@ t.test('after a crash the log says that the commands that ran then ended', async
 });
 
 t.test('a tail is the end of what was pushed', (t) => {
+  const whole = new OutputTail(4);
+  whole.push(Buffer.of(0x80, 0x41));
+  t.same([...whole.take()], [0x80, 0x41], 'where nothing is missing nothing is trimmed');
   fc.assert(
     fc.property(
-      fc.array(fc.uint8Array({ maxLength: 20 })),
+      fc.array(fc.uint8Array({ maxLength: 20, size: 'max' }), { maxLength: 40, size: 'max' }),
       fc.integer({ min: 1, max: 30 }),
       (pieces, most) => {
         const tail = new OutputTail(most);

@@ -1,9 +1,14 @@
-// What an image runs as a service, and what a request says differently.
+// What an image runs as a service, what a request says differently, and when the image is looked for.
 
 import { type CreatedService, DEFAULT_LOG_BUFFER_BYTES, type ServiceSpec } from '@sandboxd/api';
 import t from 'tap';
 import { toServiceSpec } from '../../../../host-agent/src/images/image-service.ts';
+import type { RootfsRequest } from '../../../../host-agent/src/images/rootfs-source.ts';
 import { resolveService } from '../../../../host-agent/src/sandboxes/image-service.ts';
+import { resolveEarly, resolveWhole } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
+import { createSandboxService } from '../../../../host-agent/src/sandboxes/service.ts';
+import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
+import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 
 const CONFIG = {
   entrypoint: ['/entry'],
@@ -92,4 +97,112 @@ t.test('stop signals by name, short name and number', async (t) => {
     'SIGTERM',
     'SIGTERM',
   ]);
+});
+
+const { signal } = new AbortController();
+
+/** What a create is resolved with, and what that looked for. */
+function makeSurroundings(service?: ServiceSpec, toBeBaked = '') {
+  const found: string[] = [];
+  const find = async ({ kind, name, isPath }: RootfsRequest, pull: string) => {
+    found.push([kind, name, ...(isPath ? ['path'] : []), pull].join(' '));
+    const digest = name === toBeBaked && pull === 'never' ? '' : `of ${name}`;
+    const rootfs = { kind, name, digest, rootfsPath: `/${name}`, env: {}, workdir: '/' };
+    return { rootfs, ...(service && { service }) };
+  };
+  const defaults = { profile: 'base', vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30 };
+  const limits = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 9, fork: 9 };
+  return { found, around: { roots: { find }, defaults, limits } };
+}
+
+t.test(
+  'a profile is known before the request is let in, and what takes time is not looked for',
+  async (t) => {
+    const { found, around } = makeSurroundings(undefined, 'unbaked');
+    const plain = await resolveEarly({}, around, signal);
+    t.match(plain, { rootfs: { name: 'base', digest: 'of base' } });
+    t.same(found, ['profile base never']);
+    t.equal(await resolveWhole(plain, {}, around, { signal }), plain);
+    t.equal(found.length, 1, 'what is known is not looked for again');
+    const unbaked: CreateSandboxOptions = { rootfs: { kind: 'profile', name: 'unbaked' }, pull: 'always' };
+    const early = await resolveEarly(unbaked, around, signal);
+    t.equal(early.rootfs.digest, '');
+    t.match(await resolveWhole(early, unbaked, around, { signal }), { rootfs: { digest: 'of unbaked' } });
+    t.same(found.slice(1), ['profile unbaked never', 'profile unbaked missing']);
+  },
+);
+
+t.test('an image is pulled as asked for, once it is known that the caller may have it', async (t) => {
+  const service = toServiceSpec(CONFIG);
+  const { found, around } = makeSurroundings(service);
+  const image = (changes = {}): CreateSandboxOptions => ({
+    rootfs: { kind: 'image', name: 'web' },
+    ...changes,
+  });
+  const early = await resolveEarly(image({ vcpus: 2 }), around, signal);
+  t.match(early, { rootfs: { kind: 'image', name: 'web', digest: '', rootfsPath: '' }, vcpus: 2 });
+  t.same(found, []);
+  const whole = await resolveWhole(early, image(), around, { signal });
+  t.match(whole, { rootfs: { digest: 'of web', rootfsPath: '/web' }, vcpus: 2, service });
+  const path = { kind: 'image', name: '/a.tar', isPath: true } as const;
+  const ofPath = await resolveEarly({ rootfs: path }, around, signal);
+  await resolveWhole(ofPath, { rootfs: path, pull: 'always' }, around, { signal });
+  t.same(found, ['image web missing', 'image /a.tar path always']);
+  const caller = { id: 'i', key: 'k', policy: { operations: [] } };
+  const forbidden = { code: 'forbidden', message: /operation exec/ };
+  await t.rejects(resolveWhole(early, image(), around, { signal }, caller), forbidden);
+  const silent = makeSurroundings(toServiceSpec(EMPTY)).around;
+  const without = await resolveWhole(early, image(), silent, { signal }, caller);
+  t.notOk('service' in without, 'who may run nothing may have an image that runs nothing');
+  const asking = image({ service: asked({ cmd: ['/x'] }) });
+  const resolved = await resolveWhole(await resolveEarly(asking, silent, signal), asking, silent, { signal });
+  t.match(resolved.service, { cmd: ['/x'], env_exact: true });
+});
+
+t.test('the service of a sandbox is told each verb, with all that goes with it', async (t) => {
+  const calls: unknown[][] = [];
+  const call = (...all: unknown[]) => calls.push(all);
+  const guest = { service: { control: call, configure: call, output: call } } as never;
+  const service = createSandboxService(guest, { A: '1' });
+  const spec = asked({ cmd: ['/x'] }) as ServiceSpec;
+  const events = {} as Parameters<typeof service.output>[1];
+  const request = {} as Parameters<typeof service.output>[0];
+  service.status(signal);
+  service.configure(spec, signal);
+  service.start(signal);
+  service.stop(7, signal);
+  service.restart(signal);
+  service.output(request, events);
+  t.same(calls, [
+    ['status', undefined, signal],
+    [spec, { A: '1' }, signal],
+    ['start', undefined, signal],
+    ['stop', 7, signal],
+    ['restart', undefined, signal],
+    [request, events],
+  ]);
+});
+
+t.test('a service runs in the sandbox that it was asked for, and not in one that is gone', async (t) => {
+  const { manager, host } = await startMemoryDaemon(t);
+  const { id } = await manager.create({ service: asked({ cmd: ['/x'] }) });
+  t.same(host.of(id).agent.state.service, { cmd: ['/x'] });
+  const handle = manager.as(undefined).get(id);
+  t.match(await handle.service().status(), { state: 'running' });
+  await t.rejects(
+    handle.files().pullFile('/x', 1),
+    { message: /this agent is a test/ },
+    'files are asked of the guest',
+  );
+  t.throws(() => handle.stats(), { code: 'internal', message: /is about to end; look again/ });
+  host.of(id).end('the guest panicked');
+  const dead = { code: 'internal', message: /is dead: the guest panicked/ };
+  for (const use of ['service', 'files', 'stats'] as const) t.throws(() => handle[use](), dead, use);
+  const { id: other } = await manager.create({});
+  t.equal(host.of(other).agent.state.service, null);
+  const gone = manager.as(undefined).get(other);
+  await manager.delete(other);
+  for (const use of ['service', 'files', 'stats'] as const)
+    t.throws(() => gone[use](), { code: 'not_found' }, use);
+  await t.rejects(async () => gone.snapshot(), { code: 'not_found' });
 });

@@ -55,6 +55,10 @@ class FakeGuest {
 
   connect(): void {
     this.isConnected = true;
+    this.announce();
+  }
+
+  announce(): void {
     for (const listener of this.#listeners) listener();
   }
 }
@@ -136,4 +140,120 @@ t.test('a daemon that comes back goes on where its log ends, in the middle of a 
   again.send({ kind: 'ring', seq: 2, id: 'c'.repeat(16) }, out(2, euro.subarray(2)));
   t.same(await second.texts(), ['a', 'b', 'exec: true', '€']);
   await second.store.stop();
+});
+
+/** A log that says what it was told, has room when a test says so, and fails when it says so. */
+function makeLog() {
+  const said: string[] = [];
+  const waiting: (() => void)[] = [];
+  const log = {
+    hasFailed: false,
+    position: undefined,
+    append: ({ stream, timeMs, data }: { stream: string; timeMs: number; data: Buffer }) =>
+      said.push(`${stream} ${data.toString('latin1')}${timeMs < 2000 ? '' : ' late'}`),
+    event: (_source: string, text: string) => said.push(text.slice(0, 24)),
+    whenRoomy: (goOn: () => void) => waiting.push(goOn),
+  };
+  return { said, waiting, log };
+}
+
+t.test('output waits in its guest for a log that has no room, and ends with one that failed', async (t) => {
+  const { said, waiting, log } = makeLog();
+  const guest = new FakeGuest();
+  let outputs = 0;
+  const parts = { guest, log: log as never, logger: pino({ level: 'silent' }), onOutput: () => outputs++ };
+  new LogCapture(parts);
+  guest.send({ kind: 'ring', seq: 0, id: 'a' });
+  t.equal(outputs, 0, 'a ring alone is nothing that the service did');
+  guest.send(out(0, 'one'));
+  t.same([outputs, guest.consumed, waiting.length], [1, 0, 2]);
+  for (const goOn of waiting.splice(0)) goOn();
+  t.equal(guest.consumed, 20);
+  guest.send({ kind: 'gap', seq: 5, records: 2, bytes: 9 });
+  t.equal(outputs, 2);
+  log.hasFailed = true;
+  guest.send(out(5, 'two'));
+  t.equal(waiting.length, 1);
+  t.equal(guest.events, undefined, 'it wants no more');
+  guest.connect();
+  t.equal(guest.requests.length, 1);
+  t.same(said, ['stdout one', 'about 9 bytes of output ', 'stdout two']);
+  new LogCapture(parts);
+  t.equal(guest.requests.length, 1);
+});
+
+t.test('the rest of characters that never come is logged before what comes in their place', (t) => {
+  const { said, log } = makeLog();
+  const guest = new FakeGuest();
+  new LogCapture({ guest, log: log as never, logger: pino({ level: 'silent' }) });
+  const half = (seq: number, stream: 'stdout' | 'stderr') => ({ ...out(seq, Buffer.of(0xe2, 0x82)), stream });
+  guest.send({ kind: 'ring', seq: 0, id: 'a' }, half(0, 'stdout'), half(1, 'stderr'));
+  t.same(said, []);
+  guest.send({ kind: 'gap', seq: 4, records: 2, bytes: 9 }, out(4, 'x'));
+  const rest = ['stdout \u00e2\u0082 late', 'stderr \u00e2\u0082 late'];
+  t.same(said, [...rest, 'about 9 bytes of output ', 'stdout x']);
+  guest.send(half(5, 'stderr'), { kind: 'ring', seq: 0, id: 'b' }, out(0, 'y'));
+  t.same(said.slice(4), [rest[1], 'stdout y']);
+  t.end();
+});
+
+t.test('output that breaks off while the guest is there is asked for again a second later', (t) => {
+  const timers = new Map<object, { readonly callback: () => void; readonly ms: number }>();
+  t.intercept(globalThis, 'setTimeout', {
+    value: (callback: () => void, ms: number) => {
+      const timer = { unref: () => timer };
+      timers.set(timer, { callback, ms });
+      return timer;
+    },
+  });
+  t.intercept(globalThis, 'clearTimeout', { value: (timer: object) => void timers.delete(timer) });
+  const pass = () => {
+    const due = [...timers.values()];
+    timers.clear();
+    for (const { callback } of due) callback();
+    return due.map(({ ms }) => ms);
+  };
+  const guest = new FakeGuest();
+  const { log } = makeLog();
+  const capture = new LogCapture({ guest, log: log as never, logger: pino({ level: 'silent' }) });
+  guest.connect();
+  t.equal(guest.requests.length, 1, 'once at a time');
+  guest.events?.end({} as never);
+  t.equal(guest.requests.length, 1);
+  t.same(pass(), [1000]);
+  t.equal(guest.requests.length, 2);
+  guest.breakConnection();
+  t.same(pass(), [1000]);
+  t.equal(guest.requests.length, 2, 'nobody is there');
+  guest.connect();
+  t.equal(guest.requests.length, 3);
+  guest.events?.end({} as never);
+  guest.connect();
+  t.equal(guest.requests.length, 4, 'a new connection is sooner');
+  t.same(pass(), []);
+  guest.events?.end({} as never);
+  guest.events?.end({} as never);
+  t.equal(timers.size, 1);
+  capture.stop();
+  t.equal(timers.size, 0);
+  capture.stop();
+  const absent = new FakeGuest();
+  absent.isConnected = false;
+  const later = new LogCapture({ guest: absent, log: log as never, logger: pino({ level: 'silent' }) });
+  t.equal(absent.requests.length, 0);
+  absent.connect();
+  t.equal(absent.requests.length, 1);
+  absent.events?.end({} as never);
+  timers.clear();
+  absent.isConnected = false;
+  absent.announce();
+  t.equal(timers.size, 1, 'one that is gone again by then is tried again');
+  absent.connect();
+  t.equal(absent.requests.length, 2);
+  const { events } = absent;
+  later.stop();
+  t.equal(absent.events, undefined, 'who stops is not written to any more');
+  events?.failed(new AppError('guest_unreachable', 'lost'));
+  t.equal(timers.size, 0);
+  t.end();
 });

@@ -106,6 +106,8 @@ t.test('a snapshot that was never completed goes, one that cannot be read is lef
   );
   t.notOk(existsSync(unfinished.dir));
   t.ok(existsSync(join(damaged.dir, 'memory')), 'it is somebody’s data all the same');
+  const unread = next.lines.filter(({ msg }) => msg?.startsWith('a snapshot cannot be read'));
+  t.match(unread, [{ snapshot: damaged.id }]);
   const known = next.store
     .table('snapshots')
     .all()

@@ -227,3 +227,29 @@ t.test('a lifetime ends when it should, and not before', async (t) => {
   far.end();
   clearTimeout(keepAlive);
 });
+
+t.test('a lifetime beyond what a timer can hold takes several', (t) => {
+  const longest = 2 ** 31 - 1;
+  let now = 1000;
+  const timers: { readonly callback: () => void; readonly ms: number }[] = [];
+  t.intercept(Date, 'now', { value: () => now });
+  t.intercept(globalThis, 'setTimeout', {
+    value: (callback: () => void, ms: number) => {
+      timers.push({ callback, ms });
+      return { unref: () => undefined };
+    },
+  });
+  let ends = 0;
+  new Lifetime(1000 + 2 * longest + 5, () => ends++);
+  for (const ms of [longest, longest, 5]) {
+    t.equal(timers.at(-1)?.ms, ms);
+    t.equal(ends, 0);
+    now += ms;
+    timers.at(-1)?.callback();
+  }
+  t.equal(ends, 1);
+  new Lifetime(now - 5000, () => ends++);
+  t.equal(timers.at(-1)?.ms, 0, 'one that is over ends at once');
+  t.equal(timers.length, 4);
+  t.end();
+});

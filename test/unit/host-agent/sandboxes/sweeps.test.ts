@@ -47,3 +47,51 @@ t.test('at the end all is tried a last time, and what is left is said', async (t
   await new Promise((resolve) => setTimeout(resolve, 60));
   t.equal(tries(), 2);
 });
+
+t.test('what is under way is waited for and not begun twice', async (t) => {
+  const { sweeps } = make(10_000);
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let tries = 0;
+  for (const { promise } of gates)
+    sweeps.begin({
+      id: 'sbx_a',
+      sweep: () => {
+        tries++;
+        return promise;
+      },
+    } as unknown as Sandbox);
+  t.equal(sweeps.sandboxes.length, 2);
+  let isOver = false;
+  const finished = sweeps.finish().then(() => {
+    isOver = true;
+  });
+  const next = sweeps.next();
+  gates[0]?.resolve();
+  await next;
+  await new Promise(setImmediate);
+  t.same([sweeps.sandboxes.length, isOver], [1, false]);
+  gates[1]?.resolve();
+  await finished;
+  t.same([tries, sweeps.sandboxes.length, sweeps.next()], [2, 0, undefined]);
+});
+
+t.test('a retry that comes when all is gone does nothing', async (t) => {
+  const timers = new Set<() => void>();
+  t.intercept(globalThis, 'setTimeout', {
+    value: (retry: () => void) => {
+      timers.add(retry);
+      const timer = { unref: () => timer };
+      return timer;
+    },
+  });
+  const { sweeps } = make(10_000);
+  const { sandbox, tries } = sandboxThatFails('sbx_a', 1);
+  sweeps.begin(sandbox);
+  await sweeps.next();
+  t.equal(timers.size, 1);
+  sweeps.begin(sandbox);
+  await sweeps.next();
+  for (const retry of timers) retry();
+  t.equal(tries(), 2);
+  t.same(sweeps.sandboxes, []);
+});

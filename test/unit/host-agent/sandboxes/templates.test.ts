@@ -2,9 +2,20 @@
 import { readdirSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { FirstStartError } from '../../../../host-agent/src/engines/choice.ts';
 import { allocatedBytes } from '../../../../host-agent/src/lib/extents.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { MemoryEngine } from '../../../support/memory-host/engine.ts';
+import { oneEngine } from '../../../support/one-engine.ts';
+import { scaled } from '../../../support/time-scale.ts';
+import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
+
+const MIB = 2 ** 20;
+const profile = (name: string) => ({ rootfs: { kind: 'profile', name } as const });
 
 const templatesOf = (dataDir: string): string[] =>
   readdirSync(join(dataDir, 'templates')).filter((name) => !name.startsWith('.'));
@@ -73,6 +84,144 @@ for (const agentFaults of [{ deafFrom: 2 }, { ignores: 'exec' }] as const) {
       host.agentFaults = {};
       await manager.create({});
       t.equal(host.counts.boots, 3, 'and for a while it is not tried again');
+      const now = performance.now.bind(performance);
+      let laterMs = 50_000;
+      t.intercept(performance, 'now', { value: () => now() + laterMs });
+      await manager.create({});
+      t.equal(host.counts.restores, 0);
+      laterMs = 60_000;
+      await manager.create({});
+      t.equal(host.counts.restores, 1, 'then it is made');
+      t.same(manager.house.templates.lookups, { hit: 0, made: 1, none: 3 });
     },
   );
 }
+
+t.test('what a create found is counted, and one with boot arguments looks for nothing', async (t) => {
+  const { host, manager, happened } = await startMemoryDaemon(t);
+  const startedAt = performance.now();
+  await manager.create({});
+  const tookMs = performance.now() - startedAt;
+  const told = happened[0] as Extract<(typeof happened)[number], { kind: 'template-made' }>;
+  t.match(told, { kind: 'template-made', rootfs: 'base', hasNetwork: false, pausedMs: 1 });
+  t.ok(told.totalMs >= 0 && told.totalMs <= tookMs + 1, `${told.totalMs} of ${tookMs} ms`);
+  t.match(host.machines[0]?.identity.memory, { kind: 'file' }, 'its memory is kept from the beginning');
+  // What runs once is in every copy: the same command over two connections.
+  const { execs, hellos } = host.machines[0]!.agent;
+  t.same(
+    execs.map(({ exec }) => exec.cmd.length),
+    [2, 2],
+  );
+  t.match(execs[0]?.exec.cmd, [/ld-linux/, '--help']);
+  t.equal(hellos, 3, 'the start has one, too');
+  await manager.create({});
+  await manager.create({ bootArgs: 'a=b' });
+  t.same([host.counts.boots, host.counts.restores], [2, 2]);
+  t.same(manager.house.templates.lookups, { hit: 1, made: 1, none: 0 });
+  t.equal(manager.house.templates.count, 1);
+  t.match(host.running.at(-1), { spec: { bootArgs: 'a=b' }, identity: { memory: { kind: 'anonymous' } } });
+});
+
+t.test('without a budget each create boots', async (t) => {
+  const { host, manager, home } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
+  for (let count = 0; count < 2; count++) await manager.create({});
+  t.same([host.counts.boots, host.counts.restores], [2, 0]);
+  t.same(manager.house.templates.lookups, { hit: 0, made: 0, none: 0 });
+  t.notOk(readdirSync(home.dataDir).includes('templates'));
+});
+
+/** Two templates and what each takes, the second one used last. */
+async function makeTwo(t: Test) {
+  const home = await makeHome(t);
+  const { manager, crash } = await startMemoryDaemon(t, { home });
+  await manager.create(profile('base'));
+  const [base = ''] = templatesOf(home.dataDir);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await manager.create(profile('other'));
+  const [other = ''] = templatesOf(home.dataDir).filter((name) => name !== base);
+  await crash();
+  const bytesOf = async (key: string) => {
+    const files = ['memory', 'state', 'disk'].map((name) => join(home.dataDir, 'templates', key, name));
+    return (await Promise.all(files.map(allocatedBytes))).reduce((sum, bytes) => sum + bytes, 0);
+  };
+  return { home, base, other, sizes: { base: await bytesOf(base), other: await bytesOf(other) } };
+}
+
+t.test('what just fits the budget stays, and what is used now stays in any case', async (t) => {
+  const { home, base, other, sizes } = await makeTwo(t);
+  const together = sizes.base + sizes.other;
+  const fits = await startMemoryDaemon(t, { home, templateBudgetBytes: together });
+  t.same(templatesOf(home.dataDir).sort(), [base, other].sort());
+  t.notOk(fits.happened.some(({ kind }) => kind === 'template-evicted'));
+  await fits.crash();
+  const tight = await startMemoryDaemon(t, { home, templateBudgetBytes: together - 1 });
+  t.same(templatesOf(home.dataDir), [other]);
+  t.match(
+    tight.happened.filter(({ kind }) => kind === 'template-evicted'),
+    [{ template: base, sizeBytes: sizes.base }],
+  );
+  await tight.crash();
+  const tiny = await startMemoryDaemon(t, { home, templateBudgetBytes: 1 });
+  t.same(templatesOf(home.dataDir), []);
+  await tiny.manager.create(profile('third'));
+  t.equal(templatesOf(home.dataDir).length, 1, 'one that is larger than all of it is of use once');
+  t.equal(tiny.host.counts.restores, 3);
+});
+
+t.test('one of another engine goes, and says why', async (t) => {
+  const { home } = await makeTwo(t);
+  const engine = new MemoryEngine(home.host, { engine: 'memory 2' });
+  const { lines } = await startMemoryDaemon(t, { home, engines: oneEngine(engine) });
+  t.same(templatesOf(home.dataDir), []);
+  t.same(
+    lines.filter(({ msg }) => msg === 'removed a template').map(({ reason }) => reason),
+    new Array(2).fill('engine was memory 1, is memory 2'),
+  );
+});
+
+t.test('a template is made where there is room for its guest and its files', async (t) => {
+  for (const isShort of [false, true]) {
+    // The reserve, the create itself, the memory and two layers of the template.
+    const diskFreeBytes = (256 + 16 + 128 + 32) * MIB - (isShort ? 1 : 0);
+    const readRoom = async () => ({
+      memoryTotalBytes: 2 ** 40,
+      memoryAvailableBytes: 2 ** 40,
+      diskFreeBytes,
+    });
+    const { host, manager } = await startMemoryDaemon(t, { readRoom });
+    await manager.create({});
+    t.same([host.counts.boots, host.counts.restores], isShort ? [1, 0] : [1, 1]);
+  }
+});
+
+t.test('an engine that starts no guest is not asked for another one without a template', async (t) => {
+  const home = await makeHome(t);
+  let tries = 0;
+  const tryBoot = async (): Promise<never> => {
+    tries++;
+    throw new FirstStartError(false, new Error('no such machine'));
+  };
+  const engines = { ...oneEngine(new MemoryEngine(home.host)), tryBoot };
+  const { manager, host } = await startMemoryDaemon(t, { home, engines });
+  await t.rejects(manager.create({}), { name: 'FirstStartError' });
+  t.equal(tries, 1);
+  const { id } = await manager.create({ bootArgs: 'a=b' });
+  t.equal(tries, 1, 'what a stranger’s arguments come to says nothing of it');
+  t.equal(host.counts.boots, 1);
+  await manager.delete(id);
+});
+
+t.test('a daemon that stops gives up what it is making, and leaves nothing of it', async (t) => {
+  const { host, manager, home } = await startMemoryDaemon(t);
+  const { promise, resolve: goOn } = Promise.withResolvers<void>();
+  host.onBoot = () => promise;
+  const creating = manager.create({});
+  creating.catch(() => undefined);
+  await until(() => host.counts.boots === 1);
+  const stopped = manager.stop('keep');
+  goOn();
+  await stopped;
+  await t.rejects(creating, { code: 'cancelled', message: 'the daemon is stopping' });
+  t.equal(host.running.length, 0);
+  t.same(readdirSync(join(home.dataDir, 'templates')), []);
+});

@@ -9,6 +9,7 @@ import {
   resolveSandboxOptions,
 } from '../../../../host-agent/src/sandboxes/resolve-options.ts';
 import type { SnapshotInfo } from '../../../../host-agent/src/sandboxes/types.ts';
+import { readAll, source } from '../../../support/archives.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 
 t.test('nothing of another tenant’s can be seen, used or ended', async (t) => {
@@ -35,6 +36,10 @@ t.test('nothing of another tenant’s can be seen, used or ended', async (t) => 
   );
   const [fork] = await ours.fork(snapshotId, 1);
   t.throws(() => theirs.get(fork?.id ?? ''), gone);
+  const bytes = await readAll(ours.exportSnapshot(snapshotId));
+  const imported = await ours.importSnapshot(source(bytes), { isDiskOnly: false });
+  t.throws(() => theirs.getSnapshot(imported.id), gone);
+  await ours.deleteSnapshot(imported.id);
   await ours.deleteSnapshot(snapshotId);
   await ours.delete(id);
   t.throws(() => ours.get(id), gone);
@@ -95,6 +100,38 @@ async function end(
   });
   return calls;
 }
+
+t.test('one that may be idle, or is not running, has no end for that', async (t) => {
+  const calls: string[] = [];
+  const call = async () => {
+    calls.push('called');
+    return { id: 'snap_1' } as SnapshotInfo;
+  };
+  const parts = { events: new LifeEvents(), log: pino({ level: 'silent' }), save: call };
+  const idle = { timeoutS: 60, action: 'delete' } as const;
+  for (const [state, options] of [
+    ['running', {}],
+    ['failed', { idle }],
+    ['deleting', { idle }],
+  ] as const) {
+    const sandbox = { id: 'sbx_1', state, record: { options }, note: () => calls.push('note') };
+    const { signal } = new AbortController();
+    const rest = { unsave: async () => void call(), remove: async () => void call() };
+    await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
+  }
+  t.same(calls, []);
+  const callers: unknown[] = [];
+  const save = async (caller: unknown) => {
+    callers.push(caller);
+    return { id: 'snap_1' } as SnapshotInfo;
+  };
+  const record = { options: { idle: { ...idle, action: 'snapshot' } } };
+  const sandbox = { id: 'sbx_1', state: 'running', record, note: () => undefined };
+  const rest = { save, unsave: async () => undefined, remove: async () => undefined };
+  const { signal } = new AbortController();
+  await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
+  t.same(callers, [undefined], 'nobody’s is saved as nobody’s');
+});
 
 t.test('an idle sandbox ends, or stays with all that it had', async (t) => {
   t.same(await end('delete'), ['event idle', 'remove : nobody used it for its idle_timeout_s of 60']);

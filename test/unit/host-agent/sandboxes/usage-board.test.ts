@@ -53,10 +53,69 @@ t.test('who asks again at once gets the same; who asks together is answered toge
   t.equal(board.rows.length, 21);
 });
 
+t.test('who used as much is ranked by memory, and nothing that was used becomes less', async (t) => {
+  let now = 0;
+  t.intercept(performance, 'now', { value: () => now });
+  const used = new Map<string, VmUsage>();
+  const network = { receivedBytes: 70, receivedPackets: 1, sentBytes: 80, sentPackets: 1 };
+  for (const [at, id] of [...'abcd'].entries())
+    used.set(id, {
+      ...usage(100),
+      residentBytes: 1000 * at,
+      privateBytes: 100 * at,
+      layerBytes: at,
+      network,
+    });
+  let reads = 0;
+  const board = new UsageBoard(
+    () => ['gone', ...used.keys()].map((id) => ({ id }) as Sandbox),
+    2,
+    ({ id }) => {
+      reads++;
+      return used.get(id);
+    },
+  );
+  t.same(board.rows, []);
+  await board.refresh();
+  const amounts = { cpuMs: 100, readBytes: 1, writtenBytes: 2, receivedBytes: 70, sentBytes: 80 };
+  const twice = { cpuMs: 200, readBytes: 2, writtenBytes: 4, receivedBytes: 140, sentBytes: 160 };
+  t.match(board.rows, [
+    { sandbox: 'd', amounts, levels: { residentBytes: 3000, privateBytes: 300, layerBytes: 3 } },
+    { sandbox: 'c', amounts, levels: { residentBytes: 2000, privateBytes: 200, layerBytes: 2 } },
+    { sandbox: 'rest', amounts: twice, levels: { residentBytes: 1000, privateBytes: 100, layerBytes: 1 } },
+  ]);
+  now += 999;
+  await board.refresh();
+  t.equal(reads, 5);
+  now += 1;
+  used.set('a', { ...usage(50), residentBytes: 0, privateBytes: 0, layerBytes: 0 });
+  await board.refresh();
+  t.equal(reads, 10, 'what is a second old is read anew');
+  t.same(board.rows.at(-1)?.amounts, twice, 'a counter that began anew takes nothing back');
+});
+
+t.test('of many the reader is not kept from everything else', async (t) => {
+  let reads = 0;
+  const all = Array.from({ length: 64 }, (_, at) => ({ id: `s${at}` }) as Sandbox);
+  const board = new UsageBoard(
+    () => all,
+    20,
+    () => {
+      reads++;
+      return usage(1);
+    },
+  );
+  const refreshed = board.refresh();
+  t.equal(reads, 31);
+  await refreshed;
+  t.equal(reads, 64);
+  t.notOk(board.rows.find(({ sandbox }) => sandbox === REST)?.amounts.receivedBytes);
+});
+
 t.test('a process is read as the kernel has it, and another one of its number is not', async (t) => {
   const child = spawn(process.execPath, [
     '-e',
-    'const end = Date.now() + 300; while (Date.now() < end); setInterval(() => {}, 1000)',
+    'while (process.cpuUsage().user < 200_000); setInterval(() => {}, 1000)',
   ]);
   t.teardown(() => child.kill('SIGKILL'));
   const pid = child.pid ?? 0;

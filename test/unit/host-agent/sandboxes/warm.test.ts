@@ -1,6 +1,7 @@
 // A guest is saved once it has nothing left to do.
 import t from 'tap';
-import { settle } from '../../../../host-agent/src/sandboxes/warm.ts';
+import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
+import { settle, warm } from '../../../../host-agent/src/sandboxes/warm.ts';
 
 const { signal } = new AbortController();
 
@@ -29,4 +30,73 @@ t.test('a VMM that is gone is not waited for, and a wait ends with its signal', 
     settle(() => (cpuMs += 100), AbortSignal.abort(cause)),
     { cause },
   );
+});
+
+t.test('a guest is looked at for so long and no longer', async (t) => {
+  let looks = 0;
+  const waits: unknown[] = [];
+  const sleep = (async (ms: number) => waits.push(ms)) as unknown as Parameters<typeof settle>[2];
+  await settle(() => 100 * looks++, signal, sleep);
+  t.equal(looks, 81);
+  t.same(new Set(waits), new Set([250]));
+  looks = 0;
+  await settle(() => (looks++ === 0 ? 50 : undefined), signal, sleep);
+  t.equal(looks, 5, 'what cannot be read any more does nothing');
+  looks = 0;
+  await settle(() => (looks++ === 0 ? undefined : 9), signal, sleep);
+  t.equal(looks, 5);
+});
+
+/** What a guest is asked to run before it is saved. */
+async function warmed(isAwaited: boolean, stays = 0) {
+  const asked: string[] = [];
+  const guest = {
+    reconnect: async (name: string) => void asked.push(`connect ${name}`),
+    setIdentity: async ({ sandboxId }: { sandboxId: string }) => void asked.push(`identity ${sandboxId}`),
+    stats: async () => ({ execCgroups: stays }),
+    exec: (
+      { cmd, tty, timeout_s }: { cmd: string[]; tty?: { cols: number; rows: number }; timeout_s: number },
+      events: { output(stream: string, chunk: Buffer): void; exit(): void },
+      { hasStdin }: { hasStdin: boolean },
+    ) => {
+      const words = [cmd.join(' ').replace(/.*ld-linux/, 'ld-linux'), `${timeout_s} s`];
+      if (tty !== undefined) words.push(`on ${tty.cols}x${tty.rows}`);
+      if (hasStdin) words.push('with input');
+      asked.push(words.join(', '));
+      setImmediate(() => {
+        events.output('stdout', Buffer.from('help'));
+        events.exit();
+      });
+      return {
+        consumed: (bytes: number) => asked.push(`consumed ${bytes}`),
+        write: (bytes: Buffer) => asked.push(`wrote ${JSON.stringify(`${bytes}`)}`),
+        closeStdin: () => asked.push('closed'),
+      };
+    },
+  };
+  const vm = { identity: { pid: 2 ** 23, startTicks: 0 } };
+  const sandbox = { id: 'sbx_1', guest, record: {}, vm } as unknown as Sandbox;
+  await warm(sandbox, { timeoutMs: 60_000, isAwaited, signal });
+  return asked;
+}
+
+t.test('who is waited for runs one command twice, and any other what copies will run', async (t) => {
+  const one = ['ld-linux-x86-64.so.2 --help, 60 s', 'consumed 4'];
+  const round = (at: number, ...commands: string[]) => [`connect warm-${at}`, 'identity sbx_1', ...commands];
+  t.same(await warmed(true, 1), [...round(0, ...one), ...round(1, ...one)]);
+  const all = [
+    ...one,
+    'true, 60 s',
+    'consumed 4',
+    'sh -c true | true, 60 s',
+    'consumed 4',
+    `${one[0]}, with input`,
+    'wrote "\\n"',
+    'closed',
+    'consumed 4',
+    `${one[0]}, on 80x24`,
+    'consumed 4',
+  ];
+  t.same(await warmed(false), [...round(0, ...all), ...round(1, ...all)]);
+  await t.rejects(warmed(false, 1), { code: 'internal', message: /processes stayed/ });
 });

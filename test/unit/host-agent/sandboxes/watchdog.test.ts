@@ -143,3 +143,175 @@ t.test('a task that is blocked in a guest that answers is said once for each tim
   t.same(said, ['a task of a guest is blocked', 'a task of a guest is blocked']);
   t.equal(fake.hang, undefined, 'the others can be used');
 });
+
+/** A watchdog that looks when it is told to, every 3 s by its own account. */
+function watchByHand(t: Test) {
+  const looks: { readonly look: () => void; readonly ms: number; isCleared: boolean }[] = [];
+  t.intercept(globalThis, 'setInterval', {
+    value: (look: () => void, ms: number) => {
+      const timer = { look, ms, isCleared: false, unref: () => timer };
+      looks.push(timer);
+      return timer;
+    },
+  });
+  t.intercept(globalThis, 'clearInterval', {
+    value: (timer?: { isCleared: boolean }) => {
+      if (timer !== undefined) timer.isCleared = true;
+    },
+  });
+  const asked = { pings: 0, vmm: [] as number[] };
+  const answers: ((isWell: boolean) => void)[] = [];
+  const sandbox = {
+    id: 'sbx_1',
+    state: 'running' as Watched['state'],
+    isSaving: false,
+    hang: undefined as string | undefined,
+    guest: {
+      isConnected: true,
+      ping: () => {
+        asked.pings++;
+        return new Promise<number>(() => undefined);
+      },
+    },
+    vm: {
+      standstill: undefined,
+      responds: (ms: number) => {
+        asked.vmm.push(ms);
+        return new Promise<boolean>((resolve) => answers.push(resolve));
+      },
+      readBlockedTask: async () => undefined,
+    },
+  };
+  const said: string[] = [];
+  const log = pino({}, { write: (line: string) => void said.push(JSON.parse(line).msg) });
+  const events = new LifeEvents();
+  events.subscribe((event) => void said.push(`${event.kind} ${'reason' in event ? event.reason : ''}`));
+  const options = { timeoutMs: 3000, sandboxes: () => [sandbox], events, log };
+  const watchdog = new Watchdog(options);
+  const look = async (times = 1) => {
+    for (let at = 0; at < times; at++) {
+      looks[0]?.look();
+      await new Promise(setImmediate);
+    }
+  };
+  /** Answers all that was asked of the VMM so far. */
+  const answer = async (isWell = true) => {
+    for (const each of answers.splice(0)) each(isWell);
+    await new Promise(setImmediate);
+  };
+  return { looks, asked, sandbox, said, look, answer, watchdog, options };
+}
+
+const AGENT_HANGS = 'the guest agent has not answered for 3 s';
+
+t.test('three looks without an answer are a hang, and it is asked of the VMM once', async (t) => {
+  const { looks, asked, sandbox, said, look, answer, watchdog } = watchByHand(t);
+  t.same(
+    looks.map(({ ms }) => ms),
+    [1000],
+  );
+  await look(3);
+  t.same(asked, { pings: 1, vmm: [3000] }, 'one question at a time');
+  await look();
+  t.same(asked.vmm, [3000, 2000], 'whether it is the VMM');
+  await look(2);
+  t.equal(asked.vmm.length, 2);
+  t.same(said, []);
+  await answer();
+  t.equal(sandbox.hang, AGENT_HANGS);
+  await look(3);
+  await answer();
+  t.same(said, [`hung ${AGENT_HANGS}`], 'once');
+  watchdog[Symbol.dispose]();
+  t.ok(looks[0]?.isCleared);
+});
+
+t.test('what is over, saved or heard again when the VMM has answered is no hang', async (t) => {
+  const { sandbox, said, look, answer } = watchByHand(t);
+  await look(4);
+  sandbox.state = 'deleting';
+  await answer();
+  sandbox.state = 'running';
+  await look();
+  sandbox.isSaving = true;
+  await answer();
+  t.same([sandbox.hang, said], [undefined, []]);
+  await look();
+  sandbox.isSaving = false;
+  await look(2);
+  await answer();
+  t.equal(sandbox.hang, undefined, 'it begins anew behind a save');
+  await look();
+  await answer();
+  t.equal(sandbox.hang, AGENT_HANGS);
+});
+
+t.test('a sandbox that is not running is not asked, and 0 watches nothing', async (t) => {
+  const { sandbox, asked, look, looks, options } = watchByHand(t);
+  sandbox.state = 'failed';
+  await look(5);
+  t.same(asked, { pings: 0, vmm: [] });
+  const none = new Watchdog({ ...options, timeoutMs: 0 });
+  t.equal(looks.length, 1);
+  none[Symbol.dispose]();
+});
+
+t.test('a VMM is said to be silent at its second silence, unless it was saved meanwhile', async (t) => {
+  const { sandbox, said, look, answer } = watchByHand(t);
+  const silence = async (isWell = false) => {
+    await look();
+    await answer(isWell);
+  };
+  // Its agent is another matter.
+  sandbox.guest.ping = async () => 1;
+  await silence();
+  await silence(true);
+  await silence();
+  t.same(said, []);
+  sandbox.isSaving = true;
+  await silence();
+  sandbox.isSaving = false;
+  await look();
+  sandbox.isSaving = true;
+  await look();
+  sandbox.isSaving = false;
+  await answer(false);
+  await look();
+  sandbox.state = 'failed';
+  await answer(false);
+  sandbox.state = 'running';
+  t.same(said, [], 'none of these counts');
+  await silence();
+  await silence();
+  t.same(said, ['the VMM of a sandbox does not answer']);
+  await silence(true);
+  await silence(true);
+  t.same(said.slice(1), ['the VMM of a sandbox answers again']);
+});
+
+t.test('a question that broke off is asked again, and what it was of stays silent until then', async (t) => {
+  const { sandbox, asked, look, answer, said } = watchByHand(t);
+  let isBroken = true;
+  sandbox.guest.ping = async () => {
+    asked.pings++;
+    if (isBroken) throw new Error('the connection broke');
+    return 1;
+  };
+  sandbox.guest.isConnected = false;
+  await look(2);
+  t.equal(asked.pings, 0);
+  sandbox.guest.isConnected = true;
+  await look();
+  t.equal(asked.pings, 1);
+  sandbox.guest.isConnected = false;
+  await look();
+  await answer(false);
+  t.equal(sandbox.hang, 'the VMM, and so its guest, has not answered for 3 s');
+  isBroken = false;
+  sandbox.guest.isConnected = true;
+  await look();
+  t.equal(sandbox.hang, undefined);
+  t.same(said.at(-1), 'recovered ');
+  await look(2);
+  t.equal(said.length, 2);
+});

@@ -1,0 +1,82 @@
+// Archives of snapshots for tests: read, given in pieces, and forged with every digest right, whatever else is wrong with them.
+import { createHash } from 'node:crypto';
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import type { Outflow } from '../../host-agent/src/lib/byte-queue.ts';
+import {
+  type ArchiveManifest,
+  END_MARK,
+  MAGIC,
+} from '../../host-agent/src/sandboxes/saved/archive/format.ts';
+
+export async function readAll(outflow: Outflow): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for (let piece = await outflow.next(); piece !== undefined; piece = await outflow.next()) {
+    chunks.push(Buffer.from(piece.bytes));
+    piece.release();
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Gives the bytes in pieces. */
+export function source(bytes: Buffer, pieceBytes = 65_536) {
+  let at = 0;
+  return async () => {
+    const piece = bytes.subarray(at, at + pieceBytes);
+    at += piece.length;
+    return piece.length > 0 ? piece : undefined;
+  };
+}
+
+export const whole = (...parts: Buffer[]) =>
+  Buffer.concat([zstdCompressSync(Buffer.concat(parts)), END_MARK]);
+const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest();
+
+export type Piece = { readonly offset: number; readonly length?: number; readonly bytes?: Buffer };
+
+export type ForgeOptions = {
+  readonly memory?: readonly Piece[];
+  readonly disk?: readonly Piece[];
+  /** Comes behind its end. */
+  readonly behind?: Buffer;
+  /** The manifest has as many bytes, the last of them spaces. */
+  readonly manifestBytes?: number;
+  /** Whose digest is wrong. */
+  readonly wrong?: 'memory' | 'state' | 'disk' | 'whole';
+};
+
+/** An archive with every digest right but for one. */
+export function forge(manifest: object, options: ForgeOptions = {}): Buffer {
+  const { memory = [], disk = [], behind = Buffer.alloc(0), manifestBytes = 0, wrong } = options;
+  const text = Buffer.from(JSON.stringify(manifest).padEnd(manifestBytes));
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(text.length);
+  const digestOf = (bytes: Buffer, what: typeof wrong) => sha256(what === wrong ? Buffer.of(1) : bytes);
+  const parts = (
+    [
+      ['memory', memory],
+      ['state', []],
+      ['disk', disk],
+    ] as const
+  ).map(([name, list]) => {
+    const sent = list.map(({ offset, bytes = Buffer.alloc(0), length = bytes.length }) => {
+      const header = Buffer.alloc(12);
+      header.writeBigUInt64BE(BigInt(offset));
+      header.writeUInt32BE(length, 8);
+      return Buffer.concat([header, bytes]);
+    });
+    const all = Buffer.concat([...sent, Buffer.alloc(12)]);
+    return Buffer.concat([all, digestOf(all, name)]);
+  });
+  const content = Buffer.concat([MAGIC, length, text, ...parts]);
+  return whole(content, digestOf(content, 'whole'), behind);
+}
+
+/** What is in it before it is compressed. */
+export function contentOf(archive: Buffer): Buffer {
+  return zstdDecompressSync(archive.subarray(0, -END_MARK.length));
+}
+
+export function manifestOf(archive: Buffer): ArchiveManifest {
+  const plain = contentOf(archive);
+  return JSON.parse(plain.subarray(12, 12 + plain.readUInt32BE(8)).toString());
+}

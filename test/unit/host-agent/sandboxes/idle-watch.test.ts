@@ -1,0 +1,308 @@
+// How long nobody used a sandbox: what is looked at, what counts as use, and what a later daemon makes of it.
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import t, { type Test } from 'tap';
+import type { ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
+import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
+import {
+  type Counters,
+  HOST_CLOCK,
+  IdleWatch,
+} from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
+import {
+  filesInUse,
+  forgetIdle,
+  runInUse,
+  watchIdle,
+} from '../../../../host-agent/src/sandboxes/idle/in-use.ts';
+import { MadeClock } from '../../../support/made-clock.ts';
+
+const MINUTE = 60_000;
+
+async function makeScratch(t: Test): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'idle-'));
+  t.teardown(() => rm(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** A watch of its own, and all that it was told and asked. */
+async function watch(t: Test, changes: Partial<ConstructorParameters<typeof IdleWatch>[0]> = {}) {
+  const clock = new MadeClock();
+  const waits: number[] = [];
+  const after = clock.after.bind(clock);
+  clock.after = (ms, callback) => {
+    waits.push(ms);
+    return after(ms, callback);
+  };
+  const asked = { reads: 0, connections: 0 };
+  const ends: number[] = [];
+  const counters = { cpuMs: 0, networkBytes: 0 };
+  const path = join(await makeScratch(t), 'times', 'sbx');
+  const options = {
+    idleMs: MINUTE,
+    path,
+    clock,
+    read: () => {
+      asked.reads++;
+      return { ...counters };
+    },
+    hasConnection: async () => {
+      asked.connections++;
+      return false;
+    },
+    onIdle: async () => void ends.push(clock.now()),
+    ...changes,
+  };
+  const idle = new IdleWatch(options);
+  t.teardown(() => idle.stop(true));
+  return { idle, clock, counters, asked, ends, path, waits, options };
+}
+
+t.test('it is looked at four times in its time, within bounds, until it is stopped', async (t) => {
+  for (const [idleMs, ms] of [
+    [100, 250],
+    [20_000, 5000],
+    [MINUTE, 15_000],
+    [10 * MINUTE, 15_000],
+  ] as const) {
+    const { waits } = await watch(t, { idleMs });
+    t.same(waits, [ms]);
+  }
+  const { idle, clock, asked, ends, path } = await watch(t);
+  await clock.pass(45_000);
+  t.same(asked, { reads: 4, connections: 0 }, 'nobody is asked for connections before its time is over');
+  idle.stop(false);
+  const kept = JSON.parse(readFileSync(path, 'utf8'));
+  t.match(kept, { activeAt: 1_000_000, lookedAt: 1_045_000, counters: { cpuMs: 0, networkBytes: 0 } });
+  await clock.pass(10 * MINUTE);
+  t.same([asked, ends], [{ reads: 4, connections: 0 }, []]);
+  idle.touch();
+  idle.stop(false);
+  t.same(JSON.parse(readFileSync(path, 'utf8')), kept, 'it is the next daemon’s now');
+  idle.stop(true);
+  t.notOk(existsSync(dirname(path)));
+});
+
+t.test('what a guest has done since the last look is work beyond a share and a size', async (t) => {
+  const { clock, counters, ends } = await watch(t);
+  const isKept = async (cpuMs: number, networkBytes: number): Promise<boolean> => {
+    const before = ends.length;
+    for (let looks = 0; looks < 4; looks++) {
+      counters.cpuMs += cpuMs;
+      counters.networkBytes += networkBytes;
+      await clock.pass(15_000);
+    }
+    return ends.length === before;
+  };
+  t.same([await isKept(750, 256), await isKept(0, 0)], [false, false]);
+  t.ok(await isKept(751, 0));
+  t.ok(await isKept(0, 257));
+  t.equal(ends[0], 1_000_000 + MINUTE);
+  t.equal(ends[1], 1_000_000 + 2 * MINUTE, 'when it stayed all the same its time began anew');
+});
+
+t.test('counters that cannot be read say nothing', async (t) => {
+  const { clock, ends, path } = await watch(t, { read: () => undefined });
+  await clock.pass(30_000);
+  t.notOk('counters' in JSON.parse(readFileSync(path, 'utf8')));
+  await clock.pass(30_000);
+  t.equal(ends.length, 1);
+});
+
+t.test(
+  'who comes while its connections are counted keeps it, and one that is stopped then has no end',
+  async (t) => {
+    for (const meanwhile of ['begin', 'touch', 'stop'] as const) {
+      let idle: IdleWatch | undefined;
+      const made = await watch(t, {
+        hasConnection: async () => {
+          if (meanwhile === 'begin') idle?.begin();
+          else if (meanwhile === 'touch') idle?.touch();
+          else idle?.stop(false);
+          return false;
+        },
+      });
+      idle = made.idle;
+      await made.clock.pass(MINUTE);
+      t.same(made.ends, [], meanwhile);
+      t.equal(made.waits.length, meanwhile === 'stop' ? 4 : 5);
+    }
+  },
+);
+
+t.test('its end is called off when somebody comes, and by nothing that was before', async (t) => {
+  const signals: AbortSignal[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const { idle, clock } = await watch(t, {
+    onIdle: (signal) => {
+      signals.push(signal);
+      return signals.length === 1 ? promise : Promise.resolve();
+    },
+  });
+  await clock.pass(MINUTE);
+  t.equal(signals[0]?.aborted, false);
+  const end = idle.begin();
+  t.match(signals[0]?.reason, { message: 'the sandbox is used again' });
+  end();
+  end();
+  await clock.pass(MINUTE - 1);
+  resolve();
+  await new Promise(setImmediate);
+  await clock.pass(MINUTE - 1);
+  t.equal(signals.length, 1, 'its time begins when its end has come to nothing');
+  await clock.pass(1);
+  t.equal(signals.length, 2);
+  idle.touch();
+  t.equal(signals[1]?.aborted, false, 'that one is over');
+});
+
+t.test('a time of before a boot of the host, or none, begins anew', async (t) => {
+  const { idle, clock, path, options } = await watch(t);
+  await clock.pass(30_000);
+  idle.stop(false);
+  const restart = async (text?: string): Promise<number> => {
+    if (text !== undefined) writeFileSync(path, text);
+    const began = clock.now();
+    const ends: number[] = [];
+    const next = new IdleWatch({ ...options, onIdle: async () => void ends.push(clock.now()) });
+    await clock.pass(MINUTE);
+    next.stop(false);
+    return (ends[0] ?? 0) - began;
+  };
+  const at = (activeAt: number, lookedAt: number) => JSON.stringify({ activeAt, lookedAt });
+  t.equal(await restart(), 30_000, 'it goes on at the moment of the last look');
+  const now = () => clock.now();
+  t.equal(await restart(at(now() - 45_000, now())), 15_000);
+  t.equal(await restart(at(now() - 45_000, now() + 1)), MINUTE);
+  t.equal(await restart('no time'), MINUTE);
+  t.equal(await restart('{}'), MINUTE);
+  rmSync(dirname(path), { recursive: true });
+  writeFileSync(dirname(path), 'where it cannot be written');
+  t.equal(await restart(), MINUTE, 'it is watched all the same');
+  rmSync(dirname(path));
+});
+
+t.test('the clock of the host goes on, and calls back once or not at all', async (t) => {
+  const ms = Number(process.hrtime.bigint()) / 1e6;
+  t.ok(Math.abs(HOST_CLOCK.now() - ms) < 60_000);
+  const alive = setInterval(() => undefined, 1000);
+  const called: string[] = [];
+  const callOff = HOST_CLOCK.after(1, () => called.push('called off'));
+  callOff();
+  await new Promise<void>((resolve) => HOST_CLOCK.after(20, resolve));
+  clearInterval(alive);
+  t.same(called, []);
+});
+
+t.test('counters are those of the VM, where it still runs', async (t) => {
+  const root = await makeScratch(t);
+  const clock = new MadeClock();
+  const directories = { dataDir: root, runDir: root };
+  const identity = { pid: process.pid, startTicks: readStartTicks(process.pid) };
+  const keptOf = async (id: string, change: object, readCounters?: (id: string) => Counters) => {
+    const record = {};
+    const sandbox = {
+      id,
+      record,
+      paths: { layerPath: '/nothing' },
+      vm: { exit: undefined, identity },
+      ...change,
+    };
+    const context = { directories, idleClock: clock, readCounters } as unknown as Parameters<
+      typeof watchIdle
+    >[1];
+    const idle = watchIdle(
+      sandbox as never,
+      context,
+      { timeoutS: 60, action: 'delete' },
+      async () => undefined,
+    );
+    await clock.pass(15_000);
+    idle.stop(false);
+    return JSON.parse(readFileSync(join(root, 'idle', id), 'utf8')).counters;
+  };
+  t.match(await keptOf('plain', {}), { cpuMs: Number, networkBytes: 0 });
+  t.ok((await keptOf('busy', {})).cpuMs > 0);
+  t.match(await keptOf('linked', { record: { network: { tap: 'lo', guestIp: '10.0.0.2' } } }), {
+    networkBytes: Number,
+  });
+  t.equal(await keptOf('dead', { vm: { exit: {}, identity } }), undefined);
+  t.same(await keptOf('made', {}, (id) => ({ cpuMs: id.length, networkBytes: 9 })), {
+    cpuMs: 4,
+    networkBytes: 9,
+  });
+  await forgetIdle(directories, new Set(['busy', 'made']));
+  t.same(readdirSync(join(root, 'idle')).sort(), ['busy', 'made']);
+  await forgetIdle({ ...directories, runDir: join(root, 'nowhere') }, new Set());
+});
+
+t.test('a use passes on all that it is told', async (t) => {
+  const { idle, clock, ends } = await watch(t);
+  const told: string[] = [];
+  runInUse(
+    idle,
+    {
+      started: (pid) => told.push(`started ${pid}`),
+      output: (stream, chunk) => told.push(`${stream} ${chunk}`),
+      exit: ({ exitCode }) => told.push(`exit ${exitCode}`),
+      drain: () => told.push('drain'),
+    },
+    (events) => {
+      events.started?.(7);
+      events.output('stderr', Buffer.from('x'));
+      events.drain?.();
+      events.exit({ exitCode: 3, durationMs: 1 });
+      return {} as ExecSession;
+    },
+  );
+  t.same(told, ['started 7', 'stderr x', 'drain', 'exit 3']);
+  const outer = { output: () => undefined, exit: () => undefined };
+  runInUse(idle, outer, (events) => {
+    events.started?.(7);
+    events.drain?.();
+    events.exit({ exitCode: 0, durationMs: 1 });
+    return {} as ExecSession;
+  });
+  const asked: unknown[][] = [];
+  const poked: string[] = [];
+  const failing = {
+    next: () => Promise.reject(new Error('it broke')),
+    cancel: () => poked.push('cancel'),
+    poke: () => poked.push('poke'),
+  };
+  const files = filesInUse(idle, {
+    pushFiles: (...all) => {
+      asked.push(all);
+      return Promise.reject(new Error('no room'));
+    },
+    pullFile: async (...all) => {
+      asked.push(all);
+      return { body: failing };
+    },
+    pullDirectory: async (...all) => {
+      asked.push(all);
+      return { body: { next: async () => undefined, cancel: () => undefined } };
+    },
+  });
+  const { signal } = new AbortController();
+  const read = async () => undefined;
+  await t.rejects(files.pushFiles('/a', read, signal), { message: 'no room' });
+  const { body } = await files.pullFile('/b', 5, signal);
+  body.poke?.();
+  await t.rejects(body.next(), { message: 'it broke' });
+  body.cancel();
+  const directory = await files.pullDirectory('/c', signal);
+  t.notOk('poke' in directory.body);
+  t.equal(await directory.body.next(), undefined);
+  t.same(asked, [
+    ['/a', read, signal],
+    ['/b', 5, signal],
+    ['/c', signal],
+  ]);
+  t.same(poked, ['poke', 'cancel']);
+  await clock.pass(MINUTE);
+  t.equal(ends.length, 1, 'none of them is a use that never ends');
+});

@@ -1,0 +1,265 @@
+// What a sandbox does with its network: in which order it comes and goes, and that nothing of it stays with one that was not made.
+import t, { type Test } from 'tap';
+import type { Network, NetworkSlot } from '../../../../host-agent/src/network/index.ts';
+import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
+import {
+  type Home,
+  type MemoryDaemonOptions,
+  makeHome,
+  startMemoryDaemon,
+} from '../../../support/memory-host/daemon.ts';
+import { scaled } from '../../../support/time-scale.ts';
+import { until } from '../../../support/until.ts';
+
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(180_000));
+
+const allowlist = ['example.org'];
+const publish = [{ hostPort: 8080, guestPort: 80 }];
+
+/** Networks of the host that only say what they were asked, and fail where a test says so. */
+class ToldNetwork {
+  readonly calls: string[] = [];
+  fails = '';
+  /** Called before what it says is done. */
+  onCall: (call: string, slot?: NetworkSlot) => void = () => undefined;
+  deny: (text: string) => void = () => undefined;
+  #leases = 0;
+
+  #call(call: string, slot?: NetworkSlot): void {
+    const all = slot === undefined ? call : `${call} ${slot.tap}`;
+    this.calls.push(all);
+    this.onCall(call, slot);
+    if (this.fails !== '' && all.startsWith(this.fails)) throw new Error(`cannot ${this.fails}`);
+  }
+
+  async tidy() {
+    this.#call('tidy');
+  }
+
+  async lease(): Promise<NetworkSlot> {
+    this.#call('lease');
+    const at = ++this.#leases;
+    const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
+    return { namespace: `/ns/${at}`, tap: `tap${at}`, ...addresses, prefixLength: 30 };
+  }
+
+  async make(slot: NetworkSlot) {
+    this.#call('make', slot);
+  }
+
+  async publish(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
+    this.#call(`publish [${ports.map(({ hostPort }) => hostPort)}]`, slot);
+  }
+
+  async serve(
+    slot: NetworkSlot,
+    options: { allowlist: readonly string[]; wasServed: boolean; onDenied: (text: string) => void },
+  ) {
+    this.deny = options.onDenied;
+    this.#call(`serve [${options.allowlist}] ${options.wasServed ? 'again' : 'anew'}`, slot);
+  }
+
+  adopt(slot: NetworkSlot) {
+    this.#call('adopt', slot);
+  }
+
+  async adoptPorts(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
+    this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]`, slot);
+  }
+
+  async silence(slot: NetworkSlot) {
+    this.#call('silence', slot);
+  }
+
+  async remove(slot: NetworkSlot) {
+    this.#call('remove', slot);
+  }
+}
+
+async function start(t: Test, options: MemoryDaemonOptions = {}) {
+  const told = new ToldNetwork();
+  const network = told as unknown as Network;
+  return { told, ...(await startMemoryDaemon(t, { templateBudgetBytes: 0, network, ...options })) };
+}
+
+t.test('it is there before the VM, and goes before it is another’s', async (t) => {
+  const { told, manager, host, store, logs } = await start(t);
+  const recorded: unknown[] = [];
+  const records = store.table<SandboxRecord>('sandboxes');
+  told.onCall = (call) => {
+    if (call === 'make') recorded.push(...records.all().map(({ record }) => record.network?.tap));
+  };
+  host.onBoot = () => void told.calls.push('boot');
+  host.onKill = () => void told.calls.push('kill');
+  const info = await manager.create({ network: { allowlist } });
+  t.same(told.calls, [
+    'tidy',
+    'lease',
+    'make tap1',
+    'publish [] tap1',
+    'serve [example.org] anew tap1',
+    'boot',
+  ]);
+  t.same(recorded, ['tap1'], 'a crash from there on leaves nothing that nobody knows of');
+  t.same(info.network, { allowlist, guestIp: '10.0.1.2', gateway: '10.0.1.1' });
+  t.notOk('published' in info);
+  const { spec, agent } = host.of(info.id);
+  t.match(spec?.net, { tap: 'tap1', namespace: '/ns/1' });
+  t.same(agent.identities[0]?.network, {
+    mac: '02',
+    gatewayMac: '01',
+    address: '10.0.1.2',
+    prefixLength: 30,
+    gateway: '10.0.1.1',
+    dns: '10.0.1.1',
+  });
+  told.deny('denied: other.example');
+  told.calls.length = 0;
+  await manager.delete(info.id);
+  await until(() => records.get(info.id) === undefined);
+  t.same(told.calls, ['kill', 'silence tap1', 'kill', 'remove tap1']);
+  const page = await logs.read(info.id, { since: 0 });
+  t.same(
+    page?.records.map(({ text }) => text),
+    ['denied: other.example'],
+  );
+});
+
+t.test('one without a network asks for none', async (t) => {
+  const { told, manager, host } = await start(t);
+  const info = await manager.create({});
+  t.notOk('network' in info || 'published' in info);
+  t.notOk(host.of(info.id).agent.identities[0]?.network);
+  t.notOk('net' in (host.of(info.id).spec ?? {}));
+  await manager.delete(info.id);
+  await manager.stop('destroy');
+  t.same(told.calls, ['tidy']);
+});
+
+t.test(
+  'ports alone give it one from which nothing is reached, and a copy has ports of its own',
+  async (t) => {
+    const { told, manager } = await start(t);
+    const info = await manager.create({ publish });
+    t.match(info, { network: { allowlist: [] }, published: publish });
+    t.ok(told.calls.includes('publish [8080] tap1') && told.calls.includes('serve [] anew tap1'));
+    const snapshot = await manager.get(info.id).snapshot();
+    const [plain] = await manager.fork(snapshot.id, 1);
+    t.notOk('published' in (plain ?? {}), 'the ports of its source are taken');
+    const [fork] = await manager.fork(snapshot.id, 1, undefined, {}, [{ hostPort: 9090, guestPort: 80 }]);
+    t.match(fork, { published: [{ hostPort: 9090 }], network: { guestIp: '10.0.3.2' } });
+    t.same(
+      told.calls.filter((call) => call.startsWith('publish')),
+      ['publish [8080] tap1', 'publish [] tap2', 'publish [9090] tap3'],
+    );
+    await t.rejects(manager.fork(snapshot.id, 2, undefined, {}, publish), { message: /needs count 1/ });
+  },
+);
+
+t.test('whatever of it cannot be made, nothing of the sandbox or of it stays', async (t) => {
+  for (const fails of ['lease', 'make', 'publish', 'serve']) {
+    const { told, manager, host, store } = await start(t);
+    told.fails = fails;
+    await t.rejects(manager.create({ network: { allowlist } }), {
+      message: `cannot create the sandbox (stage network): cannot ${fails}`,
+    });
+    const undone = told.calls.filter((call) => /^(silence|remove)/.test(call));
+    t.same(undone, fails === 'lease' ? [] : ['silence tap1', 'remove tap1'], fails);
+    t.equal(host.counts.boots, 0);
+    t.same(store.table('sandboxes').all(), []);
+  }
+});
+
+t.test('one that cannot be written down is given back', async (t) => {
+  const { told, manager } = await start(t, {
+    changeRecords: (records) => {
+      const put = records.put.bind(records);
+      return Object.assign(records, {
+        put: (id: string, record: SandboxRecord) =>
+          record.network === undefined ? put(id, record) : Promise.reject(new Error('the registry is full')),
+      });
+    },
+  });
+  await t.rejects(manager.create({ network: { allowlist } }), { message: /the registry is full/ });
+  t.notOk(told.calls.some((call) => call.startsWith('make')));
+  t.equal(told.calls.at(-1), 'remove tap1');
+});
+
+async function crashWithNetworks(t: Test, home: Home) {
+  const first = await start(t, { home });
+  const { id } = await first.manager.create({ network: { allowlist }, publish });
+  const plain = await first.manager.create({});
+  const records = first.store.table<SandboxRecord>('sandboxes');
+  return { ...first, id, plain, records };
+}
+
+t.test('the next daemon goes on with it, and says what of it is lost', async (t) => {
+  for (const fails of ['', 'serve', 'adopt ports']) {
+    const home = await makeHome(t);
+    const first = await crashWithNetworks(t, home);
+    await first.crash();
+    const told = new ToldNetwork();
+    told.fails = fails;
+    const next = await startMemoryDaemon(t, { home, network: told as unknown as Network });
+    t.same(
+      next.manager
+        .list()
+        .map(({ id }) => id)
+        .sort(),
+      [first.id, first.plain.id].sort(),
+    );
+    t.same(told.calls, ['adopt tap1', 'serve [example.org] again tap1', 'adopt ports [8080] tap1', 'tidy']);
+    const warned = next.lines.filter(({ msg }) => msg?.startsWith('a sandbox has lost its'));
+    t.equal(warned.length, fails === '' ? 0 : 1);
+    t.match(next.manager.get(first.id).info, { network: { guestIp: '10.0.1.2' }, published: publish });
+    await next.manager.delete(first.id);
+    await until(() => told.calls.includes('remove tap1'));
+  }
+});
+
+t.test('without published ports none are adopted, and a daemon without networks has none', async (t) => {
+  const home = await makeHome(t);
+  const first = await start(t, { home });
+  await first.manager.create({ network: { allowlist } });
+  await first.crash();
+  const next = await start(t, { home });
+  t.ok(next.told.calls.includes('adopt ports [] tap1'));
+  const { manager } = await startMemoryDaemon(t);
+  const wish = manager.create({ network: { allowlist } });
+  await t.rejects(wish, { code: 'unsupported', message: /networks are not enabled/ });
+});
+
+t.test('the next daemon removes that of one that was half made, with networks or without', async (t) => {
+  for (const hasNetworks of [true, false]) {
+    const home = await makeHome(t);
+    const first = await crashWithNetworks(t, home);
+    await first.records.put(first.id, { ...first.records.get(first.id)!, isReady: false });
+    await first.crash();
+    const told = new ToldNetwork();
+    const network = hasNetworks ? (told as unknown as Network) : undefined;
+    const next = await startMemoryDaemon(t, { home, network });
+    t.same(
+      next.manager.list().map(({ id }) => id),
+      [first.plain.id],
+    );
+    t.same(told.calls, hasNetworks ? ['silence tap1', 'remove tap1', 'tidy'] : []);
+  }
+});
+
+t.test('what is created again with a network is a copy of what has one', async (t) => {
+  const { told, manager, host, happened } = await start(t, { templateBudgetBytes: 2 ** 30 });
+  const made = () => happened.flatMap((event) => (event.kind === 'template-made' ? [event.hasNetwork] : []));
+  await manager.create({ network: { allowlist } });
+  t.same(made(), [false]);
+  await manager.create({ network: { allowlist: [] } });
+  await until(() => made().length === 2);
+  t.same(made(), [false, true]);
+  await until(() => told.calls.includes('remove tap3'), 'that of its own guest to go');
+  t.ok(told.calls.includes('serve [] anew tap3'), 'it reached nobody');
+  const copy = await manager.create({ network: { allowlist } });
+  t.equal(host.counts.boots, 1);
+  t.equal(host.of(copy.id).agent.identities[0]?.network?.address, copy.network?.guestIp);
+  const { id } = await manager.create({});
+  t.notOk(host.of(id).agent.identities[0]?.network);
+});
