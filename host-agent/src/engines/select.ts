@@ -76,7 +76,7 @@ class Attempt implements AsyncDisposable {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(engine: Engine, outer?: AbortSignal) {
-    this.done = this.#run(engine, outer).finally(() => clearTimeout(this.#timer));
+    this.done = this.#run(engine, outer);
     // Who waits for it is told; nobody may be waiting yet.
     this.done.catch(() => undefined);
   }
