@@ -104,6 +104,7 @@ t.test('one behind which a better one failed is kept for an hour, and none of th
   t.equal(await ageOf([failed, mine], HOUR_MS + 1), false);
   t.equal(await ageOf([failed, mine], HOUR_MS - 5000), true);
   t.equal(await ageOf([mine, failed], 2 * HOUR_MS), true, 'what came behind it is no reason');
+  t.equal(await ageOf([mine, failed, tryOf('other', 'works')], 2 * HOUR_MS), true);
   t.equal(await ageOf([tryOf('mine', 'out of order', 'tcg'), mine], 2 * HOUR_MS), false, 'of the same name');
   t.equal(await ageOf([tryOf('other', 'out of order'), mine], 2 * HOUR_MS), false, 'of the same accelerator');
   t.equal(await ageOf([tryOf('other', 'works'), mine], 2 * HOUR_MS), true);

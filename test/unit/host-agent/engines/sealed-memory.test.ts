@@ -120,3 +120,14 @@ t.test('what cannot be had says so, and is tried anew', async (t) => {
   await t.rejects(memories.hold(path), { code: 'exhausted', message: /Cannot allocate memory/ });
   t.equal(memories.sizeBytes, 0);
 });
+
+t.test('its maker may take its time to say where it is', async (t) => {
+  const program = join(dir, 'slow');
+  const path = makeFile('five');
+  const script = 'exec 12<"$2"; printf 1; sleep 0.1; printf "2\\n"; read rest';
+  writeFileSync(program, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
+  const { fd, origin, release } = await new SealedMemories(program).hold(path);
+  t.equal(fstatSync(fd).ino, fstatSync(openSync(path, 'r')).ino);
+  t.equal(origin.path, path);
+  release();
+});

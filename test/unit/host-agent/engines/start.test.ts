@@ -19,7 +19,7 @@ import type { BootOptions, VmmIdentity } from '../../../../host-agent/src/engine
 import type { CellOptions, Jail } from '../../../../host-agent/src/engines/jail/jail.ts';
 import { LEASES_DIR } from '../../../../host-agent/src/engines/jail/uid-leases.ts';
 import { type Launch, startVmm } from '../../../../host-agent/src/engines/start.ts';
-import { spawnVmm, type VmmProcess } from '../../../../host-agent/src/engines/vmm-process.ts';
+import type { VmmProcess } from '../../../../host-agent/src/engines/vmm-process.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { isRunning, readBootId, readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { argumentsOf, type MadeControl, makeHost, nameOf } from '../../../support/made-vmm.ts';
@@ -127,6 +127,19 @@ t.test('it has what it inherits, and its words are in its log', async (t) => {
   await vm.kill();
 });
 
+t.test('one that is let go of leaves its files to who has it then', async (t) => {
+  const { host, options, launch } = setUp(t);
+  const vm = await startVmm(host.kind, options, launch);
+  const { pid } = vm.identity;
+  vm.detach();
+  process.kill(pid, 'SIGKILL');
+  // Its end was told by then to whoever listens.
+  await until(() => !existsSync(`/proc/${pid}`), 'its end');
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  t.equal(vm.exit, undefined);
+  t.ok(host.files.socketPaths.every((path) => existsSync(path)));
+});
+
 t.test('without a jail it is in the network namespace of its guest all the same', async (t) => {
   const { host, options, launch } = setUp(t);
   const net = { namespace: '/proc/self/ns/net', mac: 'm', tap: 't' };
@@ -180,6 +193,13 @@ t.test('a connection that breaks may be the first sign of its end, which says mo
     message: 'the VMM did not start: the VMM was killed by SIGTERM: the connection broke',
     cause: { message: 'the connection broke' },
   });
+  const refused = setUp(t, ({ vm, on }) => {
+    on.connect = () => {
+      setImmediate(() => process.kill(vm.identity.pid, 'SIGTERM'));
+      throw new VmmRefusal('not today');
+    };
+  });
+  t.match(await refused.fails(), { message: /^the VMM did not start: not today$/ }, 'it is no sign');
   const afterEnd = (make: () => Error) =>
     setUp(t, ({ vm, on }) => {
       on.connect = async () => {
@@ -326,9 +346,4 @@ t.test('a jail whose VMM does not start is left', async (t) => {
   t.match(await fails({ jail: other.jail }), { message: /^cannot start \/nowhere\/jail/ });
   t.notOk(existsSync(LEASE));
   t.same(other.confirmed, []);
-});
-
-t.test('a log that cannot be had keeps a VMM from being started', async (t) => {
-  const { host } = setUp(t);
-  await t.rejects(spawnVmm('/usr/bin/true', [], join(host.dir, 'nowhere', 'log')), { code: 'ENOENT' });
 });

@@ -13,6 +13,7 @@ import {
 import { Vmm } from '../../../../host-agent/src/engines/vmm.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { type MadeHost, MadeProcess, makeHost } from '../../../support/made-vmm.ts';
+import { until } from '../../../support/until.ts';
 
 const PANIC = 'line\n[ 1.0] Kernel panic - not syncing: Oh No\nlast\n';
 
@@ -143,7 +144,7 @@ t.test('a VM that is given up is killed once, and its verdict is why it ended', 
   writeFileSync(host.files.logPath, 'its log\n');
   process.endsOf = [];
   const both = [vm.giveUp('it lies'), vm.giveUp('it lies again')];
-  while (process.signals.length < 2) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => process.signals.length === 2, 'two signals');
   t.equal(await vm.isEnding(), true);
   t.equal(vm.isOver, false);
   process.end(null, 'SIGKILL');
