@@ -210,6 +210,11 @@ t.test('private mappings that can be written to are those of a guest’s memory'
   });
   t.throws(() => checkSize(2, 3), { message: "its VMM has 2 bytes as the guest's memory, which has 3" });
   checkSize(3, 3);
+  // Nobody has anything there.
+  const beyond = { startAddress: 2 ** 60, sizeBytes: PAGE_BYTES, fileOffset: 0 };
+  await t.rejects(readChangedRanges(process.pid, beyond), {
+    message: `the page map of process ${process.pid} ends early`,
+  });
 });
 
 t.test('changed pages that are near each other are one range', async (t) => {
