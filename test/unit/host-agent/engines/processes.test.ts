@@ -6,6 +6,7 @@ import { mock } from 'node:test';
 import t, { type Test } from 'tap';
 import { adoptVmm, explainLostEnd, findVmms } from '../../../../host-agent/src/engines/adoption.ts';
 import type { VmmIdentity } from '../../../../host-agent/src/engines/engine.ts';
+import { startVmm } from '../../../../host-agent/src/engines/start.ts';
 import { layOut, type ProcessEnd, watchVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { type MadeControl, type MadeHost, makeHost, nameOf } from '../../../support/made-vmm.ts';
@@ -163,6 +164,38 @@ t.test('one that gives no answer in its time is said to', async (t) => {
   t.match(host.lines, [{ err: { message: /^the VMM did not answer within \d+ ms$/ } }]);
   t.ok(control().calls.includes('readState'));
   vm.detach();
+});
+
+t.test('one that is started and does not answer in its time is killed', async (t) => {
+  const host = makeHost(t);
+  host.prepare = ({ on }) => {
+    on.connect = () => false;
+  };
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const { kind, log, paths, files } = host;
+  const spec = { vcpus: 1, memoryMib: 1, kernelPath: '', initramfsPath: '', bootArgs: '', disks: [] };
+  let failure: Error | undefined;
+  startVmm(
+    kind,
+    { spec, paths, log },
+    {
+      program: '/usr/bin/sleep',
+      argv0: nameOf(files.controlSocketPath),
+      args: ['600'],
+      view: { reads: [], writes: [] },
+      memory: { kind: 'anonymous' },
+    },
+  ).catch((error) => {
+    failure = error;
+  });
+  await until(() => {
+    mock.timers.tick(10_000);
+    return failure !== undefined;
+  }, 'the end of its time');
+  const answer = /^the VMM did not start: the VMM did not answer on its control socket within \d+ ms$/;
+  t.match(failure, { code: 'internal', message: answer });
+  t.match(host.controls[0]!.vm.ended.aborted, true);
 });
 
 t.test('only that process is taken for it, and one that hides is ended', async (t) => {

@@ -165,7 +165,7 @@ t.test('one that ends before it answers says how, and with what in between', asy
   t.match(error, {
     name: 'AppError',
     code: 'internal',
-    message: 'the VMM did not start: the VMM exited with code 3 (no such thing)',
+    message: /^the VMM did not start: the VMM exited with code 3 \(no such thing\)$/,
     details: { stage: 'spawn' },
   });
   t.match(host.lines.at(-1), {
@@ -209,7 +209,7 @@ t.test('a connection that breaks may be the first sign of its end, which says mo
       };
     });
   t.match(await afterEnd(() => new AppError('internal', 'its own words')).fails(), {
-    message: 'the VMM did not start: its own words',
+    message: /^the VMM did not start: its own words$/,
   });
   t.match(await afterEnd(() => new VmmRefusal('not today')).fails(), {
     message: 'the VMM did not start: the VMM was killed by SIGTERM: not today',
@@ -227,14 +227,15 @@ t.test('whatever fails on the way, the process goes, and the error says what it 
       if (step === 'onSpawn') await fault();
     };
     const error = await fails(step === 'run' ? { run: fault } : {}, { onSpawn });
-    t.match(error, { message: `the VMM did not start: ${step} is refused`, details: { stage: 'spawn' } });
+    t.equal(error.message, `the VMM did not start: ${step} is refused`);
+    t.same(error.details, { stage: 'spawn' });
     t.equal(spawned.length, 1);
     t.ok(isGone(), step);
   }
   const { fails } = setUp(t, ({ vm, on }) => {
     on.watch = () => vm.giveUp('the guest powered off');
   });
-  t.match(await fails(), { message: 'the VMM did not start: the guest powered off' });
+  t.match(await fails(), { message: /^the VMM did not start: the guest powered off$/ });
 });
 
 t.test('who gives it up gets the reason, wherever it was', async (t) => {
