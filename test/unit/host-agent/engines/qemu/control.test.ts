@@ -2,8 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { pino } from 'pino';
 import t from 'tap';
-import { bootingQemu } from '../../../../../host-agent/src/engines/qemu/control.ts';
+import { bootingQemu, QEMU } from '../../../../../host-agent/src/engines/qemu/control.ts';
 import { makeControl } from '../../../../support/made-qemu.ts';
 import { until } from '../../../../support/until.ts';
 
@@ -113,6 +114,11 @@ t.test('states of a guest are told apart', async (t) => {
   t.equal(await detail(`KVM: entry failed\n${'line\n'.repeat(1999)}`), ' (KVM: entry failed)');
   t.equal(await detail(`KVM: entry failed\n${'line\n'.repeat(2000)}`), '', 'too long ago');
   t.equal(await detail(`KVM: entry failed\n${'x'.repeat(200_000)}\n`), ' (KVM: entry failed)');
+  t.same(
+    await state('shutdown'),
+    { kind: 'over', reason: 'the guest powered off' },
+    'whatever is in the log',
+  );
   qemu.say('SHUTDOWN', { reason: 'guest-reset' });
   await control.ping(1000);
   t.same(
@@ -213,4 +219,17 @@ t.test('only the first connection of all to the agent finds nothing of another i
     }
     t.same(needs, [isAdopted, true]);
   }
+});
+
+t.test('a guest that nobody waits for stands still and goes on all the same', async (t) => {
+  const { vm, qemu, seen } = await makeControl(t);
+  const control = QEMU.control(vm, { log: pino({ level: 'silent' }), isAdopted: true });
+  t.teardown(() => control.close());
+  await control.connect(soon());
+  qemu.status = 'io-error';
+  t.same(await control.readState(), { kind: 'runs' });
+  t.match(control.standstill, /it stands still until it does$/);
+  qemu.status = 'running';
+  await until(() => control.standstill === undefined, 'its going on');
+  t.same(seen.causes, []);
 });

@@ -123,7 +123,8 @@ t.test('a guest finds in its jail what it needs, and nothing else', async (t) =>
     `memory-backend-file,id=ram,size=128M,mem-path=${memoryPath},share=on`,
   ]);
   t.match(after(second?.args ?? [], '-blockdev')[1], /"direct":true/);
-  t.match(after(second?.args ?? [], '-cpu'), ['host']);
+  t.same(after(second?.args ?? [], '-cpu'), ['host']);
+  t.same(after(second?.args ?? [], '-accel'), ['kvm']);
   t.notMatch(
     jail.vmms[1]!.commands.find(({ execute }) => execute === 'qom-set')?.arguments.value,
     /norandmaps/,
