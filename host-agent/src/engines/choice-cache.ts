@@ -113,10 +113,13 @@ async function readKey({ engines, kernel }: Circumstances): Promise<string> {
 async function readMachine(): Promise<readonly unknown[]> {
   const machineId = await readFile('/etc/machine-id', 'latin1').catch(() => '');
   const cpu = await readFile('/proc/cpuinfo', 'latin1').catch(() => '');
-  const first = cpu.split('\n\n', 1)[0] ?? '';
-  // The clock of a processor is another one at any moment.
-  const lasting = first
+  return [machineId.trim(), release(), readBootId(), cpus().length, lastingFacts(cpu)];
+}
+
+/** Lines on the first processor of /proc/cpuinfo that are the same at any moment: its clock is not. */
+export function lastingFacts(cpuinfo: string): string[] {
+  const [first = ''] = cpuinfo.split('\n\n', 1);
+  return first
     .split('\n')
     .filter((line) => /^(vendor_id|cpu family|model|stepping|microcode|flags)\b/.test(line));
-  return [machineId.trim(), release(), readBootId(), cpus().length, lasting];
 }

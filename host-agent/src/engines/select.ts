@@ -76,9 +76,7 @@ class Attempt implements AsyncDisposable {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(engine: Engine, outer?: AbortSignal) {
-    this.done = this.#run(engine, outer).finally(() => clearTimeout(this.#timer));
-    // Who waits for it is told; nobody may be waiting yet.
-    this.done.catch(() => undefined);
+    this.done = this.#run(engine, outer);
   }
 
   /** Called with the time it took, if it works. */
@@ -89,8 +87,9 @@ class Attempt implements AsyncDisposable {
     );
   }
 
-  /** It is given up when it takes longer than emulation, which took `ms`. */
+  /** It is given up when it takes longer than emulation, which took `ms`. Nothing when it is over. */
   limit(ms: number): void {
+    if (this.#end.signal.aborted) return;
     const leftMs = Math.max(0, ms - (performance.now() - this.#startedAt));
     const why = new Error(`slower than emulation, which took ${ms} ms`);
     this.#timer = setTimeout(() => this.#end.abort(why), leftMs);

@@ -48,8 +48,11 @@ export type SpawnOptions = {
 let strays: readonly number[] | undefined;
 
 /** What the program finds under each number; a stray's is the log's once more. */
-function descriptors(log: number, inherited: readonly number[]): (number | 'ignore')[] {
-  strays ??= listInheritable();
+export function layOut(
+  log: number,
+  inherited: readonly number[],
+  strays: readonly number[],
+): (number | 'ignore')[] {
   const stdio: (number | 'ignore')[] = ['ignore', log, log];
   for (const fd of strays) stdio[fd] = log;
   for (const [index, fd] of inherited.entries()) stdio[FIRST_INHERITED_FD + index] = fd;
@@ -65,9 +68,10 @@ export async function spawnVmm(
 ): Promise<VmmProcess> {
   const { inheritedFds = [], argv0 } = options;
   await using log = await openRegular(logPath, O_WRONLY | O_APPEND | O_CREAT);
+  strays ??= listInheritable();
   const child = spawn(program, args, {
     detached: true,
-    stdio: descriptors(log.fd, inheritedFds),
+    stdio: layOut(log.fd, inheritedFds, strays),
     cwd: '/',
     ...(argv0 !== undefined && { argv0 }),
   });

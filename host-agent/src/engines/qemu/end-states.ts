@@ -17,7 +17,7 @@ const DETAIL =
 /** Undefined when a guest in that state may go on. */
 export async function explainEndState(status: string, logPath: string): Promise<string | undefined> {
   const meaning = MEANINGS.get(status);
-  if (meaning === undefined || status !== 'internal-error') return meaning;
+  if (status !== 'internal-error') return meaning;
   const detail = DETAIL.exec(await tailFile(logPath, LOG_LINES, LOG_BYTES))?.[0];
   return detail === undefined
     ? meaning

@@ -66,12 +66,7 @@ export class SealedMemories {
       entry.users -= 1;
       if (entry.users === 0) entry.idle = setTimeout(() => this.#drop(key, entry), this.#idleMs).unref();
     };
-    try {
-      return { fd: await entry.made, origin: { path, key }, release };
-    } catch (error) {
-      release();
-      throw error;
-    }
+    return { fd: await entry.made, origin: { path, key }, release };
   }
 
   #make(key: string, path: string, sizeBytes: number): Entry {

@@ -1,6 +1,7 @@
 import pino from 'pino';
 import t from 'tap';
 import { openIsolation } from '../../../../host-agent/src/engines/isolation.ts';
+import { Jail } from '../../../../host-agent/src/engines/jail/jail.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
 import { TEST_CGROUPS, TEST_UIDS } from '../../../support/jailed.ts';
 
@@ -37,4 +38,20 @@ t.test('none at all is said in the log and to clients', async (t) => {
     report: { enabled: false, missing: [] },
   });
   t.match(lines, [{ msg: /^insecure_no_jail: / }]);
+});
+
+t.test('a jail that lacks nothing is worth no word, and will do where one is required', async (t) => {
+  const { lines, log } = makeLog();
+  const { open } = Jail;
+  t.teardown(() => {
+    Jail.open = open;
+  });
+  const whole = { missing: [] as readonly string[] } as Jail;
+  Jail.open = async () => whole;
+  for (const isRequired of [false, true])
+    t.strictSame(await openIsolation({ jail, isRequired, log }), {
+      jail: whole,
+      report: { enabled: true, missing: [] },
+    });
+  t.same(lines, []);
 });

@@ -4,12 +4,14 @@ import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fstatSync,
   mkdtempSync,
   openSync,
   readFileSync,
   readSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
   writeSync,
@@ -21,6 +23,7 @@ import t from 'tap';
 import { SealedMemories } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
+import { until } from '../../../support/until.ts';
 
 const MIB = 2 ** 20;
 const dir = mkdtempSync(join(tmpdir(), 'sealed-'));
@@ -90,6 +93,7 @@ t.test('it exists once for all at the same time, and goes a while after the last
   const again = await memories.hold(path);
   await sleep(50);
   t.equal(again.fd, held[0]!.fd, 'who came back in time has the same');
+  t.ok(fstatSync(again.fd), 'for as long as it is held');
   again.release();
   while (memories.sizeBytes > 0) await sleep(5);
   t.throws(() => fstatSync(again.fd), { code: 'EBADF' });
@@ -119,4 +123,47 @@ t.test('what cannot be had says so, and is tried anew', async (t) => {
   });
   await t.rejects(memories.hold(path), { code: 'exhausted', message: /Cannot allocate memory/ });
   t.equal(memories.sizeBytes, 0);
+  const failing = async (script: string) => {
+    writeFileSync(program, `#!/bin/sh\n${script}\n`);
+    return await memories.hold(path).catch((error) => error);
+  };
+  const prefix = `cannot hold the saved memory ${path}: `;
+  t.match(await failing('echo "  write: No space left on device" >&2; exit 1'), {
+    code: 'exhausted',
+    message: `${prefix}write: No space left on device`,
+    details: { stage: 'restore' },
+    cause: Error,
+  });
+  t.match(await failing('exit 3'), { code: 'internal', message: `${prefix}its maker ended with 3` });
+  t.match(await failing('kill -9 $$'), {
+    code: 'exhausted',
+    message: `${prefix}its maker ended with SIGKILL`,
+  });
+});
+
+t.test('what could not be had once, and is let go of late, takes nothing from others', async (t) => {
+  const program = join(dir, 'again');
+  const memories = new SealedMemories(program, 1);
+  const path = makeFile('six');
+  await t.rejects(memories.hold(path), { code: 'internal' });
+  symlinkSync(HELPERS.memfd, program);
+  const { fd, release } = await memories.hold(path);
+  await sleep(20);
+  t.ok(memories.sizeBytes > 0);
+  t.ok(fstatSync(fd));
+  release();
+  while (memories.sizeBytes > 0) await sleep(5);
+});
+
+t.test('its maker may take its time to say where it is', async (t) => {
+  const program = join(dir, 'slow');
+  const path = makeFile('five');
+  const over = join(dir, 'over');
+  const script = `exec 12<"$2"; printf 1; sleep 0.1; printf "2\\n"; read rest; : > '${over}'`;
+  writeFileSync(program, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
+  const { fd, origin, release } = await new SealedMemories(program).hold(path);
+  t.equal(fstatSync(fd).ino, fstatSync(openSync(path, 'r')).ino);
+  t.equal(origin.path, path);
+  await until(() => existsSync(over), 'the end of its maker');
+  release();
 });

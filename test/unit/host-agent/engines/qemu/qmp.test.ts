@@ -72,3 +72,32 @@ t.test('who waits when the VMM hangs up is told, and who comes later', async (t)
   t.equal(client.isOpen, false);
   await t.rejects(client.execute('cont'), { message: 'the VMM closed its control socket' });
 });
+
+t.test('who gives up later gives up nothing any more, and no answer leaves anything', async (t) => {
+  const count = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  const refusal = { class: 'DeviceNotFound', desc: 'x'.repeat(3000) };
+  const vmm = await serve(t, (command) => (command === 'refused' ? { error: refusal } : { return: 'done' }));
+  const patience = new AbortController();
+  const before = count();
+  const client = await QmpClient.open(await vmm.connect(), () => undefined, patience.signal);
+  patience.abort(new Error('long enough'));
+  t.equal(client.isOpen, true);
+  t.equal(client.violation, undefined);
+  t.equal(await client.execute('stop'), 'done');
+  await t.rejects(client.execute('refused'), {
+    className: 'DeviceNotFound',
+    description: 'x'.repeat(2000),
+    message: `refused: ${'x'.repeat(2000)}`,
+  });
+  t.ok(count() <= before, 'no limit of time runs on');
+  client.close();
+  await client.closed;
+  t.equal(client.violation, undefined);
+  const given = AbortSignal.abort(new Error('given up'));
+  const late = await vmm.connect();
+  late.destroy();
+  await t.rejects(
+    QmpClient.open(late, () => undefined, given),
+    { message: 'the VMM closed its control socket' },
+  );
+});

@@ -1,0 +1,129 @@
+// A save as the VMM sees it: how long its guest stands still, and what becomes of it when something fails.
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { mock } from 'node:test';
+import t, { type Test } from 'tap';
+import type { SaveOptions } from '../../../../../host-agent/src/engines/engine.ts';
+import { makeControl, never } from '../../../../support/made-qemu.ts';
+import { until } from '../../../../support/until.ts';
+
+/** A guest whose memory is where it is saved to, and whose VMM writes its state. */
+async function savable(t: Test, jail?: { uid: number }) {
+  const parts = await makeControl(t, jail && { jail });
+  const { dir, qemu, connect } = parts;
+  await connect();
+  writeFileSync(join(dir, 'memory'), 'memory');
+  chmodSync(join(dir, 'memory'), 0o600);
+  qemu.on['xen-save-devices-state'] = ({ filename }) => writeFileSync(String(filename), 'state');
+  const calls: string[] = [];
+  const note = (name: string) => async () => void calls.push(name, ...qemu.names.slice(-1));
+  const options: SaveOptions = {
+    dir,
+    memoryBytes: 6,
+    beforePause: note('before'),
+    whilePaused: note('while'),
+    afterPause: () => void calls.push('after'),
+  };
+  return { ...parts, calls, options };
+}
+
+t.test('a save is a pause as short as can be', async (t) => {
+  const { control, qemu, dir, seen, calls, options } = await savable(t);
+  let now = 1_000_000;
+  const { now: real } = performance;
+  t.teardown(() => {
+    performance.now = real;
+  });
+  performance.now = () => now;
+  qemu.on.stop = () => {
+    now += 40;
+    qemu.say('STOP');
+  };
+  const saved = await control.save(options);
+  t.strictSame(saved, { memoryPath: join(dir, 'memory'), statePath: join(dir, 'state'), pausedMs: 40 });
+  performance.now = real;
+  t.same(qemu.names, ['stop', 'xen-save-devices-state', 'cont']);
+  t.same(qemu.commands.at(-2)?.arguments, { filename: join(dir, 'device-state'), live: false });
+  t.same(
+    calls.filter((name) => !qemu.names.includes(name)),
+    ['before', 'while', 'after'],
+  );
+  t.equal(calls[1], 'while', 'nothing was stopped before');
+  t.equal(readFileSync(saved.statePath, 'utf8'), 'state');
+  t.equal(statSync(saved.statePath).mode & 0o777, 0o600);
+  t.equal(statSync(saved.memoryPath).mode & 0o777, 0o600);
+  t.equal(seen.checks, 0, 'it was stopped on purpose');
+  qemu.say('STOP');
+  await control.ping(1000);
+  t.equal(seen.checks, 1, 'and that is over');
+
+  const { beforePause: _before, afterPause: _after, ...least } = options;
+  await control.save({ ...least, staysPaused: true });
+  t.equal(qemu.count('cont'), 1);
+  const jailed = await savable(t, { uid: 1 });
+  await jailed.control.save(jailed.options);
+  t.equal(statSync(join(jailed.dir, 'memory')).mode & 0o777, 0o644, 'others read it');
+});
+
+t.test('a save that fails lets the guest go on, and is over before that is said', async (t) => {
+  const { control, qemu, calls, options, seen } = await savable(t);
+  const refusal = (name: string) => () => {
+    throw new Error(`${name} is refused`);
+  };
+  qemu.on.stop = refusal('stop');
+  await t.rejects(control.save(options), { message: 'stop: stop is refused' });
+  t.same(qemu.names, ['stop', 'cont']);
+  t.same(calls, ['before', 'after']);
+  qemu.on.stop = () => undefined;
+  const gate = Promise.withResolvers<void>();
+  const { on } = qemu;
+  const { 'xen-save-devices-state': save } = on;
+  on['xen-save-devices-state'] = refusal('save');
+  let isOver = false;
+  const saving = control.save({ ...options, whilePaused: () => gate.promise }).finally(() => {
+    isOver = true;
+  });
+  saving.catch(() => undefined);
+  await until(() => qemu.names.at(-1) === 'xen-save-devices-state', 'its request');
+  await control.ping(1000);
+  t.equal(isOver, false);
+  gate.resolve();
+  await t.rejects(saving, { message: 'xen-save-devices-state: save is refused' });
+  t.equal(qemu.names.at(-1), 'cont');
+  on['xen-save-devices-state'] = ({ filename }) => writeFileSync(String(filename), '');
+  await t.rejects(control.save(options), { message: 'the VMM has saved no state of its devices' });
+  on['xen-save-devices-state'] = save;
+  await t.rejects(control.save({ ...options, beforePause: () => Promise.reject(new Error('not now')) }), {
+    message: 'not now',
+  });
+  t.equal(calls.at(-1), 'after');
+  on.cont = refusal('cont');
+  await t.rejects(control.save(options), { message: 'cont: cont is refused' });
+  t.same(seen.verdicts, ['it could not be resumed after it was saved: cont: cont is refused']);
+  t.equal(seen.checks, 1, 'its state may say more');
+  on.cont = () => qemu.hangUp();
+  await t.rejects(control.save(options), { message: 'the VMM closed its control socket' });
+  t.match(seen.verdicts[1], /^it could not be resumed after it was saved: the VMM closed/);
+  t.equal(seen.checks, 1, 'who hung up is not asked');
+});
+
+t.test('a guest that has not answered yet whether it goes on is not given up', async (t) => {
+  const { control, qemu, options, seen } = await savable(t);
+  qemu.on.cont = never;
+  mock.timers.enable({ apis: ['setInterval'] });
+  t.teardown(() => mock.timers.reset());
+  const saving = control.save(options);
+  let isOver = false;
+  saving
+    .catch(() => undefined)
+    .finally(() => {
+      isOver = true;
+    });
+  await until(() => qemu.count('cont') === 1, 'its request');
+  await until(() => {
+    mock.timers.tick(10_000);
+    return isOver;
+  }, 'its patience to end');
+  await t.rejects(saving, { message: /^the VMM did not answer cont within/ });
+  t.same(seen.verdicts, []);
+});
