@@ -64,10 +64,10 @@ t.test('requests have a body or none, and answers are objects', async (t) => {
   t.same(await api.ping(CALL), { version: '53', pid: 7 });
   t.same(await api.info(CALL), { state: 'Running' });
   await api.put('vm.boot', undefined, CALL);
-  await api.put('vm.snapshot', { destination_url: 'x'.repeat(51_175) }, CALL);
-  await t.rejects(api.put('vm.snapshot', { destination_url: 'x'.repeat(51_180) }, CALL), {
+  await api.put('vm.snapshot', { destination_url: 'x'.repeat(51_178) }, CALL);
+  await t.rejects(api.put('vm.snapshot', { destination_url: 'x'.repeat(51_179) }, CALL), {
     code: 'invalid_argument',
-    message: 'vm.snapshot would have 51202 bytes, and the VMM takes 51200; shorten the boot arguments',
+    message: 'vm.snapshot would have 51201 bytes, and the VMM takes 51200; shorten the boot arguments',
   });
   t.same(
     vmm.asked.map(({ endpoint, body }) => [endpoint, body === undefined]),
@@ -99,8 +99,12 @@ t.test('requests have a body or none, and answers are objects', async (t) => {
     [`"${'y'.repeat(300)}"`, `"${'y'.repeat(199)}`],
   ] as const) {
     answer = of(200, body);
-    await t.rejects(other.info(CALL), { message: `vm.info: the answer is not an object: ${shown}` });
-    await t.rejects(other.ping(CALL), { message: `vmm.ping: the answer is not an object: ${shown}` });
+    await t.rejects(other.info(CALL), {
+      message: new RegExp(`^vm\\.info: the answer is not an object: ${shown}$`),
+    });
+    await t.rejects(other.ping(CALL), {
+      message: new RegExp(`^vmm\\.ping: the answer is not an object: ${shown}$`),
+    });
   }
   for (const status of [200, 204, 299]) {
     answer = status === 204 ? 'HTTP/1.1 204 x\r\n\r\n' : of(status, '');

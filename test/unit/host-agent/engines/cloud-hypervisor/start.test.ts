@@ -182,6 +182,9 @@ t.test('a copy that is cancelled never runs', async (t) => {
   const cancel = new AbortController();
   answers['vm.restore'] = () => {
     writeFileSync(files.earlyConsolePath, '');
+    const { state, config } = laidOut(files.startDir);
+    t.match(state, '{\\"data\\":[{\\"gpa\\":0}]}', 'what the VMM reads itself is left to it');
+    t.match(config.memory, { size: 4 * MIB });
     setImmediate(() => cancel.abort(new Error('enough')));
     return undefined;
   };
@@ -193,4 +196,31 @@ t.test('a copy that is cancelled never runs', async (t) => {
     ['vm.restore', 'vm.resume'],
   );
   t.ok(gone());
+});
+
+t.test('a jail shows a VMM what it needs, and no more', async (t) => {
+  const views: unknown[] = [];
+  const enter = async ({ view }: { readonly view: unknown }) => {
+    views.push(view);
+    throw new Error('a fault of the test');
+  };
+  const { engine, prepare, makeSaved, dir } = await makeHost(t, {
+    jail: { needsDirectWrites: true, enter } as never,
+  });
+  engine.recall(usable('53.0'));
+  const { paths, files, options } = prepare();
+  const saved = makeSaved();
+  for (const start of [() => engine.boot(options), () => engine.restore({ ...options, saved })])
+    await t.rejects(start(), { message: /a fault of the test/ });
+  const layer = join(paths.dir, 'layer');
+  const view = {
+    holds: [paths.dir, files.startDir],
+    writes: [files.eventsPath, files.earlyConsolePath, paths.socketDir, layer],
+    devices: ['/dev/kvm', ...['/dev/userfaultfd'].filter(existsSync)],
+  };
+  t.same(views, [
+    { ...view, reads: [join(dir, 'initramfs'), join(dir, 'kernel'), join(dir, 'root')] },
+    { ...view, reads: [join(dir, 'initramfs'), saved.memoryPath, join(dir, 'root')] },
+  ]);
+  t.same(readdirSync(paths.dir), ['layer']);
 });
