@@ -1,6 +1,6 @@
 // What goes over the Cloud Hypervisor engine's sockets and command lines, and that the stand-in is as strict as it claims.
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer, connect as dial, type Socket } from 'node:net';
+import { connect as dial } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -13,10 +13,8 @@ import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/
 import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/patch-config.ts';
 import { judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
 import { buildVmConfig, landlockRules } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
-import { tryConnect } from '../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { findProgram } from '../../host-agent/src/engines/program.ts';
-import type { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
 import { makeFakeHost } from '../support/fake-vmm/host.ts';
 import { serveHttp } from '../support/fake-vmm/http-server.ts';
 import { vmConfig } from '../support/fake-vmm/schema.ts';
@@ -260,50 +258,6 @@ t.test('the command line names the socket, whatever is in its path', async (t) =
   t.equal(apiSocketOf(['bash', ...vmmArguments(vmmFiles(paths))]), undefined);
   t.equal(apiSocketOf(['cloud-hypervisor', '--api-socket', 'fd=3']), undefined);
   t.equal(apiSocketOf([]), undefined);
-});
-
-t.test('a connection request over the guest’s socket', async (t) => {
-  const answers: ((socket: Socket) => void)[] = [];
-  const path = join(dir, 'vsock');
-  const server = createServer({ allowHalfOpen: true }, (socket) => {
-    socket.on('error', () => undefined);
-    socket.once('data', (line) => {
-      t.equal(line.toString(), 'CONNECT 1024\n');
-      answers.shift()?.(socket);
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(path, resolve));
-  t.teardown(() => server.close());
-  const read = async (link: SocketLink): Promise<string> => {
-    const text = await new Promise<string>((resolve) => {
-      link.start({ data: (chunk) => resolve(chunk.toString()), drain: () => {}, close: () => {} });
-    });
-    link.destroy();
-    return text;
-  };
-  answers.push((socket) => void socket.write('OK 1073741824\nhello'));
-  t.equal(
-    await read(await tryConnect(path, 1024, 5000)),
-    'hello',
-    'what comes in the same piece is not lost',
-  );
-  answers.push((socket) => {
-    socket.write('O');
-    setTimeout(() => socket.write('K 5\n'), 30);
-    setTimeout(() => socket.write('later'), 60);
-  });
-  t.equal(await read(await tryConnect(path, 1024, 5000)), 'later');
-  answers.push((socket) => void socket.end());
-  await t.rejects(tryConnect(path, 1024, 5000), { message: 'nobody listens on port 1024 of the guest' });
-  answers.push((socket) => void socket.destroy());
-  await t.rejects(tryConnect(path, 1024, 5000), Error);
-  answers.push((socket) => void socket.write('NO\n'));
-  await t.rejects(tryConnect(path, 1024, 5000), { message: /did not answer a connection request with OK/ });
-  answers.push((socket) => void socket.write('x'.repeat(100)));
-  await t.rejects(tryConnect(path, 1024, 5000), { message: /with OK/ });
-  answers.push(() => undefined);
-  await t.rejects(tryConnect(path, 1024, 100), { message: 'no answer within 100 ms' });
-  await t.rejects(tryConnect(join(dir, 'none'), 1024, 100), { code: 'ENOENT' });
 });
 
 t.test('events come over several lines and may be cut', async (t) => {

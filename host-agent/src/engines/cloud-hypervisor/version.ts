@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { errnoOf, toError } from '../../lib/errors.ts';
 
 /** The first that drains its disks before a snapshot and refuses a snapshot that would be incomplete. */
-const OLDEST = [53, 0] as const;
+const OLDEST_MAJOR = 53;
 const TIMEOUT_MS = 10_000;
 
 export type ProgramVersion =
@@ -27,13 +27,13 @@ export async function readVersion(program: string): Promise<ProgramVersion> {
 /** From what `--version` prints, of which only the first line is about the program. */
 export function judgeVersion(program: string, text: string): ProgramVersion {
   const line = text.split('\n', 1)[0] ?? '';
-  const match = /\bv?((\d+)\.(\d+)\S*)/.exec(line);
+  const match = /\bv?((\d+)\.\d\S*)/.exec(line);
   if (match === null) return { isUsable: false, reason: `${program} tells no version: ${line.slice(0, 80)}` };
-  const [, version = '', major, minor] = match;
-  if (Number(major) < OLDEST[0] || (Number(major) === OLDEST[0] && Number(minor) < OLDEST[1])) {
+  const [, version = '', major] = match;
+  if (Number(major) < OLDEST_MAJOR) {
     return {
       isUsable: false,
-      reason: `${program} is version ${version}; at least ${OLDEST.join('.')} is needed`,
+      reason: `${program} is version ${version}; at least ${OLDEST_MAJOR}.0 is needed`,
     };
   }
   return { isUsable: true, version };

@@ -1,6 +1,7 @@
 // The host's end of the guest's vsock: a Unix socket on which a line asks for a port of the guest.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connectLink, type SocketLink } from '../../lib/socket-link.ts';
-import { deadline, poll } from '../../lib/wait.ts';
+import { deadline } from '../../lib/wait.ts';
 
 /** Before the guest's driver is up a request is never answered, so each try is short at first. */
 const FIRST_TRY_MS = 100;
@@ -22,10 +23,9 @@ export async function connectGuest(
     try {
       return await tryConnect(socketPath, port, tryMs, signal);
     } catch {
-      signal.throwIfAborted();
+      // Nobody listens yet, or it was given up, which shows now.
     }
-    const until = performance.now() + pauseMs;
-    await poll(async () => (performance.now() >= until ? true : undefined), pauseMs, signal);
+    await sleep(pauseMs, undefined, { signal }).catch(() => signal.throwIfAborted());
     tryMs = Math.min(LONGEST_TRY_MS, tryMs * 1.5);
     pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
   }

@@ -192,13 +192,15 @@ async function takesDirectWrites(dir: string): Promise<boolean> {
   }
 }
 
+/** As the kernel's header has it for numbers of 32 bits. */
+export function deviceNumber(dev: number): string {
+  return `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`;
+}
+
 /** The whole disk, as limits are; undefined where a file system has none. */
 async function findDisk(dir: string): Promise<string | undefined> {
-  const { dev } = await stat(dir);
-  // As the kernel's header has it for numbers of 32 bits.
-  const own = `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`;
   const read = (path: string) => readFile(path, 'latin1').then((text) => text.trim());
-  const device = `/sys/dev/block/${own}`;
+  const device = `/sys/dev/block/${deviceNumber((await stat(dir)).dev)}`;
   const isPartition = await read(`${device}/partition`).then(
     () => true,
     () => false,

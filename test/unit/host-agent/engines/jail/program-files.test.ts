@@ -1,4 +1,5 @@
 // What a jail has to show of a program.
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import {
   findProgramFiles,
@@ -10,8 +11,13 @@ t.test('libraries are found by what the dynamic loader says', async (t) => {
 	libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f2c0a400000)
 	libown.so => not found
 	/lib64/ld-linux-x86-64.so.2 (0x00007f2c0a6f5000)
+/lib/close.so (0x00007f2c0a6f6000)
+ \t /lib/far.so (0x00007f2c0a6f7000)
+error: see /lib/no.so (0x00007f2c0a6f8000)
+	/lib/none.so (0x00007f2c0a6f9000) (deleted)
 `;
-  t.same(parseLibraries(text), ['/lib/x86_64-linux-gnu/libc.so.6', '/lib64/ld-linux-x86-64.so.2']);
+  const loaded = ['/lib/x86_64-linux-gnu/libc.so.6', '/lib64/ld-linux-x86-64.so.2'];
+  t.same(parseLibraries(text), [...loaded, '/lib/close.so', '/lib/far.so']);
   t.same(parseLibraries('	statically linked\n'), []);
 });
 
@@ -22,4 +28,10 @@ t.test('a program comes with the directories of its libraries, under each of the
   t.ok(directories.includes('/usr/lib/x86_64-linux-gnu'));
   t.ok(directories.includes('/lib64'));
   t.equal(new Set(directories).size, directories.length);
+  for (const directory of directories) t.match(directory, /^\//);
+});
+
+t.test('a program without libraries comes alone', async (t) => {
+  const script = fileURLToPath(import.meta.url);
+  t.same(await findProgramFiles(script), [script]);
 });

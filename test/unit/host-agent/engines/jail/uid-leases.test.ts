@@ -1,10 +1,11 @@
 // One user for each VMM of the host, whichever daemon started it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { giveBackUid, UidLeases } from '../../../../../host-agent/src/engines/jail/uid-leases.ts';
+import { lockDirectory } from '../../../../../host-agent/src/lib/instance-lock.ts';
 import { readStartTicks } from '../../../../../host-agent/src/lib/proc.ts';
 
 const RANGE = { base: 5000, count: 4 };
@@ -19,9 +20,16 @@ const listLeases = async (dir: string) => (await readdir(dir)).filter((name) => 
 
 t.test('two daemons never have the same user, and know when all are taken', async (t) => {
   const dir = await makeDir(t);
+  await rm(dir, { recursive: true });
   const daemons = [await UidLeases.open(RANGE, dir), await UidLeases.open(RANGE, dir)];
   const taken: number[] = [];
   for (const index of [0, 1, 0, 1]) taken.push(await daemons[index]!.take());
+  const own = `${process.pid} ${readStartTicks(process.pid)}\n`;
+  for (const name of await listLeases(dir)) {
+    t.equal(await readFile(join(dir, name), 'latin1'), own);
+    t.equal((await stat(join(dir, name))).mode & 0o777, 0o600);
+  }
+  t.equal((await stat(dir)).mode & 0o777, 0o700);
   t.same(taken.toSorted(), [5000, 5001, 5002, 5003]);
   await t.rejects(daemons[0]!.take(), {
     code: 'exhausted',
@@ -39,7 +47,9 @@ t.test('a user stays with its VMM without the daemon, and is free when that is g
   await once(vmm, 'spawn');
   const pid = vmm.pid ?? 0;
   const uid = await leases.take();
-  await leases.handOver(uid, { pid, startTicks: readStartTicks(pid) ?? 0 });
+  const startTicks = readStartTicks(pid) ?? 0;
+  await leases.handOver(uid, { pid, startTicks });
+  t.equal(await readFile(join(dir, String(uid)), 'latin1'), `${pid} ${startTicks}\n`);
   await UidLeases.open(RANGE, dir);
   t.same(await listLeases(dir), [String(uid)], 'another daemon leaves it alone');
   vmm.kill();
@@ -53,4 +63,28 @@ t.test('a lease that is just being written is left alone', async (t) => {
   await writeFile(join(dir, '5001'), '');
   await UidLeases.open(RANGE, dir);
   t.same(await listLeases(dir), ['5001']);
+});
+
+t.test('while one daemon looks for users that are free, another takes none from it', async (t) => {
+  const dir = await makeDir(t);
+  await writeFile(join(dir, '5001'), '999999999 1\n');
+  const lock = await lockDirectory(dir);
+  t.same((await UidLeases.open(RANGE, dir)).freed, []);
+  t.same(await listLeases(dir), ['5001']);
+  await lock[Symbol.asyncDispose]();
+  // What is no lease is no reason not to start.
+  await mkdir(join(dir, 'directory'));
+  await writeFile(join(dir, '5002'), '999999999');
+  t.same((await UidLeases.open(RANGE, dir)).freed, [5001]);
+  t.same(await listLeases(dir), ['5002'], 'of half a text nothing is known');
+});
+
+t.test('a directory that cannot be used is told of', async (t) => {
+  const dir = await makeDir(t);
+  const leases = await UidLeases.open(RANGE, dir);
+  await rm(dir, { recursive: true });
+  await t.rejects(leases.take(), { code: 'ENOENT' });
+  await giveBackUid(5000, dir);
+  await mkdir(join(dir, 'sandboxd.lock'), { recursive: true });
+  await t.rejects(UidLeases.open(RANGE, dir), { code: 'internal', message: /^cannot lock directory / });
 });
