@@ -97,6 +97,8 @@ t.test('where nobody tells, an address is a client, and that is said once', asyn
   await until(() => heard.length === 4, 'the second client');
   t.ok(first.destroyed, 'of the same address');
   t.notOk(second.destroyed);
+  arrive();
+  await until(() => heard.length === 6, 'the third client');
   t.equal(warnings.length, 1);
   t.match(warnings, [{ err: { message: 'no netlink' }, msg: /cannot tell users/ }]);
 });
