@@ -84,6 +84,10 @@ t.test('one that was taken over stays, whatever else of it is answered', async (
   answered();
   t.notOk(connections.add(new FakeSocket()));
   t.notOk(socket.destroyed);
+  const early = new Connections(2, 2, UNREAD_MS);
+  const [taken] = connect(early, 1) as [FakeSocket];
+  early.take(taken);
+  t.equal(early.count, 1, 'it waits no more');
 });
 
 t.test('where nobody can make room a client is told to come back, but no more than 32 at once', async (t) => {
@@ -203,6 +207,7 @@ t.test('a client that reads nothing of its answer makes room when it has done so
   await timers.pass(101);
   reading[0]?.write('answer');
   t.notOk(refuses('new'));
+  t.equal(connections.count, 4);
   t.same(gone([...slow, ...slower, ...reading, ...silent]), [false, true, false, false], 'not the next one');
   await timers.pass(1000);
   t.notOk(refuses('new'));
