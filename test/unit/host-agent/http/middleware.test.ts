@@ -199,6 +199,25 @@ t.test('a failure of the daemon is an error in the log, what was to be expected 
   }
 });
 
+t.test('how long a request took, in the unit of each', async (t) => {
+  const seconds: number[] = [];
+  const open = { inc: () => undefined, dec: () => undefined };
+  const answered = (_operation: string, _status: number, took: number) => seconds.push(took);
+  const { app, sandboxes, lines, audited } = watched({
+    metrics: { open, answered } as unknown as HttpServices['metrics'],
+  });
+  const { id } = sandboxes.add();
+  let now = 1000;
+  performance.now = () => now;
+  t.teardown(() => Reflect.deleteProperty(performance, 'now'));
+  sandboxes.onDelete = async () => {
+    now += 12.34;
+  };
+  await app.request(`/sandboxes/${id}`, { method: 'DELETE' });
+  t.same([lines.at(-1)?.ms, Reflect.get(audited[0] ?? {}, 'ms')], [12.3, 12.3]);
+  t.equal(seconds[0]?.toFixed(6), '0.012340');
+});
+
 t.test('what was made, by whom, and why somebody was let do nothing', async (t) => {
   const { keys, uses } = keysOf({
     good: { state: 'valid', caller: CALLER },

@@ -86,6 +86,19 @@ t.test('as one JSON: the beginning of each stream, cut between two characters', 
     ...RESULT,
   });
   t.same(await collect(0, out('a')), { stdout: '', stderr: '', stdout_truncated: true, ...RESULT });
+  const { concat } = Buffer;
+  let most = 0;
+  Buffer.concat = (list, ...rest) => {
+    most = Math.max(most, list.length);
+    return concat(list, ...rest);
+  };
+  await collect(
+    2,
+    ...Array.from({ length: 50 }, (_, at) => out(at === 0 ? 'ab' : 'c')),
+    ...Array(50).fill(err('')),
+  );
+  Buffer.concat = concat;
+  t.ok(most < 50, 'of what is forgotten nothing is kept');
   const lent = out('lent');
   const later = framesOf(lent, EXIT);
   const { next } = later.flow;
@@ -133,6 +146,8 @@ t.test('as lines: characters whole, each with its stream, the result last', asyn
   lines.poke();
   lines.cancel();
   t.match(seen, { cancels: 1, pokes: 1 });
+  const { poke: _, ...silent } = flow;
+  new OutputLines(silent).poke();
 });
 
 t.test('frames, unless only JSON is asked for', async (t) => {
