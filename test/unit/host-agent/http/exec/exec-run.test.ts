@@ -16,6 +16,7 @@ import { feedFromSocket, sendToSocket } from '../../../../../host-agent/src/http
 import type { Outflow } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { FakeExec } from '../../../../http/fake-sandboxes.ts';
 import { decodeFrames, summarize } from '../../../../http/support.ts';
+import { FakeSocket } from '../../../../support/fake-socket.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 
 function start() {
@@ -314,4 +315,34 @@ t.test('on a connection of its own: bytes that came early, a full stdin, the cli
   t.same(left.exec.calls, ['cancel']);
   t.equal(await left.run.next(), undefined);
   await sendToSocket(other, left.run, 0);
+});
+
+t.test('it is answered by a fixed reply, the frames, and an end that is not waited for long', async (t) => {
+  const timers = new MadeTimers(t);
+  const { run, exec } = start();
+  exec.output('stdout', 'hello');
+  exec.exit();
+  const socket = new FakeSocket();
+  await sendToSocket(socket, run, 50);
+  await settle();
+  const [head = '', frames = ''] = socket.said.split('\r\n\r\n');
+  t.equal(head, 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream');
+  t.match(summarize(decodeFrames(Buffer.from(frames, 'latin1'))), {
+    stdout: 'hello',
+    result: { exit_code: 0 },
+  });
+  t.ok(socket.isEnded);
+  await timers.pass(49);
+  t.notOk(socket.destroyed);
+  await timers.pass(1);
+  t.ok(socket.destroyed);
+  const left = start();
+  const gone = new FakeSocket();
+  const sending = sendToSocket(gone, left.run, 50);
+  await settle();
+  gone.destroy();
+  await sending;
+  t.same(left.exec.calls, ['cancel']);
+  t.notOk(gone.isEnded);
+  timers.restore();
 });
