@@ -196,3 +196,24 @@ t.test('an export gives its place back however it ends, and HEAD takes none', as
   t.equal((await open()).status, 200, 'and a failure');
   t.equal((await open()).status, 503);
 });
+
+t.test('what a service says is followed until the daemon stops or its client leaves', async (t) => {
+  const stop = new AbortController();
+  const { app, sandboxes } = makeApp({ stopping: stop.signal });
+  const { id } = sandboxes.add();
+  let cancels = 0;
+  sandboxes.serviceCalls.output = (_, events) => {
+    queueMicrotask(() => events.records([{ kind: 'ring', seq: 0, id: 'r' }], 1));
+    return { consumed: () => undefined, cancel: () => void cancels++ };
+  };
+  const path = `http://x/sandboxes/${id}/service/logs`;
+  const left = new AbortController();
+  await app.request(new Request(path, { signal: left.signal }));
+  left.abort();
+  t.equal(cancels, 1);
+  const response = await app.request(path);
+  t.equal(cancels, 1);
+  stop.abort();
+  t.equal(await response.text(), '');
+  t.equal(cancels, 2);
+});

@@ -1,6 +1,7 @@
 // The server around a small app: the limits of its connections, what follows bytes that are no HTTP, and how it ends.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Server } from 'node:http';
+import { MAX_PIPELINED_REQUESTS } from '@sandboxd/api';
 import { Hono } from 'hono';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -141,4 +142,17 @@ t.test('of HTTP/1.0 no interim answer is sent, whoever is asked after', async (t
   for (const finish of waiting) finish();
   await Promise.all([old.ended(), young.ended()]);
   t.match(old.text, /^HTTP\/1.1 200 /);
+});
+
+t.test('one that asks for too much is not served, whether it asks before its body or not', async (t) => {
+  for (const expect of ['', 'Expect: 100-continue\r\n', 'Expect: magic\r\n']) {
+    const { open, waiting } = await serve(t);
+    const client = open(get('/slow').repeat(MAX_PIPELINED_REQUESTS));
+    await until(() => waiting.length === MAX_PIPELINED_REQUESTS, 'all that may wait');
+    client.write(get('/slow', '1.1', expect));
+    await client.ended();
+    await settle();
+    t.equal(waiting.length, MAX_PIPELINED_REQUESTS);
+    t.equal(client.text, '');
+  }
 });
