@@ -38,7 +38,6 @@ export class ExecRun implements Outflow {
   readonly #output = new ByteQueue();
   /** Payload bytes that the session has not been given credit for. */
   #heldBytes = 0;
-  #lentPieces = 0;
   #exitFrame: Buffer | undefined;
   readonly #startedAtMs = performance.now();
   #isOver = false;
@@ -160,15 +159,12 @@ export class ExecRun implements Outflow {
   #take(): Piece | undefined {
     const piece = this.#output.take();
     if (piece === undefined) return undefined;
-    this.#lentPieces += 1;
     return {
       bytes: piece.bytes,
       release: () => {
         piece.release();
-        this.#lentPieces -= 1;
-        // A piece has headers of frames in it: the count comes out even with the last.
-        const isLast = this.#lentPieces === 0 && this.#output.sizeBytes === 0;
-        this.#giveBack(isLast ? this.#heldBytes : Math.min(piece.bytes.length, this.#heldBytes));
+        // A piece has headers of frames in it, too, so that all has been given back with the last.
+        this.#giveBack(Math.min(piece.bytes.length, this.#heldBytes));
       },
     };
   }
@@ -181,8 +177,7 @@ export class ExecRun implements Outflow {
 
 function readJsonFields(payload: Buffer): { readonly [name: string]: unknown } {
   try {
-    const value: unknown = JSON.parse(payload.toString());
-    return typeof value === 'object' && value !== null ? { ...value } : {};
+    return { ...JSON.parse(payload.toString()) };
   } catch {
     return {};
   }

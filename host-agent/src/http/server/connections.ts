@@ -23,7 +23,8 @@ export class Connections {
   readonly #asked = new Map<Duplex, number>();
   readonly #unread: UnreadAnswers;
   /** Whose each connection is, of those that were asked after. */
-  readonly #names = new Map<Duplex, string>();
+  readonly #names = new WeakMap<Duplex, string>();
+  #hasNames = false;
   #refused = 0;
 
   /** `unreadMs`: a client that reads nothing of its answer for so long has its connection for as long as there is room. */
@@ -51,7 +52,7 @@ export class Connections {
   /** Before it is added, or later. */
   name(socket: Socket, name: string): void {
     this.#names.set(socket, name);
-    socket.once('close', () => this.#names.delete(socket));
+    this.#hasNames = true;
   }
 
   /**
@@ -117,7 +118,7 @@ export class Connections {
   #count(): ReadonlyMap<string, number> {
     const counts = new Map<string, number>();
     // As long as nobody was asked after there is nothing to compare.
-    if (this.#names.size === 0) return counts;
+    if (!this.#hasNames) return counts;
     for (const sockets of [this.#waiting, this.#asked.keys()])
       for (const socket of sockets) {
         const name = this.#nameOf(socket);

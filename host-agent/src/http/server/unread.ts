@@ -25,16 +25,21 @@ export class UnreadAnswers {
     let slowest: { readonly socket: Duplex; readonly atMs: number } | undefined;
     for (const socket of sockets) {
       const seen = this.#look(socket, atMs);
-      if (seen.atMs < (slowest?.atMs ?? atMs)) slowest = { socket, atMs: seen.atMs };
+      if (seen !== undefined && seen.atMs < (slowest?.atMs ?? atMs)) slowest = { socket, atMs: seen.atMs };
     }
     return slowest !== undefined && atMs - slowest.atMs >= this.#afterMs ? slowest.socket : undefined;
   }
 
-  #look(socket: Duplex & { readonly bytesWritten?: number }, atMs: number): Seen {
+  /** Undefined for one for which there is nothing. */
+  #look(socket: Duplex & { readonly bytesWritten?: number }, atMs: number): Seen | undefined {
+    if (socket.writableLength === 0) {
+      this.#seen.delete(socket);
+      return undefined;
+    }
     // What is counted as written is partly still with us.
     const sentBytes = (socket.bytesWritten ?? 0) - socket.writableLength;
     const before = this.#seen.get(socket);
-    if (before !== undefined && socket.writableLength > 0 && before.sentBytes === sentBytes) return before;
+    if (before?.sentBytes === sentBytes) return before;
     const seen = { sentBytes, atMs };
     this.#seen.set(socket, seen);
     return seen;

@@ -1,7 +1,10 @@
 // Texts of a request that are refused: the place and the piece that are named.
+import { ROUTES } from '@sandboxd/api';
 import fc from 'fast-check';
 import t from 'tap';
+import type { HttpContext } from '../../../../../host-agent/src/http/context.ts';
 import { findJsonError } from '../../../../../host-agent/src/http/input/json-error.ts';
+import { readInput } from '../../../../../host-agent/src/http/input/request-input.ts';
 import { decodeText, readQuery } from '../../../../../host-agent/src/http/input/texts.ts';
 
 t.test(
@@ -54,3 +57,48 @@ t.test('a parameter is found however its name is written, the first of several',
     t.equal(readQuery(url, 'b'), undefined);
   t.throws(() => readQuery('/x?b=%FF', 'b'), { message: /^query b has a bad % escape/ });
 });
+
+/** A request as a route has it; what its log lines are told. */
+function context(path: string, body?: string) {
+  const bindings: object[] = [];
+  const url = `http://localhost${path}`;
+  const c = {
+    req: {
+      url,
+      header: () => undefined,
+      raw: new Request(url, { method: 'POST', ...(body !== undefined && { body }) }),
+    },
+    get: () => ({ setBindings: (more: object) => bindings.push(more) }),
+  } as unknown as HttpContext;
+  return { c, bindings };
+}
+
+t.test(
+  'path, query and body of a request, each as its route has it, and in the log by what it is',
+  async (t) => {
+    const id = 'sbx_0123456789abc';
+    const exec = context(`/sandboxes/${id}/exec?stdin=1&other=2`, '{"cmd":["x"]}');
+    const input = await readInput(exec.c, ROUTES.exec);
+    t.match(input, { params: { id }, query: { stdin: true }, body: { cmd: ['x'] } });
+    t.same(exec.bindings, [{ sandbox: id }]);
+    const image = context('/images/ghcr.io/a/b%3Ac');
+    t.match(await readInput(image.c, ROUTES.getImage), { params: { ref: 'ghcr.io/a/b:c' } });
+    t.same(Object.values(image.bindings[0] ?? {}), ['ghcr.io/a/b:c']);
+    const socket = await readInput(context(`/sandboxes/${id}/exec`, '{').c, ROUTES.execWebSocket);
+    t.match(socket, { params: { id } });
+    t.equal(socket.body, undefined, 'its first message is the request');
+    const none = await readInput(context('/healthz?x=1', 'nothing').c, ROUTES.health);
+    t.same(none, { params: undefined, query: undefined, body: undefined });
+    const files = await readInput(context(`/sandboxes/${id}/files?path=/a`, 'tar').c, ROUTES.pushFiles);
+    t.equal(files.body, undefined, 'bytes are the route’s to read');
+    t.equal(files.query.path, '/a');
+    for (const [path, body, message] of [
+      ['/sandboxes/x/exec?max_output_bytes=x', '{', /sandbox id/],
+      [`/sandboxes/${id}/exec?max_output_bytes=x`, '{', /^query max_output_bytes must/],
+      [`/sandboxes/${id}/exec`, '{', /^the body is not valid JSON/],
+      [`/sandboxes/${id}/exec`, undefined, /^cmd must/],
+      ['/sandboxes/%FF/exec', '{', /^sandbox id has a bad % escape/],
+    ] as const)
+      await t.rejects(readInput(context(path, body).c, ROUTES.exec), { code: 'invalid_argument', message });
+  },
+);

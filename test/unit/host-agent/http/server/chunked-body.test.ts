@@ -41,6 +41,7 @@ t.test('the end of a body is found, split anyhow', async (t) => {
       }),
     );
     if (text !== '') t.notOk(collect(headers, text.slice(0, -1)).isDone, 'a byte is missing');
+    t.equal(new BodyCollector(headers, MAX_BYTES).isDone, text === '', 'of nothing nothing is waited for');
   }
 });
 

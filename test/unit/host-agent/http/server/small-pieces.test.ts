@@ -58,3 +58,76 @@ t.test('a single byte does not wait for others, and a client that leaves is told
   request.socket.destroy();
   t.match(await failed, [{ code: 'ECONNRESET' }]);
 });
+
+/** A request of which only its buffer matters: what it got, and what is said of its room. */
+function buffered() {
+  const pushed: (string | null)[] = [];
+  const request = {
+    push: (piece: Buffer | null) => {
+      pushed.push(piece === null ? null : String(piece));
+      return 'whatever it says';
+    },
+    destroyed: false,
+    readableLength: 0,
+    readableHighWaterMark: 65_536,
+  };
+  gatherSmallPieces(request as unknown as IncomingMessage);
+  const push = (piece: string | null): unknown => request.push(piece === null ? null : Buffer.from(piece));
+  return { request, pushed, push };
+}
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+t.test(
+  'only small ones are gathered, till a large one, the end, a full block or the next turn',
+  async (t) => {
+    const { pushed, push } = buffered();
+    push('a');
+    push('b'.repeat(255));
+    t.same(pushed, []);
+    t.equal(push('c'.repeat(256)), 'whatever it says');
+    t.same(pushed.splice(0), [`a${'b'.repeat(255)}`, 'c'.repeat(256)]);
+    push('d');
+    await turn();
+    t.same(pushed.splice(0), ['d']);
+    push('e');
+    t.equal(push(null), 'whatever it says');
+    await turn();
+    t.same(pushed.splice(0), ['e', null], 'and nothing of no bytes');
+    const other = buffered();
+    for (let count = 0; count < 65; count++) other.push(String.fromCharCode(65 + (count % 26)).repeat(255));
+    t.equal(other.pushed.length, 1);
+    await turn();
+    t.same(
+      other.pushed.map((text) => text?.length),
+      [64 * 255, 255],
+    );
+    t.match(other.pushed[0], /^A{255}B{255}/, 'what was given away stays as it is');
+  },
+);
+
+t.test('what was given away stays as it is, and a request that is gone gets nothing', async (t) => {
+  const views: Buffer[] = [];
+  const request = { push: (piece: Buffer) => views.push(piece), destroyed: false, readableLength: 0 };
+  Object.assign(request, { readableHighWaterMark: 65_536 });
+  gatherSmallPieces(request as unknown as IncomingMessage);
+  for (const text of ['first', 'second']) {
+    request.push(Buffer.from(text));
+    await turn();
+  }
+  t.same(views.map(String), ['first', 'second']);
+  request.push(Buffer.from('late'));
+  request.destroyed = true;
+  await turn();
+  t.equal(views.length, 2);
+});
+
+t.test('a client waits after 64 pieces of a turn, or when there is no room', async (t) => {
+  const { request, push } = buffered();
+  const answers = Array.from({ length: 65 }, () => push('x'));
+  t.same([answers[0], answers[62], answers[63], answers[64]], [true, true, false, false]);
+  await turn();
+  t.equal(push('x'), true);
+  request.readableLength = 65_536 - 3;
+  t.equal(push('x'), true);
+  t.equal(push('x'), false, 'what is gathered counts');
+});

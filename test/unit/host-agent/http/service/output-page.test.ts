@@ -71,3 +71,31 @@ t.test('a client that leaves, or has left, ends the reading', async (t) => {
   );
   t.ok(late.seen.isCancelled);
 });
+
+t.test('a page has its records, what was dropped in all, and where the next begins', async (t) => {
+  const gap = (records: number, bytes: number): ServiceRecord => ({ kind: 'gap', seq: 1, records, bytes });
+  const out: ServiceRecord = { kind: 'output', stream: 'stderr', seq: 2, unixMs: 5, data: Buffer.from('x') };
+  const read = (...records: ServiceRecord[]) => {
+    const asked: ServiceOutputRequest[] = [];
+    const output = (request: ServiceOutputRequest, events: OutputEvents) => {
+      asked.push(request);
+      queueMicrotask(() => {
+        events.records(records, 1);
+        events.end({ ring: { ...RING, firstSeq: 4 }, nextSeq: 7 });
+      });
+      return { consumed: () => undefined, cancel: () => undefined };
+    };
+    const service = { output } as unknown as Pick<SandboxService, 'output'>;
+    return readOutputPage(service, { fromSeq: 3, maxBytes: 9 }, NEVER).then((page) => ({ page, asked }));
+  };
+  const { page, asked } = await read({ kind: 'ring', seq: 0, id: 'r' }, gap(1, 10), out, gap(2, 20));
+  t.same(asked, [{ fromSeq: 3, maxBytes: 9, isFollowing: false, isWaiting: false }]);
+  t.same(page, {
+    records: [{ seq: 2, stream: 'stderr', unix_ms: 5, data: 'eA==' }],
+    next_seq: 7,
+    first_seq: 4,
+    dropped_records: 3,
+    dropped_bytes: 30,
+  });
+  t.same((await read()).page, { records: null, next_seq: 7, first_seq: 4 });
+});

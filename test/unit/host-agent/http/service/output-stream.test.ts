@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import t from 'tap';
 import type { OutputEvents } from '../../../../../host-agent/src/guest/service.ts';
 import type { ServiceOutputRequest } from '../../../../../host-agent/src/guest/service-types.ts';
-import { asFrames, OutputStream } from '../../../../../host-agent/src/http/service/output-stream.ts';
+import { asFrames, asLines, OutputStream } from '../../../../../host-agent/src/http/service/output-stream.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 
@@ -69,4 +69,62 @@ t.test('a stop ends it, also one that has come already', async (t) => {
   const late = follow(daemon.signal);
   t.equal(await late.frames.next(), undefined);
   t.same([early.seen.cancels, late.seen.cancels], [1, 1]);
+});
+
+const RECORDS = {
+  ring: { kind: 'ring', seq: 3, id: 'r' },
+  gap: { kind: 'gap', seq: 4, records: 2, bytes: 30 },
+  out: { kind: 'output', stream: 'stderr', seq: 6, unixMs: 9, data: Buffer.from('x') },
+} as const;
+
+t.test('as frames a gap is told to who has read something, as lines everything is', async (t) => {
+  const frames = asFrames();
+  t.same(frames.render(RECORDS.ring), []);
+  t.same(frames.render(RECORDS.gap), [], 'it was gone before');
+  t.same(frames.render(RECORDS.out).map(String), ['\x02\0\0\0\0\0\0\x01', 'x']);
+  t.same(frames.render(RECORDS.ring), []);
+  const [header, notice] = frames.render(RECORDS.gap);
+  t.equal(String(notice), '\n[sandboxd: 30 bytes of output were dropped here]\n');
+  t.same(header, Buffer.of(2, 0, 0, 0, 0, 0, 0, notice?.length ?? 0));
+  t.same(frames.pulse, Buffer.of(1, 0, 0, 0, 0, 0, 0, 0));
+  const lines = asLines();
+  t.same(
+    Object.values(RECORDS).map((record) => JSON.parse(String(lines.render(record)))),
+    [
+      { seq: 3, ring: 'r' },
+      { seq: 4, dropped_records: 2, dropped_bytes: 30 },
+      { seq: 6, stream: 'stderr', unix_ms: 9, data: 'eA==' },
+    ],
+  );
+  t.equal(String(lines.pulse), '\n');
+});
+
+t.test('records that say nothing give their credit back, and the reader waits on', async (t) => {
+  const { frames, seen } = follow(new AbortController().signal);
+  const next = frames.next();
+  seen.events?.records([RECORDS.ring], 40);
+  for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+  t.equal(seen.consumed, 40);
+  say(seen.events, 'one');
+  t.match(String((await next)?.bytes), /one/);
+  const poked = frames.next();
+  await new Promise((resolve) => setImmediate(resolve));
+  frames.poke();
+  t.equal((await poked)?.bytes.length, 8);
+  say(seen.events, 'two');
+  frames.poke();
+  t.equal((await frames.next())?.bytes.length, 8 + 3, 'there is something else to send');
+  say(seen.events, 'never');
+  frames.cancel();
+  t.equal(await frames.next(), undefined, 'what was not read is dropped');
+});
+
+t.test('the end comes behind what was said', async (t) => {
+  const { frames, seen } = follow(new AbortController().signal);
+  say(seen.events, 'last');
+  seen.events?.failed(new AppError('guest_unreachable', 'lost'));
+  seen.events?.end({ ring: RING, nextSeq: 0 });
+  t.match(String((await frames.next())?.bytes), /last/);
+  await t.rejects(frames.next(), { message: 'lost' });
+  await frames.opened;
 });
