@@ -1,6 +1,6 @@
 // A directory as a tar archive, over a real socket: what is in it, however it is taken, and nothing left open.
 import '../support/addon-dir.ts';
-import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   linkSync,
@@ -12,6 +12,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:net';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AGENT_DIR, AgentError, type Channel, type Result, type Stream } from '@sandboxd/proto';
@@ -163,11 +164,15 @@ t.test('a file with several names is a file once, and then links to that', async
 t.test('what is neither file, directory nor link is left out, and counted', async (t) => {
   const pullAll = await startPulling(t);
   const tree = makeTree(t, { 'sub/file': 'x' });
-  execFileSync('mkfifo', [join(tree, 'pipe'), join(tree, 'sub/pipe')]);
+  for (const name of ['socket', 'sub/socket']) {
+    const server = createServer().listen(join(tree, name));
+    t.teardown(() => server.close());
+    await once(server, 'listening');
+  }
   const { names, dirPull } = await pullAll(tree);
   t.equal(dirPull?.leftOut, 2);
   t.same(names, ['./', 'sub/', 'sub/file']);
-  for (const path of [join(tree, 'pipe'), '/dev/null', join(tree, 'sub/file')])
+  for (const path of [join(tree, 'socket'), '/dev/null', join(tree, 'sub/file')])
     t.match((await pullAll(path)).error, {
       code: 'not_directory',
       message: `${JSON.stringify(path)} goes through something that is no directory`,
