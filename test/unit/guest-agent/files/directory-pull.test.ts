@@ -138,6 +138,14 @@ t.test('files of any size fill whole blocks, and two of zeros are the end', asyn
   t.equal(bytes.length, (1 + blocks + 2) * 512);
 });
 
+t.test('what a block has room for behind a file is zeros, whatever was there before', async (t) => {
+  const pullAll = await startPulling(t);
+  await pullAll(makeTree(t, { before: 'x'.repeat(200_000) }));
+  const { bytes } = await pullAll(makeTree(t, { small: 'y' }));
+  t.equal(bytes.length, (1 + 2 + 2) * 512);
+  t.ok(bytes.subarray(1025).every((byte) => byte === 0));
+});
+
 t.test('a file with several names is a file once, and then links to that', async (t) => {
   const pullAll = await startPulling(t);
   const tree = makeTree(t, { 'a/one': 'shared', 'b/': '', 'a/empty': '' });

@@ -295,3 +295,9 @@ t.test('the root is a destination like any other, in which absolute links lead w
   t.equal(readFileSync(join(dir, 'real/made/file'), 'latin1'), 'y', 'a destination may be named through one');
   t.end();
 });
+
+t.test('a destination cannot be had without descriptors', (t) => {
+  replaceInAddon(t, { openBeneath: () => -errno.EMFILE });
+  t.throws(() => Destination.open('/tmp'), { message: '"/" cannot be used (EMFILE)' });
+  t.end();
+});

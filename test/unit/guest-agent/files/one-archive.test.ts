@@ -5,8 +5,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import type { Stream } from '@sandboxd/proto';
 import t from 'tap';
 import { INTAKE } from '../../../../guest-agent/src/channel/link-intake.ts';
+import { startPush } from '../../../../guest-agent/src/files/push.ts';
 import { until } from '../../../support/until.ts';
 import { leaveAndComeBack, push, startLocalAgent } from '../support/local-agent.ts';
 import { openDescriptors } from '../support/open-descriptors.ts';
@@ -169,4 +171,33 @@ t.test('a disk that is full while the link takes a file in is said', async (t) =
   t.notOk(existsSync(join(to, 'large')));
   t.equal(openDescriptors(), before);
   t.same(agent.faults, []);
+});
+
+t.test('every byte is consumed, also one that comes alone, and is looked at', async (t) => {
+  const begin = (path: string) => {
+    const results: { error?: { message: string } }[] = [];
+    let consumed = 0;
+    const stream = {
+      handlers: {} as Stream['handlers'],
+      consumed: (bytes: number) => {
+        consumed += bytes;
+      },
+      finish: (result: object) => void results.push(result),
+    };
+    startPush(stream as unknown as Stream, { path: join(dir, path) }, false);
+    return { stream, results, consumed: () => consumed };
+  };
+  const whole = begin('alone');
+  for (let at = 0; at < 600; at++) whole.stream.handlers.data?.(0, TWO.subarray(at, at + 1));
+  whole.stream.handlers.data?.(0, TWO.subarray(600));
+  t.equal(whole.consumed(), TWO.length);
+  whole.stream.handlers.end?.(0);
+  t.match(whole.results, [{ filePush: { files: 2 } }]);
+  const one = begin('one');
+  one.stream.handlers.data?.(0, Buffer.of(1));
+  one.stream.handlers.end?.(0);
+  t.match(one.results, [{ error: { message: /cut off/ } }]);
+  const none = begin('none');
+  none.stream.handlers.end?.(0);
+  t.match(none.results, [{ error: { message: /empty/ } }]);
 });

@@ -322,3 +322,11 @@ t.test('a reader that is lost listens to nothing', async (t) => {
   ring.append(1, Buffer.from('not heard'), 0);
   t.equal(woken, 1);
 });
+
+t.test('a ring is full when its output is as long as its limit, and no sooner', async (t) => {
+  const ring = new OutputRing('9'.repeat(16), 100);
+  for (const size of [40, 60]) ring.append(1, Buffer.alloc(size), 0);
+  t.equal(ring.counts.firstSeq, 0);
+  ring.append(1, Buffer.alloc(1), 0);
+  t.equal(ring.counts.firstSeq, 1);
+});
