@@ -3,7 +3,7 @@
 import { constants } from 'node:os';
 import { AGENT_DIR, type DirPull, FLOW, MAX_DATA_BYTES, paddingAfter, type Stream } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
-import { fileError } from './errors.ts';
+import { fileError, readError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
 import { isDirectory, newStatus, SPECIAL } from './status.ts';
 import { encodeHeader, endMark } from './tar/writer.ts';
@@ -34,7 +34,7 @@ class DirectoryPull {
   readonly #walk: Walk;
   /** Header, or end mark, that waits for room. */
   #block: Buffer = Buffer.alloc(0);
-  #fd: number | undefined;
+  #file: { readonly fd: number; readonly name: string } | undefined;
   #contentBytes = 0;
   #paddingBytes = 0;
   #hasEnded = false;
@@ -91,7 +91,7 @@ class DirectoryPull {
     }
     const { member, fd } = found;
     this.#block = encodeHeader(member);
-    this.#fd = fd;
+    this.#file = fd === undefined ? undefined : { fd, name: member.name };
     this.#contentBytes = fd === undefined ? 0 : member.sizeBytes;
     this.#paddingBytes = paddingAfter(this.#contentBytes);
     return true;
@@ -105,7 +105,7 @@ class DirectoryPull {
 
   #takeContent(at: number, roomBytes: number): number {
     const wanted = Math.min(this.#contentBytes, roomBytes - at);
-    let got = this.#fd === undefined ? 0 : addon.read(this.#fd, frame, at, wanted);
+    let got = this.#read(at, wanted);
     // A file that became shorter is filled up with zeros, as tar does: the header has gone out.
     if (got <= 0) {
       frame.fill(0, at, at + wanted);
@@ -116,6 +116,15 @@ class DirectoryPull {
     return got;
   }
 
+  #read(at: number, lengthBytes: number): number {
+    if (this.#file === undefined) return 0;
+    try {
+      return addon.read(this.#file.fd, frame, at, lengthBytes);
+    } catch (error) {
+      throw readError(error, this.#file.name);
+    }
+  }
+
   #takePadding(at: number, roomBytes: number): number {
     const bytes = Math.min(this.#paddingBytes, roomBytes - at);
     frame.fill(0, at, at + bytes);
@@ -124,8 +133,8 @@ class DirectoryPull {
   }
 
   #closeFile(): void {
-    if (this.#fd !== undefined) addon.close(this.#fd);
-    this.#fd = undefined;
+    if (this.#file !== undefined) addon.close(this.#file.fd);
+    this.#file = undefined;
   }
 
   #close(): void {

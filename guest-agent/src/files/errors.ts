@@ -1,6 +1,7 @@
 // What goes wrong with files, for the one who asked: which name, what the kernel said, in words.
 import { constants } from 'node:os';
 import { AgentError, type AgentErrorCode, showName } from '@sandboxd/proto';
+import { errorCode } from '../lib/error-code.ts';
 
 type Meaning = readonly [AgentErrorCode, string];
 
@@ -31,6 +32,12 @@ export function fileError(result: number, name: string, prefix = ''): AgentError
   const [code, words] =
     MEANINGS.get(-result) ?? (['invalid', `cannot be used (${errorName(-result)})`] as const);
   return new AgentError(code, `${prefix}${showName(name)} ${words}`);
+}
+
+/** Of what the addon's `read` threw. */
+export function readError(error: unknown, name: string): AgentError {
+  const number = Object.entries(errno).find(([code]) => code === errorCode(error))?.[1];
+  return fileError(-(number ?? errno.EIO), name);
 }
 
 function errorName(number: number): string {

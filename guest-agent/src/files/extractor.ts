@@ -127,6 +127,10 @@ export class Extractor implements TarSink {
     this.#file = undefined;
     endDirect(file);
     addon.close(fd);
+    this.#remove(parts);
+  }
+
+  #remove(parts: readonly string[]): void {
     const parent = this.#destination.openParent(parts);
     if (parent < 0) return;
     addon.removeFile(parent, parts.at(-1) ?? '');
@@ -151,14 +155,16 @@ export class Extractor implements TarSink {
   }
 
   #finishFile(file: OpenFile): void {
-    const { fd, entry, writtenTo } = file;
+    const { fd, entry, parts, writtenTo } = file;
     const { sizeBytes, mode, mtimeSeconds, mtimeNanos } = entry;
     const ended = endDirect(file);
     if (ended < 0) throw fileError(ended, entry.name);
     const size = writtenTo === sizeBytes ? -1 : sizeBytes;
     const result = addon.finishFile(fd, size, mode, mtimeSeconds, mtimeNanos);
     this.#file = undefined;
-    if (result < 0) throw fileError(result, entry.name);
+    if (result === 0) return;
+    this.#remove(parts);
+    throw fileError(result, entry.name);
   }
 
   #makeDirectory(entry: TarEntry): void {

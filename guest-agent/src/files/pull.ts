@@ -1,5 +1,4 @@
 // One file's content, in frames as the host takes them.
-import { constants } from 'node:os';
 import {
   AgentError,
   type FilePull,
@@ -9,9 +8,8 @@ import {
   type Stream,
   showName,
 } from '@sandboxd/proto';
-import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
-import { fileError } from './errors.ts';
+import { fileError, readError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
 import { isDirectory, newStatus, SPECIAL, sizeOf, specialKind } from './status.ts';
 
@@ -174,9 +172,4 @@ function tryRead(fd: number, piece: Buffer, name: string): number {
   } catch (error) {
     throw readError(error, name);
   }
-}
-
-function readError(error: unknown, name: string): AgentError {
-  const number = Object.entries(constants.errno).find(([code]) => code === errorCode(error))?.[1];
-  return fileError(-(number ?? constants.errno.EIO), name);
 }

@@ -1,15 +1,16 @@
-// One file out and an archive in, as a client asks for them: what is refused, with which words, and what is told of the rest.
+// One file out, as a client asks for it: what is refused, with which words, and what is told of the rest.
 import '../support/addon-dir.ts';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
 import type { Channel, Result } from '@sandboxd/proto';
-import t from 'tap';
-import { push, startLocalAgent } from '../support/local-agent.ts';
+import t, { type Test } from 'tap';
+import { NOT_NOW } from '../../../../guest-agent/src/native/addon.ts';
+import { until } from '../../../support/until.ts';
+import { leaveAndComeBack, startLocalAgent } from '../support/local-agent.ts';
 import { openDescriptors } from '../support/open-descriptors.ts';
-import { archive } from '../support/tar-blocks.ts';
+import { replaceInAddon } from '../support/replaced-addon.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'one-file-'));
 t.teardown(() => rmSync(dir, { recursive: true }));
@@ -34,6 +35,21 @@ function pull(channel: Channel, path: string, maxBytes = 2 ** 40): Promise<Pulle
         lost: ({ kind }) => reject(new Error(`lost: ${kind}`)),
       },
     );
+  });
+}
+
+/** The descriptor that a pull opens next, and what reading it gives in the place of its content. */
+function replaceReads(t: Test, read: (turn: number, readOn: () => number) => number): void {
+  let file = -1;
+  let turn = 0;
+  const real = replaceInAddon(t, {
+    openFile: (...all) => {
+      turn = 0;
+      file = real.openFile(...all);
+      return file;
+    },
+    read: (fd, ...range) =>
+      fd === file ? read(++turn, () => real.read(fd, ...range)) : real.read(fd, ...range),
   });
 }
 
@@ -66,9 +82,109 @@ t.test('one whose end is not in sight is read to where the client wants it', asy
   t.match(file, { isSizeKnown: false });
 });
 
+t.test('one that cannot be read is named, also when it is not known why', async (t) => {
+  const channel = await startLocalAgent(t).connect();
+  const before = openDescriptors();
+  writeFileSync(join(dir, 'small'), 'content');
+  let code: string | undefined;
+  replaceReads(t, () => {
+    throw Object.assign(new Error('odd'), code && { code });
+  });
+  for (const [reason, words] of [
+    ['EACCES', 'may not be accessed (permission denied)'],
+    [undefined, 'cannot be read or written (input/output error)'],
+  ] as const) {
+    code = reason;
+    const { result, file } = await pull(channel, join(dir, 'small'));
+    t.equal(result.error?.message, `${JSON.stringify(join(dir, 'small'))} ${words}`);
+    t.equal(file, undefined);
+  }
+  t.equal(openDescriptors(), before);
+});
+
+t.test('what has nothing more for now has ended', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const before = openDescriptors();
+  writeFileSync(join(dir, 'slow'), 'x');
+  let end = NOT_NOW;
+  let turns = 2;
+  // As the kernel's log: something now, and something later.
+  replaceReads(t, (turn, readOn) => (turn < turns ? readOn() : end));
+  const { result, text, file } = await pull(channel, join(dir, 'slow'));
+  t.same([result.error, text], [null, 'x']);
+  t.match(file, { isSizeKnown: true, sizeBytes: 1 });
+  turns = 70;
+  for (end of [0, NOT_NOW]) {
+    const { result, text, file } = await pull(channel, `/proc/${process.pid}/pagemap`);
+    t.ok(result.filePull && text.length > 2 ** 20, `${text.length} bytes`);
+    t.match(file, { isSizeKnown: false });
+  }
+  t.equal(openDescriptors(), before);
+  t.same(agent.faults, []);
+});
+
+t.test('long files of an emulated guest are read past its page cache', async (t) => {
+  const path = join(dir, 'long');
+  writeFileSync(path, '');
+  let begun = 0;
+  const real = replaceInAddon(t, {
+    startDirectRead: (fd) => {
+      begun += 1;
+      return real.startDirectRead(fd);
+    },
+  });
+  const channel = await startLocalAgent(t, { isEmulated: true }).connect();
+  for (const [size, maxBytes, expected] of [
+    [2 ** 22 - 1, 2 ** 40, 0],
+    [2 ** 22, 2 ** 40, 1],
+    [2 ** 22, 2 ** 22 - 1, 1],
+  ] as const) {
+    truncateSync(path, size);
+    t.equal((await pull(channel, path, maxBytes)).text.length, Math.min(size, maxBytes));
+    t.equal(begun, expected, `${size} bytes, at most ${maxBytes}`);
+  }
+  await pull(channel, `/proc/${process.pid}/pagemap`, 2 ** 22);
+  t.equal(begun, 1, 'those of an unknown size are not');
+});
+
+t.test('a pull whose host leaves, or that is cancelled, closes its file', async (t) => {
+  const agent = startLocalAgent(t);
+  await agent.connect();
+  const before = openDescriptors();
+  for (const path of ['long', 'small'].map((name) => join(dir, `held ${name}`))) {
+    writeFileSync(path, Buffer.alloc(path.endsWith('long') ? 5_000_000 : 10_000));
+    for (const end of ['cancel', 'leave'] as const) {
+      const channel = await agent.connect(`${path} ${end}`);
+      let received = 0;
+      const ended = Promise.withResolvers<unknown>();
+      const stream = channel.open(
+        { filePull: { path, maxBytes: 2 ** 40 } },
+        {
+          data: (_flow, chunk) => {
+            received += chunk.length;
+          },
+          result: ended.resolve,
+          lost: ended.resolve,
+        },
+      );
+      if (path.endsWith('long')) await until(() => received > 0, 'the first bytes');
+      if (end === 'cancel') stream.cancel();
+      else channel.close(new Error('gone'));
+      const result = await ended.promise;
+      if (end === 'cancel' && path.endsWith('long'))
+        t.match(result, { error: { code: 'cancelled', message: 'the pull was cancelled' } });
+      await leaveAndComeBack(agent);
+      t.equal(openDescriptors(), before);
+    }
+  }
+  t.same(agent.faults, []);
+});
+
 t.test('what cannot be read is refused by name, and nothing of it stays open', async (t) => {
   const channel = await startLocalAgent(t).connect();
   mkdirSync(join(dir, 'directory'));
+  writeFileSync(join(dir, 'file'), '');
   symlinkSync('loop', join(dir, 'loop'));
   const server = createServer().listen(join(dir, 'socket'));
   await new Promise((resolve) => server.once('listening', resolve));
@@ -77,7 +193,7 @@ t.test('what cannot be read is refused by name, and nothing of it stays open', a
   for (const [path, code, message] of [
     [join(dir, 'directory'), 'is_directory', /directory" is a directory; format=tar gives what is in it$/],
     [join(dir, 'absent'), 'not_found', /absent" does not exist$/],
-    [join(dir, 'of-1/below'), 'not_directory', /goes through something that is no directory$/],
+    [join(dir, 'file/below'), 'not_directory', /goes through something that is no directory$/],
     [join(dir, 'loop'), 'invalid', /too many symbolic links/],
     [join(dir, 'socket'), 'invalid', /is a socket; only regular files can be read$/],
     ['/dev/null', 'invalid', /is a character device; only regular files/],
@@ -89,64 +205,5 @@ t.test('what cannot be read is refused by name, and nothing of it stays open', a
     t.match(result.error, { code, message }, path.slice(0, 80));
     t.equal(text, '');
   }
-  t.equal(openDescriptors(), before);
-});
-
-const TWO = archive([
-  { name: 'one', content: 'first' },
-  { name: 'sub/two', content: 'x'.repeat(100_000) },
-]);
-
-t.test('an archive may be compressed, and come in any pieces', async (t) => {
-  const channel = await startLocalAgent(t).connect();
-  const before = openDescriptors();
-  for (const [name, bytes, pieceBytes] of [
-    ['plain', TWO, 65_536],
-    ['plain, begun by one byte', TWO, 1],
-    ['gzip', gzipSync(TWO), 65_536],
-    ['gzip, byte by byte', gzipSync(TWO), 1],
-  ] as const) {
-    const to = join(dir, `to ${name}`);
-    let sent = 0;
-    const { filePush } = await push(channel, to, bytes, () => (sent++ < 5 ? pieceBytes : 65_536)).done;
-    t.match(filePush, { files: 2, bytes: 100_005 }, name);
-    t.equal(readFileSync(join(to, 'one'), 'utf8'), 'first');
-    t.equal(readFileSync(join(to, 'sub/two'), 'utf8').length, 100_000);
-  }
-  t.equal(openDescriptors(), before);
-});
-
-t.test('what is no archive, or not all of one, is said, with what was written before', async (t) => {
-  const channel = await startLocalAgent(t).connect();
-  const before = openDescriptors();
-  const zipped = gzipSync(TWO, { level: 0 });
-  const damaged = Buffer.from(zipped);
-  damaged.fill(0xff, 60_000, 60_100);
-  damaged.writeUInt32LE(0, damaged.length - 8);
-  const random = (hex: string) => Buffer.concat([Buffer.from(hex, 'hex'), Buffer.alloc(600)]);
-  for (const [name, bytes, message] of [
-    [
-      'zstd',
-      random('28b52ffd'),
-      /^this is zstd; send a tar archive, plain or gzip; 0 files were written before$/,
-    ],
-    ['xz', random('fd377a58'), /^this is xz;/],
-    ['bzip2', random('425a68'), /^this is bzip2;/],
-    ['zip', random('504b0304'), /^this is zip;/],
-    [
-      'cut gzip',
-      zipped.subarray(0, 50_000),
-      /^the archive is cut off: its gzip stream has no end; 1 file was written/,
-    ],
-    ['damaged gzip', damaged, /^the archive is damaged: its gzip stream cannot be read \(.+\)/],
-    ['cut', TWO.subarray(0, 50_000), /; 1 file was written before$/],
-    ['one byte', Buffer.of(1), /; 0 files were written before$/],
-    ['nothing', Buffer.alloc(0), /; 0 files were written before$/],
-  ] as const) {
-    const { error } = await push(channel, join(dir, `bad ${name}`), bytes).done;
-    t.match(error, { code: 'invalid', message }, name);
-  }
-  const { error } = await push(channel, join(dir, 'of-1'), TWO).done;
-  t.match(error, { message: /of-1/ }, 'nor is a file a destination');
   t.equal(openDescriptors(), before);
 });

@@ -294,3 +294,39 @@ t.test('readers that are in the middle of a record do not disturb each other', a
   const got = records.map((of) => of.flatMap((record) => (record.kind === 'output' ? [record.data] : [])));
   t.same(got, [[Buffer.alloc(500, 1)], [Buffer.alloc(500, 2)]]);
 });
+
+t.test(
+  'a page may be larger than what is copied at once, and ends with the record that fills it',
+  async (t) => {
+    const ring = new OutputRing('e'.repeat(16), 1_000_000);
+    for (let n = 0; n < 3; n++) ring.append(1, Buffer.alloc(MAX_SERVICE_RECORD_BYTES, n), n);
+    const stream = read(ring, false, 2 * MAX_SERVICE_RECORD_BYTES);
+    const records = stream.read(new ServiceRecordDecoder(), 50_000);
+    t.same(
+      records.map((record) => (record.kind === 'output' ? [record.seq, record.data.length] : record.kind)),
+      ['ring', [0, MAX_SERVICE_RECORD_BYTES], [1, MAX_SERVICE_RECORD_BYTES]],
+    );
+    t.match(stream.finished, { serviceOutput: { nextSeq: 2 } });
+  },
+);
+
+t.test('a reader that is lost listens to nothing', async (t) => {
+  const ring = new OutputRing('f'.repeat(16), 1000);
+  const stream = read(ring, true);
+  let woken = 0;
+  stream.ready = () => {
+    woken += 1;
+  };
+  ring.append(1, Buffer.from('heard'), 0);
+  stream.handlers.lost?.({ kind: 'detached' });
+  ring.append(1, Buffer.from('not heard'), 0);
+  t.equal(woken, 1);
+});
+
+t.test('a ring is full when its output is as long as its limit, and no sooner', async (t) => {
+  const ring = new OutputRing('9'.repeat(16), 100);
+  for (const size of [40, 60]) ring.append(1, Buffer.alloc(size), 0);
+  t.equal(ring.counts.firstSeq, 0);
+  ring.append(1, Buffer.alloc(1), 0);
+  t.equal(ring.counts.firstSeq, 1);
+});

@@ -1,5 +1,6 @@
 // The agent's exec over a socket pair in this process, without a guest. Where it is given no cgroups it ends process groups.
 import './addon-dir.ts';
+import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
@@ -223,4 +224,13 @@ export function push(
   });
   stream.ready(FLOW.in);
   return { stream, done: done.promise };
+}
+
+/** Only a host that is greeted says what has become of the calls of the one before. */
+export async function leaveAndComeBack(agent: LocalAgent): Promise<void> {
+  const left = agent.sockets.filter((socket) => !socket.destroyed);
+  const closed = Promise.all(left.map((socket) => once(socket, 'close')));
+  for (const socket of left) socket.destroy();
+  await closed;
+  await agent.connect(String(agent.sockets.length));
 }

@@ -1,0 +1,26 @@
+// Timers that the test lets go off.
+import type { Test } from 'tap';
+
+/** Every setTimeout until the test ends; the first of them goes off when the test says so. */
+export function takeTimers(t: Test) {
+  const { setTimeout, clearTimeout } = globalThis;
+  const waiting = new Map<number, { readonly callback: () => void; readonly ms: number }>();
+  let last = 0;
+  Object.assign(globalThis, {
+    setTimeout: (callback: () => void, ms: number) => {
+      waiting.set(++last, { callback, ms });
+      return last;
+    },
+    clearTimeout: (timer: number) => void waiting.delete(timer),
+  });
+  t.teardown(() => Object.assign(globalThis, { setTimeout, clearTimeout }));
+  return {
+    waiting: () => [...waiting.values()].map(({ ms }) => ms),
+    goOff: () => {
+      const [first] = waiting;
+      if (first === undefined) throw new Error('no timer waits');
+      waiting.delete(first[0]);
+      first[1].callback();
+    },
+  };
+}
