@@ -260,6 +260,38 @@ t.test('a question that fails is asked again over the next connection, or later'
   t.equal(guest.asked.length, 4, 'until it was answered');
 });
 
+t.test('who settles waits for what is under way, and for nobody else', async (t) => {
+  const { guest, clock } = makeClock(t, 0, '0+0');
+  const order: string[] = [];
+  guest.inCall = () => void order.push('asked');
+  guest.turns = 5;
+  const set = (name: string) => async () => {
+    order.push(name);
+    await new Promise(setImmediate);
+    return untold();
+  };
+  clock.distrust();
+  const first = clock.settle(set('first'));
+  const second = clock.settle(set('second'));
+  clock.reached();
+  await Promise.all([first, second]);
+  t.same(order, ['asked', 'first', 'asked', 'second', 'asked']);
+  await t.rejects(
+    clock.settle(() => Promise.reject(new Error('no'))),
+    { message: 'no' },
+  );
+  await clock.settle(set('third'));
+  t.same(order.slice(5), ['third', 'asked'], 'also when another failed');
+});
+
+t.test('what was known of a clock before it was set is worth nothing', async (t) => {
+  const { guest, clock } = makeClock(t, 0, '0+0');
+  clock.distrust();
+  await clock.settle(() => guest.set(150, 0, 0));
+  await turns();
+  t.same(guest.asked, [0, 75_500, 75_000]);
+});
+
 t.test('when the clock is closed nothing more is asked', async (t) => {
   const { guest, clock } = makeClock(t, 0, '0+0');
   guest.jumpUs = 50_000;
