@@ -7,6 +7,7 @@ import {
   FLOW,
   FrameCodec,
   type FrameInput,
+  MAX_PARTS_BYTES,
   MAX_STREAMS,
   PART_BYTES,
   type Stream,
@@ -17,6 +18,7 @@ import { FrameDecoder } from '../../../../proto/src/wire/frame-decoder.ts';
 import { settle } from '../../../support/memory-link.ts';
 import { channelPair } from '../support/channel-pair.ts';
 import { RawGuest } from '../support/raw-guest.ts';
+import { Tally } from '../support/tally.ts';
 
 const call = { stats: {} };
 
@@ -247,4 +249,38 @@ t.test('a channel that was given up is over for good, for the reason that came f
     channel.sendControl({ ping: {} });
     t.equal(written.length, length, 'what was held back for it is not sent');
   }
+});
+
+t.test('a flow that has ended stays so', async (t) => {
+  const got = new Tally();
+  const pair = channelPair((stream) => {
+    stream.end(FLOW.out);
+    stream.setSource(FLOW.out, () => Buffer.of(1));
+    stream.ready(FLOW.out);
+  });
+  pair.host.open(call, got);
+  await settle(pair.links);
+  t.equal(got.bytes, 0);
+  t.strictSame(pair.faults, []);
+});
+
+t.test('parts for a call that is over are not kept', async (t) => {
+  const texts: string[] = [];
+  const { receive } = soloChannel('guest', {
+    onRequest: (stream, { exec }) => {
+      texts.push(exec?.cmd?.[0] ?? '');
+      stream.finish({ stats: {} });
+    },
+  });
+  receive({ stream: 1, request: call });
+  const bytes = Buffer.alloc(PART_BYTES);
+  for (let sent = 0; sent < 2 * MAX_PARTS_BYTES; sent += PART_BYTES)
+    receive({ stream: 1, part: { bytes, last: false } });
+  const cmd = ['x'.repeat(3 * PART_BYTES)];
+  const whole = FrameCodec.encode({ stream: 2, request: { exec: { cmd } } }).finish();
+  for (let at = 0; at < whole.length; at += PART_BYTES) {
+    const last = at + PART_BYTES >= whole.length;
+    receive({ stream: 2, part: { bytes: whole.subarray(at, at + PART_BYTES), last } });
+  }
+  t.equal(texts[1]?.length, 3 * PART_BYTES, 'there is room for those of the next');
 });
