@@ -2,7 +2,8 @@
 import { mock } from 'node:test';
 import fc from 'fast-check';
 import t from 'tap';
-import { makeClock, turns, untold } from '../support/slow-guest.ts';
+import { turns } from '../../../support/made-timers.ts';
+import { makeClock, untold } from '../support/slow-guest.ts';
 
 const MINUTE_MS = 60_000;
 

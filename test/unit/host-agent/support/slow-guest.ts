@@ -1,40 +1,15 @@
 // A guest behind a slow channel, in a time that passes only on the way to it and back.
-import { mock } from 'node:test';
 import type { RequestInput, Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { type ClockSpan, GuestClock } from '../../../../host-agent/src/guest/clock.ts';
-
-/** The time of this process, and its timers, which fire when `fire` says so. */
-class MadeTime {
-  nowMs = 1_700_000_000_000;
-
-  constructor(t: Test) {
-    mock.method(Date, 'now', () => Math.floor(this.nowMs));
-    mock.method(performance, 'now', () => this.nowMs - 1_690_000_000_000);
-    mock.timers.enable({ apis: ['setTimeout'] });
-    t.teardown(() => {
-      mock.timers.reset();
-      mock.restoreAll();
-    });
-  }
-
-  /** Lets so much of the timers' time pass, which is no time of the clocks. */
-  async fire(ms: number): Promise<void> {
-    mock.timers.tick(ms);
-    await turns();
-  }
-}
-
-export async function turns(): Promise<void> {
-  for (let turn = 0; turn < 40; turn++) await new Promise(setImmediate);
-}
+import { MadeTimers } from '../../../support/made-timers.ts';
 
 type Trips = readonly (readonly [there: number, back: number])[];
 
 /** A guest behind a slow channel, whose clock is `offUs` off. It notes by how much it was told to shift it, or to what it was set. */
 export class SlowGuest {
-  readonly time: MadeTime;
+  readonly time: MadeTimers;
   offUs: number;
   /** Milliseconds there and back, by turns. */
   trips: Trips;
@@ -49,7 +24,7 @@ export class SlowGuest {
   /** Called in each call before that. */
   inCall: () => void | Promise<void> = () => undefined;
 
-  constructor(time: MadeTime, offUs: number, trips: Trips) {
+  constructor(time: MadeTimers, offUs: number, trips: Trips) {
     this.time = time;
     this.offUs = offUs;
     this.trips = trips;
@@ -88,7 +63,7 @@ export const untold = async (): Promise<ClockSpan> => ({ fromUs: 0, toUs: 0 });
 
 /** `trips` are milliseconds there and back, by turns: `2+1 0+0`. */
 export function makeClock(t: Test, offUs: number, trips: string) {
-  const guest = new SlowGuest(new MadeTime(t), offUs, toTrips(trips));
+  const guest = new SlowGuest(new MadeTimers(t, false), offUs, toTrips(trips));
   const calls = { canShift: () => guest.canShift, call: (request: RequestInput) => guest.call(request) };
   const clock = new GuestClock(calls, pino({ level: 'silent' }));
   t.teardown(() => clock.close());
