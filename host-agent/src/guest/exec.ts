@@ -64,11 +64,11 @@ class ChannelExec implements ExecSession {
   }
 
   consumed(bytes: number): void {
-    if (!this.#isOver) this.#stream?.consumed(bytes);
+    this.#stream?.consumed(bytes);
   }
 
   write(chunk: Uint8Array): boolean {
-    if (this.#isStdinClosed || this.#isOver || chunk.length === 0) return true;
+    if (this.#isStdinClosed || this.#isOver) return true;
     this.#stdin.push(chunk);
     this.#stream?.ready(FLOW.in);
     return this.#stdin.sizeBytes < STDIN_QUEUE_BYTES;
@@ -80,11 +80,11 @@ class ChannelExec implements ExecSession {
   }
 
   signal(name: string): void {
-    if (!this.#isOver) this.#stream?.signal(name);
+    this.#stream?.signal(name);
   }
 
   resize(size: TtySize): void {
-    if (!this.#isOver) this.#stream?.resize(size);
+    this.#stream?.resize(size);
   }
 
   cancel(): void {
@@ -99,7 +99,7 @@ class ChannelExec implements ExecSession {
   }
 
   #output(stream: 'stdout' | 'stderr', chunk: Buffer): void {
-    if (this.#isCancelled || this.#isOver) this.#stream?.consumed(chunk.length);
+    if (this.#isCancelled) this.#stream?.consumed(chunk.length);
     else this.#events.output(stream, chunk);
   }
 
@@ -107,13 +107,13 @@ class ChannelExec implements ExecSession {
     const wasFull = this.#stdin.sizeBytes >= STDIN_QUEUE_BYTES;
     const bytes = this.#stdin.take(maxBytes);
     if (bytes === undefined) return null;
-    if (this.#stdin.sizeBytes === 0) queueMicrotask(() => this.#endStdinWhenSent());
+    queueMicrotask(() => this.#endStdinWhenSent());
     if (wasFull && this.#stdin.sizeBytes < STDIN_QUEUE_BYTES) queueMicrotask(() => this.#events.drain?.());
     return bytes;
   }
 
   #endStdinWhenSent(): void {
-    if (!this.#isStdinClosed || this.#isStdinEnded || this.#isOver || this.#stdin.sizeBytes > 0) return;
+    if (!this.#isStdinClosed || this.#isStdinEnded || this.#stdin.sizeBytes > 0) return;
     this.#isStdinEnded = true;
     this.#stream?.end(FLOW.in);
   }
