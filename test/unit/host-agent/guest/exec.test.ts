@@ -102,7 +102,8 @@ t.test('input goes on as it is taken, and its end comes behind it', async (t) =>
 });
 
 t.test('a guest that says nothing of a cancelled command is given up', async (t) => {
-  const pair = channelPair(() => undefined);
+  const streams: Stream[] = [];
+  const pair = channelPair((stream) => void streams.push(stream));
   const { exec, ends } = start(pair.host);
   await settle(pair.links);
   mock.timers.enable({ apis: ['setTimeout'] });
@@ -112,7 +113,34 @@ t.test('a guest that says nothing of a cancelled command is given up', async (t)
   t.same(ends, []);
   mock.timers.tick(1);
   t.match(ends, [{ exitCode: -1, error: /did not say how the cancelled command ended/ }]);
+  streams[0]?.finish({ exec: { exitCode: 0 } });
+  await settle(pair.links);
+  t.equal(ends.length, 1, 'and heard no more');
 });
+
+t.test(
+  'what a command writes comes as what it was written to; nobody has to ask when it began',
+  async (t) => {
+    const pair = channelPair((stream) => {
+      stream.started(7);
+      for (const flow of [FLOW.out, FLOW.err]) {
+        let left = 1;
+        stream.setSource(flow, () => (left-- > 0 ? Buffer.from(`${flow}`) : null));
+        stream.ready(flow);
+      }
+    });
+    const seen: string[] = [];
+    startExec(pair.host, REQUEST, {
+      output: (stream, chunk) => void seen.push(`${stream} ${chunk}`),
+      exit: ({ error }) => void seen.push(`${error}`),
+    });
+    await settle(pair.links);
+    pair.host.close(new Error('broken pipe'));
+    await settle(pair.links);
+    t.same(seen, ['stdout 1', 'stderr 2', 'the sandbox was lost while the command ran: broken pipe']);
+    t.same(pair.faults, []);
+  },
+);
 
 t.test('a command that is cancelled twice is waited for once, which keeps no process', async (t) => {
   const isTimer = (name: string) => name === 'Timeout';
@@ -132,6 +160,10 @@ t.test('a command that is cancelled twice is waited for once, which keeps no pro
   t.equal(set.mock.callCount(), 1);
   t.equal(process.getActiveResourcesInfo().filter(isTimer).length, before);
   t.ok(exec.write(Buffer.of(1)), 'and what waited is forgotten');
+  const { exec: unwatched } = start(pair.host, true);
+  t.notOk(unwatched.write(Buffer.alloc(2 ** 19)));
+  await settle(pair.links);
+  t.same(pair.faults, []);
 });
 
 t.test(
