@@ -146,3 +146,13 @@ t.test('what a link takes in by itself is paid back, and what a pull will carry 
   t.ok(pair.links.guest.writtenBytes > before, 'credit is sent for it');
   first.cancel();
 });
+
+t.test('what was never received is given no credit for, and spoils none', async (t) => {
+  const { stream, sent } = soloStream(300);
+  stream.consumed(5);
+  for (let round = 1; round <= 3; round++) {
+    stream.receiveData(FLOW.out, Buffer.alloc(1000 - FRAME_CREDIT_BYTES, 1));
+    stream.consumed(5000);
+    t.same(sent.splice(0), [{ stream: 1, credit: 1000 }]);
+  }
+});
