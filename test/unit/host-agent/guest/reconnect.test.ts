@@ -1,5 +1,7 @@
 // When a guest that cannot be reached is tried again, and how long anybody waits for it: in a time that a test makes.
-import { FREEZE, GuestConnection, type Request, type Stream } from '@sandboxd/proto';
+import { getEventListeners } from 'node:events';
+import { mock } from 'node:test';
+import { CLOCK, FREEZE, GuestConnection, MAX_STREAMS, type Request, type Stream } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
@@ -132,7 +134,7 @@ t.test(
 t.test('a guest that is busy is not waited for', async (t) => {
   const deaf = openWay(t);
   await deaf.guest.connect();
-  (deaf.links[0] ?? t.fail('no link')).guest.isDeaf = true;
+  deaf.links[0]!.guest.isDeaf = true;
   const held = deaf.guest.hold();
   let isOver = false;
   void held.then(() => {
@@ -200,3 +202,104 @@ t.test(
     t.same(calls, [], 'nor is another connection');
   },
 );
+
+t.test('a guest that has too many calls is told later to let its commands go on', async (t) => {
+  const streams: Stream[] = [];
+  const thaws: unknown[] = [];
+  const { guest, time } = openWay(
+    t,
+    (stream, { freeze }) => {
+      if (freeze) thaws.push(freeze.isFrozen);
+      else streams.push(stream);
+    },
+    [FREEZE],
+  );
+  await guest.connect();
+  const ends: unknown[] = [];
+  const request = { cmd: ['x'], env: {}, timeout_s: 0 };
+  for (let n = 0; n < MAX_STREAMS; n++)
+    guest.exec(request, { output: () => undefined, exit: (end) => void ends.push(end) });
+  t.throws(() => guest.exec(request, { output: () => undefined, exit: () => undefined }), {
+    code: 'exhausted',
+    message: /try again when some have ended$/,
+  });
+  await turns();
+  await t.rejects(guest.hold(), /more than 4096 calls at once/);
+  guest.release();
+  await turns();
+  t.same(thaws, []);
+  streams[0]?.finish({ exec: { exitCode: 0 } });
+  await turns();
+  t.equal(ends.length, 1);
+  await time.pass(1000);
+  t.same(thaws, [false]);
+});
+
+t.test(
+  'the clock of a guest is put right when it may have stood still, and as soon as it is reached',
+  async (t) => {
+    let asked = 0;
+    const { guest, time, cut, way } = openWay(
+      t,
+      (stream, { setClock, identity }) => {
+        const unixTimeUs = time.nowMs * 1000;
+        if (setClock) asked += 1;
+        if (identity) stream.finish({ identity: { unixTimeUs: unixTimeUs + 50_000 } });
+        else stream.finish({ setClock: { unixTimeUs } });
+      },
+      [CLOCK],
+    );
+    await guest.connect();
+    await turns();
+    t.equal(asked, 0, 'one that was only connected to has its time from another call');
+    guest.stepClock();
+    await turns();
+    t.equal(asked, 1);
+    await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
+    t.equal(asked, 2, 'one that says that it is late is put right');
+    await turns();
+    way.isSilent = true;
+    await cut();
+    guest.stepClock();
+    await time.pass(1);
+    t.equal(asked, 2);
+    way.isSilent = false;
+    await time.pass(10_000);
+    await time.pass(1000);
+    await time.pass(1);
+    t.ok(guest.isConnected);
+    t.equal(asked, 3);
+    guest.close(new Error('it was deleted'));
+    await time.pass(10 * 60_000);
+    t.equal(asked, 3);
+  },
+);
+
+t.test(
+  'the clock of a guest that is adopted is put right: nobody knows for how long it stood still',
+  async (t) => {
+    let asked = 0;
+    const { guest } = openWay(
+      t,
+      (stream) => {
+        asked += 1;
+        stream.finish({ setClock: { unixTimeUs: Date.now() * 1000 } });
+      },
+      [CLOCK],
+    );
+    t.equal(await guest.adopt(300), true);
+    await turns();
+    t.equal(asked, 1);
+  },
+);
+
+t.test('a call that was answered leaves no timer, and hears of nothing more', async (t) => {
+  const { guest } = openWay(t, (stream) => stream.finish({ stats: { processes: 1 } }));
+  await guest.connect();
+  const limits = mock.method(globalThis, 'clearTimeout');
+  t.teardown(() => limits.mock.restore());
+  const client = new AbortController();
+  await guest.stats(client.signal);
+  t.equal(limits.mock.callCount(), 1);
+  t.equal(getEventListeners(client.signal, 'abort').length, 0);
+});
