@@ -68,7 +68,7 @@ export class Guest {
   #isClosed = false;
   readonly #clock: GuestClock;
   #reconnecting: Promise<void> | undefined;
-  #connectedAtMs = 0;
+  #connectedAtMs = Number.NEGATIVE_INFINITY;
   /** Connections in a row that broke soon. */
   #shortLived = 0;
   #holds = 0;
@@ -277,29 +277,24 @@ export class Guest {
           new AppError('guest_unreachable', `the guest agent did not answer within ${CALL_TIMEOUT_MS} ms`),
         outer,
       );
-      const settle = (): void => {
-        limit[Symbol.dispose]();
-        limit.signal.removeEventListener('abort', onAbort);
-      };
       const stream = channel.open(request, {
         result: (result) => {
-          settle();
+          limit[Symbol.dispose]();
           const refusal = refusalOf(result);
           if (refusal === undefined) resolve(result);
           else reject(refusal);
         },
         lost: (loss) => {
-          settle();
+          limit[Symbol.dispose]();
           reject(unreachable(causeOf(loss)));
         },
       });
-      const onAbort = (): void => {
-        settle();
+      limit.signal.addEventListener('abort', () => {
+        limit[Symbol.dispose]();
         stream.handlers = {};
         stream.cancel();
         reject(limit.signal.reason);
-      };
-      limit.signal.addEventListener('abort', onAbort, { once: true });
+      });
     });
   }
 
@@ -317,7 +312,7 @@ export class Guest {
   }
 
   #lost(cause: Error): void {
-    const isShortLived = this.#channel !== undefined && performance.now() - this.#connectedAtMs < STEADY_MS;
+    const isShortLived = performance.now() - this.#connectedAtMs < STEADY_MS;
     this.#shortLived = isShortLived ? this.#shortLived + 1 : 0;
     this.#channel = undefined;
     this.#lastCause = cause;

@@ -66,7 +66,7 @@ t.test('a connection that broke is made again, and whoever watches is told of ea
   await turns();
   await time.pass(1);
   t.same([seen, way.hellos.length, guest.isConnected], [2, 2, true]);
-  t.type(await guest.ping(), 'number');
+  t.equal(await guest.ping(), 0);
   stop();
   way.isOpen = false;
   links[1]?.host.destroy(new Error('cut again'));
@@ -86,6 +86,7 @@ t.test('who is closed is not reached for any more', async (t) => {
   const { way, guest, links } = openWay(t);
   await guest.connect();
   guest.close(new Error('it was deleted'));
+  guest.close(new Error('SIGKILL'));
   t.ok(links[0]?.host.isClosed);
   await t.rejects(guest.stats(), { code: 'guest_unreachable', message: /it was deleted$/ });
   await t.rejects(guest.ping(), { code: 'guest_unreachable' });
@@ -101,7 +102,7 @@ t.test(
   async (t) => {
     const time = new MadeTimers(t, true);
     const { way, guest, links } = openWay(t);
-    await guest.connect();
+    await guest.reconnect('one');
     await guest.reconnect('two');
     t.ok(links[0]?.host.isClosed);
     for (let seconds = 0; seconds < 3; seconds++) await time.pass(1000);
@@ -149,4 +150,30 @@ t.test('each call says what it wants, and an answer to another is none', async (
     code: 'invalid_argument',
     message: /^cmd and env are too long/,
   });
+});
+
+t.test('files go in and out, and nobody waits for what is not wanted any more', async (t) => {
+  const { guest } = openWay(t, {
+    onRequest: (stream, request) => {
+      if (request.filePush) stream.finish({ filePush: { files: 1, bytes: 2 } });
+      else if (request.dirPull) {
+        stream.opened({ isSizeKnown: false });
+        stream.finish({ dirPull: {} });
+      }
+    },
+  });
+  await guest.connect();
+  t.same(await guest.files.pushFiles('/x', async () => undefined), { files: 1, bytes: 2 });
+  const { body } = await guest.files.pullDirectory('/x');
+  t.equal(await body.next(), undefined);
+  const client = new AbortController();
+  const pull = guest.files.pullFile('/x', 10, client.signal);
+  client.abort(new Error('the client left'));
+  await t.rejects(pull, { message: 'the client left' });
+});
+
+t.test('an agent may say nothing of its time where it is told who it is', async (t) => {
+  const { guest } = openWay(t, { onRequest: (stream) => stream.finish({ stats: {} }) });
+  await guest.connect();
+  await t.resolves(guest.setIdentity({ unixTimeUs: Date.now() * 1000 }));
 });

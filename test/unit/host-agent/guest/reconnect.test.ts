@@ -1,6 +1,7 @@
 // When a guest that cannot be reached is tried again, and how long anybody waits for it: in a time that a test makes.
-import { getEventListeners } from 'node:events';
+import { syncBuiltinESMExports } from 'node:module';
 import { mock } from 'node:test';
+import sleeping from 'node:timers/promises';
 import { CLOCK, FREEZE, GuestConnection, MAX_STREAMS, type Request, type Stream } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -33,39 +34,36 @@ function openWay(t: Test, onRequest: Answer = () => undefined, capabilities: str
   return { guest, way, time, links, cut };
 }
 
-t.test(
-  'a guest that breaks its connections is reached for at once, and then more and more seldom',
-  async (t) => {
-    const { guest, way, time, cut } = openWay(t);
-    await guest.connect();
+t.test('a guest that breaks its connections is reached for more and more seldom', async (t) => {
+  const { guest, way, time, cut } = openWay(t);
+  await guest.connect();
+  await cut();
+  await time.pass(1);
+  t.equal(way.attempts.length, 2);
+  t.same(way.lines, ['the connection to the guest agent broke', 'connected to the guest agent again']);
+  for (const pauseMs of [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]) {
+    const { length } = way.attempts;
     await cut();
-    await time.pass(1);
-    t.equal(way.attempts.length, 2);
-    t.same(way.lines, ['the connection to the guest agent broke', 'connected to the guest agent again']);
-    for (const pauseMs of [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]) {
-      const { length } = way.attempts;
-      await cut();
-      t.notOk(guest.isConnected);
-      await time.pass(1000);
-      await time.pass(pauseMs - 1);
-      t.equal(way.attempts.length, length, `not yet after ${pauseMs} ms`);
-      await time.pass(1);
-      t.equal(way.attempts.length, length + 1, `after ${pauseMs} ms`);
-      t.ok(guest.isConnected);
-    }
-    // One that held for a minute is another matter.
-    await time.pass(59_999);
-    await cut();
-    await time.pass(1);
     t.notOk(guest.isConnected);
-    await time.pass(59_999);
-    t.ok(guest.isConnected);
-    await time.pass(60_000);
-    await cut();
+    await time.pass(1000);
+    await time.pass(pauseMs - 1);
+    t.equal(way.attempts.length, length, `not yet after ${pauseMs} ms`);
     await time.pass(1);
+    t.equal(way.attempts.length, length + 1, `after ${pauseMs} ms`);
     t.ok(guest.isConnected);
-  },
-);
+  }
+  // One that held for a minute is another matter.
+  await time.pass(59_999);
+  await cut();
+  await time.pass(1);
+  t.notOk(guest.isConnected);
+  await time.pass(59_999);
+  t.ok(guest.isConnected);
+  await time.pass(60_000);
+  await cut();
+  await time.pass(1);
+  t.ok(guest.isConnected);
+});
 
 t.test(
   'one that does not answer is given up, and tried again a moment later until it is closed',
@@ -105,6 +103,7 @@ t.test('an adoption that takes too long is tried on', async (t) => {
   t.equal(way.attempts.length, 1);
   await time.pass(1);
   t.equal(await adopting, false);
+  await t.rejects(guest.stats(), { message: /: the guest agent did not answer within 300 ms$/ });
   await time.pass(1);
   t.ok(guest.isConnected);
   t.same(way.lines, ['the connection to the guest agent broke', 'connected to the guest agent again']);
@@ -163,45 +162,42 @@ t.test('a guest that does not stop its commands is not saved', async (t) => {
   });
 });
 
-t.test(
-  'one that does not let its commands go on is told again, as long as nothing else came of it',
-  async (t) => {
-    const calls: string[] = [];
-    const { guest, time, cut } = openWay(
-      t,
-      (stream, { freeze }) => {
-        calls.push(freeze?.isFrozen ? 'freeze' : 'thaw');
-        if (freeze?.isFrozen) stream.finish({ freeze: {} });
-        else stream.finish({ error: { code: 'internal', message: 'not now' } });
-      },
-      [FREEZE],
-    );
-    await guest.connect();
-    const hold = async () => {
-      t.equal(await guest.hold(), true);
-      guest.release();
-      await turns();
-    };
-    await hold();
-    t.same(calls.splice(0), ['freeze', 'thaw']);
-    await time.pass(999);
-    t.same(calls, []);
-    await time.pass(1);
-    t.same(calls.splice(0), ['thaw']);
-    await time.pass(500);
-    await hold();
-    t.same(calls.splice(0), ['freeze', 'thaw']);
-    await time.pass(500);
-    t.same(calls, [], 'the one before is not told any more');
-    await time.pass(500);
-    t.same(calls.splice(0), ['thaw']);
-    await cut();
-    await time.pass(1);
-    t.ok(guest.isConnected);
-    await time.pass(1000);
-    t.same(calls, [], 'nor is another connection');
-  },
-);
+t.test('one that does not let its commands go on is told again, if nothing else came of it', async (t) => {
+  const calls: string[] = [];
+  const { guest, time, cut } = openWay(
+    t,
+    (stream, { freeze }) => {
+      calls.push(freeze?.isFrozen ? 'freeze' : 'thaw');
+      if (freeze?.isFrozen) stream.finish({ freeze: {} });
+      else stream.finish({ error: { code: 'internal', message: 'not now' } });
+    },
+    [FREEZE],
+  );
+  await guest.connect();
+  const hold = async () => {
+    t.equal(await guest.hold(), true);
+    guest.release();
+    await turns();
+  };
+  await hold();
+  t.same(calls.splice(0), ['freeze', 'thaw']);
+  await time.pass(999);
+  t.same(calls, []);
+  await time.pass(1);
+  t.same(calls.splice(0), ['thaw']);
+  await time.pass(500);
+  await hold();
+  t.same(calls.splice(0), ['freeze', 'thaw']);
+  await time.pass(500);
+  t.same(calls, [], 'the one before is not told any more');
+  await time.pass(500);
+  t.same(calls.splice(0), ['thaw']);
+  await cut();
+  await time.pass(1);
+  t.ok(guest.isConnected);
+  await time.pass(1000);
+  t.same(calls, [], 'nor is another connection');
+});
 
 t.test('a guest that has too many calls is told later to let its commands go on', async (t) => {
   const streams: Stream[] = [];
@@ -235,63 +231,61 @@ t.test('a guest that has too many calls is told later to let its commands go on'
   t.same(thaws, [false]);
 });
 
-t.test(
-  'the clock of a guest is put right when it may have stood still, and as soon as it is reached',
-  async (t) => {
-    let asked = 0;
-    const { guest, time, cut, way } = openWay(
-      t,
-      (stream, { setClock, identity }) => {
-        const unixTimeUs = time.nowMs * 1000;
-        if (setClock) asked += 1;
-        if (identity) stream.finish({ identity: { unixTimeUs: unixTimeUs + 50_000 } });
-        else stream.finish({ setClock: { unixTimeUs } });
-      },
-      [CLOCK],
-    );
-    await guest.connect();
-    await turns();
-    t.equal(asked, 0, 'one that was only connected to has its time from another call');
-    guest.stepClock();
-    await turns();
-    t.equal(asked, 1);
-    await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
-    t.equal(asked, 2, 'one that says that it is late is put right');
-    await turns();
-    way.isSilent = true;
-    await cut();
-    guest.stepClock();
-    await time.pass(1);
-    t.equal(asked, 2);
-    way.isSilent = false;
-    await time.pass(10_000);
-    await time.pass(1000);
-    await time.pass(1);
-    t.ok(guest.isConnected);
-    t.equal(asked, 3);
-    guest.close(new Error('it was deleted'));
-    await time.pass(10 * 60_000);
-    t.equal(asked, 3);
-  },
-);
+t.test('the clock of a guest that may have stood still is put right as soon as it is reached', async (t) => {
+  let asked = 0;
+  let identityOffUs = 50_000;
+  const { guest, time, cut, way } = openWay(
+    t,
+    (stream, { setClock, identity }) => {
+      const unixTimeUs = time.nowMs * 1000;
+      if (setClock) asked += 1;
+      if (identity) stream.finish({ identity: { unixTimeUs: unixTimeUs + identityOffUs } });
+      else stream.finish({ setClock: { unixTimeUs } });
+    },
+    [CLOCK],
+  );
+  await guest.connect();
+  await turns();
+  t.equal(asked, 0, 'one that was only connected to has its time from another call');
+  guest.stepClock();
+  await turns();
+  t.equal(asked, 1);
+  await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
+  t.equal(asked, 2, 'one that says that it is off is asked for more');
+  identityOffUs = 0;
+  await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
+  t.equal(asked, 2, 'one that is right is not');
+  await turns();
+  way.isSilent = true;
+  await cut();
+  guest.stepClock();
+  await time.pass(1);
+  t.equal(asked, 2);
+  way.isSilent = false;
+  await time.pass(10_000);
+  await time.pass(1000);
+  await time.pass(1);
+  t.ok(guest.isConnected);
+  t.equal(asked, 3);
+  guest.close(new Error('it was deleted'));
+  await time.pass(10 * 60_000);
+  t.equal(asked, 3);
+});
 
-t.test(
-  'the clock of a guest that is adopted is put right: nobody knows for how long it stood still',
-  async (t) => {
-    let asked = 0;
-    const { guest } = openWay(
-      t,
-      (stream) => {
-        asked += 1;
-        stream.finish({ setClock: { unixTimeUs: Date.now() * 1000 } });
-      },
-      [CLOCK],
-    );
-    t.equal(await guest.adopt(300), true);
-    await turns();
-    t.equal(asked, 1);
-  },
-);
+t.test('the clock of a guest that is adopted is put right', async (t) => {
+  let asked = 0;
+  const { guest } = openWay(
+    t,
+    (stream) => {
+      asked += 1;
+      stream.finish({ setClock: { unixTimeUs: Date.now() * 1000 } });
+    },
+    [CLOCK],
+  );
+  t.equal(await guest.adopt(300), true);
+  await turns();
+  t.equal(asked, 1);
+});
 
 t.test('a call that was answered leaves no timer, and hears of nothing more', async (t) => {
   const { guest } = openWay(t, (stream) => stream.finish({ stats: { processes: 1 } }));
@@ -301,5 +295,52 @@ t.test('a call that was answered leaves no timer, and hears of nothing more', as
   const client = new AbortController();
   await guest.stats(client.signal);
   t.equal(limits.mock.callCount(), 1);
-  t.equal(getEventListeners(client.signal, 'abort').length, 0);
+  client.abort(new Error('the client left'));
+  await turns();
+  t.equal(guest.isConnected, true);
+});
+
+t.test('who is closed while it is adopted is not missed', async (t) => {
+  const { guest, way, time } = openWay(t);
+  way.isSilent = true;
+  const adopting = guest.adopt(300);
+  await turns();
+  guest.close(new Error('it was deleted'));
+  await time.pass(300);
+  t.equal(await adopting, false);
+  for (let seconds = 0; seconds < 3; seconds++) await time.pass(1000);
+  t.same([way.lines, way.attempts.length], [[], 1]);
+});
+
+t.test('a guest that is lost takes with it whoever waits for an answer, or for quiet', async (t) => {
+  const { guest, cut } = openWay(t);
+  await guest.connect();
+  const asked = guest.stats();
+  asked.catch(() => undefined);
+  const held = guest.hold();
+  await cut();
+  await t.rejects(asked, { code: 'guest_unreachable', message: 'the guest agent cannot be reached: cut' });
+  t.equal(await held, false);
+});
+
+t.test('reaching for a guest keeps no process', async (t) => {
+  const waits: unknown[] = [];
+  const sleeps = mock.method(
+    sleeping,
+    'setTimeout',
+    async (_ms: number, _value: unknown, options: unknown) => {
+      if (waits.push(options) > 2) await new Promise(() => undefined);
+    },
+  );
+  syncBuiltinESMExports();
+  t.teardown(() => {
+    sleeps.mock.restore();
+    syncBuiltinESMExports();
+  });
+  const openChannel = () => Promise.reject(new Error('nobody is there'));
+  const guest = new Guest({ source: { openChannel }, incarnation: 'one', log: pino({ level: 'silent' }) });
+  t.equal(await guest.adopt(1000), false);
+  await turns();
+  guest.close(new Error('over'));
+  t.same(waits, [{ ref: false }, { ref: false }, { ref: false }]);
 });
