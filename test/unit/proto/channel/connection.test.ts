@@ -1,4 +1,5 @@
 // Both ends of a connection at the limits of what they agree on, and when a link comes, goes or has something to say.
+import { mock } from 'node:test';
 import {
   type ByteLink,
   connectHost,
@@ -41,9 +42,10 @@ class MadeLink implements ByteLink {
   destroy(): void {}
 }
 
-function greet(link: MadeLink, window = 65_536, incarnation = 'one'): void {
-  const hello = { version: 1, nonce, incarnation, window };
-  link.events.data(Buffer.concat(encodeFrame({ hello })));
+/** A hello, and in one piece with it what comes `before`. */
+function greet(link: MadeLink, ...before: Uint8Array[]): void {
+  const hello = { version: 1, nonce, incarnation: 'one', window: 65_536 };
+  link.events.data(Buffer.concat([...before, ...encodeFrame({ hello })]));
 }
 
 async function connect(links: MemoryLinks, onFault?: (cause: unknown) => void) {
@@ -140,9 +142,9 @@ t.test('what straddles chunks is put together in the same memory each time', asy
     [streams[0]!, FLOW.out],
   ] as const) {
     let left = 2;
-    stream.setSource(flow, () => (left-- > 0 ? Buffer.alloc(100, 1) : null));
+    stream.setSource(flow, () => (left-- > 0 ? Buffer.alloc(10_000, 1) : null));
     stream.ready(flow);
-    await settle(links, () => 60);
+    await settle(links, () => 6000);
     const [first, second] = seen.splice(0);
     t.ok(first !== undefined && first.buffer === second?.buffer);
   }
@@ -188,9 +190,8 @@ t.test(
     t.same([guest.channel, guest.incarnation], [undefined, undefined]);
     link.events.drain();
     link.events.data(Buffer.concat(encodeFrame({ stream: 1, request: call })));
-    link.events.data(Buffer.of(2, 0x32, 0x7f));
     link.events.data(Buffer.of(0xff, 0xff, 0xff, 0xff));
-    greet(link);
+    greet(link, Buffer.of(2, 0x32, 0x7f));
     t.match(link.written.at(-1), { helloReply: { agentVersion: '1' } });
     t.equal(guest.incarnation, 'one');
     t.equal(guest.channel?.streamCount, 0);
@@ -227,15 +228,18 @@ t.test('what only begins like a hello is none', async (t) => {
 
 t.test('a link is told how much is missing of a frame, and a closed one is written to no more', async (t) => {
   const link = new MadeLink();
-  const { guest, streams } = noteTakingGuest(memoryLinks());
+  const { guest, streams, seen } = noteTakingGuest(memoryLinks());
   guest.attach(link);
   greet(link);
   link.events.data(Buffer.concat(encodeFrame({ stream: 1, request: call })));
   t.equal(link.events.missingBytes?.(), 0);
   const frame = Buffer.concat(dataFrame(1, FLOW.in, Buffer.alloc(50, 1)));
+  const decode = mock.method(FrameCodec, 'decode');
+  t.teardown(() => decode.mock.restore());
   link.events.data(frame.subarray(0, 10));
   t.equal(link.events.missingBytes?.(), frame.length - 10);
   link.events.data(frame.subarray(10));
+  t.same([seen.length, decode.mock.callCount()], [2, 0], 'data is read without the generated code');
   const { length } = link.written;
   link.events.close();
   streams[0]?.setSource(FLOW.out, () => Buffer.of(1));
