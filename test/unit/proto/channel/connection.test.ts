@@ -142,9 +142,9 @@ t.test('what straddles chunks is put together in the same memory each time', asy
     [streams[0]!, FLOW.out],
   ] as const) {
     let left = 2;
-    stream.setSource(flow, () => (left-- > 0 ? Buffer.alloc(10_000, 1) : null));
+    stream.setSource(flow, () => (left-- > 0 ? Buffer.alloc(50_000, 1) : null));
     stream.ready(flow);
-    await settle(links, () => 6000);
+    await settle(links, () => 30_000);
     const [first, second] = seen.splice(0);
     t.ok(first !== undefined && first.buffer === second?.buffer);
   }
