@@ -271,12 +271,6 @@ export class Guest {
     const channel = this.#usable();
     return new Promise((resolve, reject) => {
       outer?.throwIfAborted();
-      const limit = deadline(
-        CALL_TIMEOUT_MS,
-        () =>
-          new AppError('guest_unreachable', `the guest agent did not answer within ${CALL_TIMEOUT_MS} ms`),
-        outer,
-      );
       const stream = channel.open(request, {
         result: (result) => {
           limit[Symbol.dispose]();
@@ -289,6 +283,12 @@ export class Guest {
           reject(unreachable(causeOf(loss)));
         },
       });
+      const limit = deadline(
+        CALL_TIMEOUT_MS,
+        () =>
+          new AppError('guest_unreachable', `the guest agent did not answer within ${CALL_TIMEOUT_MS} ms`),
+        outer,
+      );
       limit.signal.addEventListener('abort', () => {
         limit[Symbol.dispose]();
         stream.handlers = {};

@@ -220,6 +220,10 @@ t.test('a guest that has too many calls is told later to let its commands go on'
     message: /try again when some have ended$/,
   });
   await turns();
+  const limits = mock.method(globalThis, 'setTimeout');
+  await t.rejects(guest.stats(), /more than 4096 calls at once/);
+  t.equal(limits.mock.callCount(), 0, 'a call that cannot be sent has no limit');
+  limits.mock.restore();
   await t.rejects(guest.hold(), /more than 4096 calls at once/);
   guest.release();
   await turns();
