@@ -198,3 +198,15 @@ t.test('who waits for a body is woken by bytes, by its end and when nobody wants
   body.cancel();
   t.same([await body.next(), told], [undefined, ['cancel']], 'what had come already is forgotten');
 });
+
+t.test('the memory of a piece that was released is used again', async (t) => {
+  const { body } = openBody(undefined, 10);
+  const places: unknown[] = [];
+  for (let n = 0; n < 2; n++) {
+    body.push(Buffer.of(n));
+    const piece = await body.next();
+    places.push([piece?.bytes.buffer, piece?.bytes.byteOffset]);
+    piece?.release();
+  }
+  t.same(places[1], places[0]);
+});
