@@ -44,4 +44,6 @@ addTest(GATE, async () => {
     imported = file;
     await import(pathToFileURL(file).href);
   }
+  // Made by the first module with a mutant; a file of nothing but types has none.
+  space.mutantCoverage ??= { static: {}, perTest: {} };
 });

@@ -72,8 +72,8 @@ export class GuestClock {
 
   /** Makes a call that sets the clock, puts it right and sees to it from here on. Rejects as the call, or another, does. */
   async settle(set: () => Promise<ClockSpan>, signal?: AbortSignal): Promise<void> {
-    this.#forget();
     while (this.#work !== undefined) await this.#work;
+    this.#forget();
     const work = this.#setAndCorrect(set, signal);
     this.#work = work.catch(() => undefined);
     try {

@@ -19,37 +19,36 @@ const STDIN_QUEUE_BYTES = 256 * 1024;
 /** A guest agent that was told to end a command and says nothing for this long is given up. */
 const CANCEL_TIMEOUT_MS = 10_000;
 
+type Options = ExecOptions & { readonly explainLoss?: () => Promise<string | undefined> };
+
 /** Opens the call. Throws when the channel is closed, RangeError when the request is too long to send. */
 export function startExec(
   channel: Channel,
   request: ExecRequest,
   events: ExecEvents,
-  options: ExecOptions & { readonly explainLoss?: () => Promise<string | undefined> } = {},
+  options: Options = {},
 ): ExecSession {
-  const exec = new ChannelExec(events, options.explainLoss);
-  exec.open(channel, request, options);
-  return exec;
+  return new ChannelExec(channel, request, events, options);
 }
 
 class ChannelExec implements ExecSession {
   readonly #events: ExecEvents;
-  readonly #explainLoss: (() => Promise<string | undefined>) | undefined;
+  readonly #explainLoss: Options['explainLoss'];
   readonly #startedAtMs = performance.now();
-  #stream: Stream | undefined;
+  readonly #stream: Stream;
+  readonly #hasStdin: boolean;
   readonly #stdin = new StdinQueue();
   #isStdinClosed = false;
-  #isStdinEnded = false;
   #isCancelled = false;
   #isOver = false;
   #cancelTimer: NodeJS.Timeout | undefined;
 
-  constructor(events: ExecEvents, explainLoss: (() => Promise<string | undefined>) | undefined) {
+  constructor(channel: Channel, request: ExecRequest, events: ExecEvents, options: Options) {
+    const { hasStdin = false, baseEnv, explainLoss } = options;
     this.#events = events;
     this.#explainLoss = explainLoss;
-  }
-
-  open(channel: Channel, request: ExecRequest, { hasStdin = false, baseEnv }: ExecOptions): void {
-    const stream = channel.open(
+    this.#hasStdin = hasStdin;
+    this.#stream = channel.open(
       { exec: { ...toWireExec(request, baseEnv), stdin: hasStdin } },
       {
         started: (pid) => this.#events.started?.(pid),
@@ -58,19 +57,17 @@ class ChannelExec implements ExecSession {
         lost: (loss) => void this.#lost(loss),
       },
     );
-    this.#stream = stream;
-    if (hasStdin) stream.setSource(FLOW.in, (maxBytes) => this.#takeStdin(maxBytes));
-    else this.#isStdinEnded = true;
+    if (hasStdin) this.#stream.setSource(FLOW.in, (maxBytes) => this.#takeStdin(maxBytes));
   }
 
   consumed(bytes: number): void {
-    if (!this.#isOver) this.#stream?.consumed(bytes);
+    this.#stream.consumed(bytes);
   }
 
   write(chunk: Uint8Array): boolean {
-    if (this.#isStdinClosed || this.#isOver || chunk.length === 0) return true;
+    if (this.#isStdinClosed || this.#isOver) return true;
     this.#stdin.push(chunk);
-    this.#stream?.ready(FLOW.in);
+    this.#stream.ready(FLOW.in);
     return this.#stdin.sizeBytes < STDIN_QUEUE_BYTES;
   }
 
@@ -80,18 +77,18 @@ class ChannelExec implements ExecSession {
   }
 
   signal(name: string): void {
-    if (!this.#isOver) this.#stream?.signal(name);
+    this.#stream.signal(name);
   }
 
   resize(size: TtySize): void {
-    if (!this.#isOver) this.#stream?.resize(size);
+    this.#stream.resize(size);
   }
 
   cancel(): void {
     if (this.#isOver || this.#isCancelled) return;
     this.#isCancelled = true;
     this.#stdin.clear();
-    this.#stream?.cancel();
+    this.#stream.cancel();
     this.#cancelTimer = setTimeout(() => {
       this.#finish('the guest agent did not say how the cancelled command ended');
     }, CANCEL_TIMEOUT_MS);
@@ -99,7 +96,7 @@ class ChannelExec implements ExecSession {
   }
 
   #output(stream: 'stdout' | 'stderr', chunk: Buffer): void {
-    if (this.#isCancelled || this.#isOver) this.#stream?.consumed(chunk.length);
+    if (this.#isCancelled) this.#stream.consumed(chunk.length);
     else this.#events.output(stream, chunk);
   }
 
@@ -107,15 +104,13 @@ class ChannelExec implements ExecSession {
     const wasFull = this.#stdin.sizeBytes >= STDIN_QUEUE_BYTES;
     const bytes = this.#stdin.take(maxBytes);
     if (bytes === undefined) return null;
-    if (this.#stdin.sizeBytes === 0) queueMicrotask(() => this.#endStdinWhenSent());
+    queueMicrotask(() => this.#endStdinWhenSent());
     if (wasFull && this.#stdin.sizeBytes < STDIN_QUEUE_BYTES) queueMicrotask(() => this.#events.drain?.());
     return bytes;
   }
 
   #endStdinWhenSent(): void {
-    if (!this.#isStdinClosed || this.#isStdinEnded || this.#isOver || this.#stdin.sizeBytes > 0) return;
-    this.#isStdinEnded = true;
-    this.#stream?.end(FLOW.in);
+    if (this.#hasStdin && this.#isStdinClosed && this.#stdin.sizeBytes === 0) this.#stream.end(FLOW.in);
   }
 
   #result(result: Result): void {

@@ -51,10 +51,8 @@ export type ByteSource = () => Promise<Uint8Array | undefined>;
 export function pushFiles(options: FileCallOptions, path: string, read: ByteSource): Promise<PushResult> {
   return new Promise<PushResult>((resolve, reject) => {
     let chunk: Uint8Array | undefined;
-    let isReading = false;
     let isOver = false;
     const settle = (finish: () => void): void => {
-      if (isOver) return;
       isOver = true;
       options.signal?.removeEventListener('abort', onAbort);
       finish();
@@ -81,14 +79,11 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
           ),
       },
     );
-    /** One chunk is read ahead of the one that is being sent. */
+    /** A source that gave nothing is not asked again before it is ready: one read at a time. */
     const readNext = (): void => {
-      if (isReading || isOver) return;
-      isReading = true;
+      if (isOver) return;
       read().then(
         (bytes) => {
-          isReading = false;
-          if (isOver) return;
           if (bytes === undefined) stream.end(FLOW.in);
           else if (bytes.length === 0) readNext();
           else {
@@ -110,7 +105,7 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
     });
     if (options.signal?.aborted) onAbort();
     else {
-      options.signal?.addEventListener('abort', onAbort, { once: true });
+      options.signal?.addEventListener('abort', onAbort);
       readNext();
     }
   });
@@ -168,7 +163,7 @@ function pull(
       lost: (loss) => void toLossError(loss, what, options.explainLoss).then(fail),
     });
     if (signal?.aborted) onAbort();
-    else signal?.addEventListener('abort', onAbort, { once: true });
+    else signal?.addEventListener('abort', onAbort);
   });
 }
 
@@ -182,7 +177,6 @@ function open({ channel }: FileCallOptions, request: RequestInput, handlers: Str
 
 /** The guest stops; what it still sends is dropped. */
 function cancel(stream: Stream): void {
-  if (stream.isOver) return;
   stream.handlers = {};
   stream.cancel();
 }

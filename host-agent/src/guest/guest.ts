@@ -68,7 +68,7 @@ export class Guest {
   #isClosed = false;
   readonly #clock: GuestClock;
   #reconnecting: Promise<void> | undefined;
-  #connectedAtMs = 0;
+  #connectedAtMs = Number.NEGATIVE_INFINITY;
   /** Connections in a row that broke soon. */
   #shortLived = 0;
   #holds = 0;
@@ -271,35 +271,30 @@ export class Guest {
     const channel = this.#usable();
     return new Promise((resolve, reject) => {
       outer?.throwIfAborted();
+      const stream = channel.open(request, {
+        result: (result) => {
+          limit[Symbol.dispose]();
+          const refusal = refusalOf(result);
+          if (refusal === undefined) resolve(result);
+          else reject(refusal);
+        },
+        lost: (loss) => {
+          limit[Symbol.dispose]();
+          reject(unreachable(causeOf(loss)));
+        },
+      });
       const limit = deadline(
         CALL_TIMEOUT_MS,
         () =>
           new AppError('guest_unreachable', `the guest agent did not answer within ${CALL_TIMEOUT_MS} ms`),
         outer,
       );
-      const settle = (): void => {
+      limit.signal.addEventListener('abort', () => {
         limit[Symbol.dispose]();
-        limit.signal.removeEventListener('abort', onAbort);
-      };
-      const stream = channel.open(request, {
-        result: (result) => {
-          settle();
-          const refusal = refusalOf(result);
-          if (refusal === undefined) resolve(result);
-          else reject(refusal);
-        },
-        lost: (loss) => {
-          settle();
-          reject(unreachable(causeOf(loss)));
-        },
-      });
-      const onAbort = (): void => {
-        settle();
         stream.handlers = {};
         stream.cancel();
         reject(limit.signal.reason);
-      };
-      limit.signal.addEventListener('abort', onAbort, { once: true });
+      });
     });
   }
 
@@ -317,7 +312,7 @@ export class Guest {
   }
 
   #lost(cause: Error): void {
-    const isShortLived = this.#channel !== undefined && performance.now() - this.#connectedAtMs < STEADY_MS;
+    const isShortLived = performance.now() - this.#connectedAtMs < STEADY_MS;
     this.#shortLived = isShortLived ? this.#shortLived + 1 : 0;
     this.#channel = undefined;
     this.#lastCause = cause;

@@ -1,7 +1,20 @@
 // One connection after its handshake: routes frames to streams, and ends the streams whose handlers fail.
 import { AgentError, ProtocolViolation } from '../errors.ts';
 import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
-import type { FileInfo, Flow, Request, RequestInput, Result, ResultInput } from '../messages.ts';
+import type {
+  FileInfo,
+  Flow,
+  Part,
+  Ping,
+  Pong,
+  Request,
+  RequestInput,
+  Result,
+  ResultInput,
+  Signal,
+  Started,
+  TtySize,
+} from '../messages.ts';
 import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
 import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from '../wire/data-frame.ts';
 import { encodeFrame } from '../wire/frame-encoder.ts';
@@ -149,12 +162,12 @@ export class Channel implements StreamOwner {
 
   /** For Stream: sends a frame ahead of data. */
   sendControl(frame: FrameInput): void {
-    if (this.#closed === undefined) this.#round.control(encodeFrame(frame));
+    this.#round.control(encodeFrame(frame));
   }
 
   /** For Stream: gives a flow its place in the round. */
   enqueue(stream: Stream, flow: Flow): void {
-    if (this.#closed === undefined) this.#round.enqueue(stream, flow);
+    this.#round.enqueue(stream, flow);
   }
 
   /** For Stream: what arrives for it next may bypass it. */
@@ -234,13 +247,14 @@ export class Channel implements StreamOwner {
   }
 
   #join(frame: Frame): Frame | undefined {
-    const { stream: id, part } = frame;
+    const id = frame.stream;
+    const { bytes, last } = frame.part as Part;
     const isOpen = this.#streams.has(id);
     if (id === 0 || (this.role === 'host' && !isOpen)) {
       throw new ProtocolViolation(`a part of stream ${id}, which is not open`);
     }
     if (!isOpen && id <= this.#lastStreamId) return undefined;
-    const whole = this.#parts.add(id, part?.bytes ?? new Uint8Array(0), part?.last === true);
+    const whole = this.#parts.add(id, bytes, last);
     if (whole === undefined) return undefined;
     const joined = FrameCodec.decode(whole);
     if (joined.body === 'part' || joined.stream !== id) {
@@ -252,11 +266,11 @@ export class Channel implements StreamOwner {
   #dispatchConnection(frame: Frame): void {
     const { body } = frame;
     if (body === 'ping' && this.role === 'guest') {
-      this.sendControl({ pong: { payload: frame.ping?.payload ?? new Uint8Array(0) } });
+      this.sendControl({ pong: { payload: (frame.ping as Ping).payload } });
     } else if (body === 'pong' && this.role === 'host') {
       const ping = this.#pings.shift();
       if (ping === undefined) throw new ProtocolViolation('a pong without its ping');
-      ping.resolve(ownBytes((frame.pong?.payload ?? Buffer.alloc(0)) as Buffer));
+      ping.resolve(ownBytes((frame.pong as Pong).payload as Buffer));
     } else {
       throw new ProtocolViolation(`a ${body ?? 'empty'} frame that does not belong on stream 0`);
     }
@@ -287,12 +301,10 @@ export class Channel implements StreamOwner {
     } else if (body === 'end') {
       stream.receiveEnd(frame.flow);
     } else if (body === 'credit') {
-      stream.receiveCredit(frame.credit ?? 0);
+      stream.receiveCredit(frame.credit as number);
     } else if (isHost && body === 'started') {
-      stream.receiveStarted(
-        frame.started?.pid ?? 0,
-        (frame.started?.file ?? undefined) as FileInfo | undefined,
-      );
+      const { pid, file } = frame.started as Started;
+      stream.receiveStarted(pid, (file ?? undefined) as FileInfo | undefined);
     } else if (isHost && body === 'result') {
       this.#streams.delete(stream.id);
       this.#parts.drop(stream.id);
@@ -301,9 +313,10 @@ export class Channel implements StreamOwner {
     } else if (!isHost && body === 'cancel') {
       handlers.cancel?.();
     } else if (!isHost && body === 'signal') {
-      handlers.signal?.(frame.signal?.name ?? '');
+      handlers.signal?.((frame.signal as Signal).name);
     } else if (!isHost && body === 'resize') {
-      handlers.resize?.({ cols: frame.resize?.cols ?? 0, rows: frame.resize?.rows ?? 0 });
+      const { cols, rows } = frame.resize as TtySize;
+      handlers.resize?.({ cols, rows });
     } else {
       throw new ProtocolViolation(`an unexpected ${body ?? 'empty'} frame on stream ${stream.id}`);
     }
@@ -315,7 +328,7 @@ export class Channel implements StreamOwner {
    */
   #fail(stream: Stream, error: unknown): void {
     this.#options.onFault?.(error);
-    if (this.#closed !== undefined || stream.isOver) return;
+    if (stream.isOver) return;
     const cause = error instanceof Error ? error : new Error(String(error));
     const { handlers } = stream;
     stream.handlers = {};

@@ -54,7 +54,6 @@ export function connectHost(link: ByteLink, options: HostConnectionOptions): Pro
       if (isOver) return;
       isOver = true;
       options.signal?.removeEventListener('abort', onAbort);
-      decoder.reset();
       link.destroy(cause);
       if (channel === undefined) {
         reject(cause);

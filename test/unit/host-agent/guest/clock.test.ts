@@ -1,185 +1,340 @@
-// How the clock of a guest is put right: over round trips that take their time, each way another.
+// How the clock of a guest is put right.
 import { mock } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { RequestInput, Result } from '@sandboxd/proto';
-import { pino } from 'pino';
+import fc from 'fast-check';
 import t from 'tap';
-import { GuestClock } from '../../../../host-agent/src/guest/clock.ts';
-import { until } from '../../../support/until.ts';
+import { turns } from '../../../support/stopped-time.ts';
+import { makeClock, untold } from '../support/slow-guest.ts';
 
-const log = pino({ level: 'silent' });
-
-/** A guest behind a slow channel, whose clock is `offUs` off. */
-class SlowGuest {
-  offUs: number;
-  canShift: boolean | undefined = true;
-  calls = 0;
-  answers = 0;
-  longestUs = 0;
-  /** What all calls that were answered should have taken. */
-  tripsMs = 0;
-  /** Milliseconds there and back, by turns. */
-  readonly #trips: readonly (readonly [number, number])[];
-
-  constructor(offUs: number, trips: readonly (readonly [number, number])[]) {
-    this.offUs = offUs;
-    this.#trips = trips;
-  }
-
-  async call({ setClock }: RequestInput): Promise<Result> {
-    const startedMs = performance.now();
-    const [there = 0, back = 0] = this.#trips[this.calls++ % this.#trips.length] ?? [];
-    if (there > 0) await sleep(there);
-    if (setClock?.unixTimeUs) this.offUs = setClock.unixTimeUs - Date.now() * 1000;
-    else this.offUs += setClock?.shiftUs ?? 0;
-    const unixTimeUs = Date.now() * 1000 + this.offUs;
-    if (back > 0) await sleep(back);
-    this.longestUs = Math.max(this.longestUs, (performance.now() - startedMs) * 1000);
-    this.answers += 1;
-    this.tripsMs += there + back;
-    return { setClock: { unixTimeUs } } as Result;
-  }
-
-  /** How near it had to be brought, whatever this machine did meanwhile; the clocks of this test tell milliseconds. */
-  get limitUs(): number {
-    return Math.max(10_000, this.longestUs / 2) + 2000;
-  }
-}
-
-function makeClock(guest: SlowGuest): GuestClock {
-  return new GuestClock({ canShift: () => guest.canShift, call: (request) => guest.call(request) }, log);
-}
-
-/** What sets the clock is an agent that does not tell what it said. */
-const untold = async () => ({ fromUs: 0, toUs: 0 });
+const MINUTE_MS = 60_000;
 
 t.test('a clock is right when it was settled, however the way there differs from that back', async (t) => {
-  for (const trips of [
-    [[0, 0]],
-    [[40, 0]],
-    [[0, 40]],
-    [
-      [90, 0],
-      [0, 90],
-      [3, 1],
-    ],
+  const trip = fc.tuple(fc.integer({ max: 45, min: 0 }), fc.integer({ max: 45, min: 0 }));
+  const { guest, clock } = makeClock(t, 0, '0+0');
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(trip, { minLength: 6, maxLength: 6 }),
+      fc.constantFrom(-238_000, 3_000_000, -1e15),
+      async (trips, offUs) => {
+        Object.assign(guest, { trips, offUs, answers: 0 });
+        guest.asked.length = 0;
+        await clock.settle(untold);
+        const { answers } = guest;
+        // What the last of them says is told the guest without anybody waiting for it.
+        await turns();
+        const shortest = Math.min(...trips.slice(0, answers).map(([there, back]) => there + back));
+        if (Math.abs(guest.offUs) > Math.max(10_000, shortest * 500 + 2000))
+          throw new Error(`${guest.offUs} µs`);
+        return answers <= 6;
+      },
+    ),
+    { numRuns: 50 },
+  );
+  t.pass();
+});
+
+t.test('it is moved to the middle of what is possible, until both ends of that are near', async (t) => {
+  for (const [offUs, trips, asked] of [
+    // The answer to the first leaves 48 to 52 ms, that to the second -2 to 2 ms.
+    [50_000, '2+1', [0, -50_000]],
+    [-50_000, '2+1', [0, 50_000]],
+    // 8 to 12 ms.
+    [10_000, '2+1', [0, -10_000]],
+    // -10 to 10 ms is near, a microsecond more is not, and what the host's clock cannot tell is no reason to move.
+    [0, '10+9', [0]],
+    [1, '10+9 0+0', [0, 0]],
+    [-1, '10+9 0+0', [0, 0]],
+    [1000, '10+9 0+0', [0, 0]],
+    [1001, '10+9 0+0', [0, -1001]],
+    [-1001, '10+9 0+0', [0, 1001]],
+    // The first leaves 9 to 50 ms; the second -20.5 to 20.5 ms of those, and by itself -20.5 to -19.5 ms.
+    [10_000, '40+0 0+0', [0, -29_500, 20_000]],
+    [0, '30+0 0+30 0+0', [0, -14_500, 15_000]],
   ] as const) {
-    for (const offUs of [-238_000, 3_000_000, -1e15]) {
-      const guest = new SlowGuest(offUs, trips);
-      const clock = makeClock(guest);
-      const startedMs = performance.now();
+    await t.test(`${offUs} µs off, over ${trips} ms`, async (t) => {
+      const { guest, clock } = makeClock(t, offUs, trips);
       await clock.settle(untold);
-      clock.close();
-      // What this process lost between two lines counts for nobody.
-      const lostUs = (performance.now() - startedMs - guest.tripsMs) * 1000;
-      const limitUs = guest.limitUs + lostUs;
-      t.ok(Math.abs(guest.offUs) <= limitUs, `${guest.offUs} µs off, after ${JSON.stringify(trips)}`);
-    }
+      await turns();
+      t.same(guest.asked, asked);
+    });
   }
 });
 
-/** Sets the clock of a guest on whom the message arrives and who works and answers for so many milliseconds. */
-async function set(guest: SlowGuest, there: number, work: number, back: number) {
-  const fromUs = Date.now() * 1000;
-  await sleep(there);
-  guest.offUs = fromUs - Date.now() * 1000;
-  await sleep(work);
-  const toUs = Date.now() * 1000 + guest.offUs;
-  await sleep(back);
-  return { fromUs, toUs };
-}
+t.test('who waits for a guest waits for no more than two round trips once patience has ended', async (t) => {
+  for (const [trips, waitedFor] of [
+    // 19 ms leave 10 ms each way, never near.
+    ['10+9', 6],
+    ['50+50', 2],
+    ['60+60', 2],
+    ['25+25', 3],
+    ['500+500', 2],
+  ] as const) {
+    await t.test(trips, async (t) => {
+      const { guest, clock } = makeClock(t, 1, trips);
+      await clock.settle(untold);
+      t.equal(guest.answers, waitedFor);
+      await turns();
+      t.equal(guest.answers, waitedFor + 1, 'what the last one said is sent at once');
+    });
+  }
+});
 
 t.test('an answer that says the clock spares a round trip, all of them when it came soon', async (t) => {
-  for (const [there, work, back, calls] of [
-    [0, 0, 0, 0],
-    [0, 150, 0, 0],
-    [20, 0, 20, 1],
+  for (const [there, work, back, asked] of [
+    [0, 0, 0, []],
+    // Between what it said first and last lies its own work.
+    [0, 150, 0, []],
+    [0, 150, 9, []],
+    [9, 0, 0, []],
+    // 11 ms behind to 0.
+    [10, 0, 0, [5500]],
+    [20, 0, 20, [20_500]],
+    // It is late already: one round trip is waited for, and what that said is sent at once.
+    [150, 0, 10, [80_500, 70_000]],
   ] as const) {
-    const guest = new SlowGuest(0, [[0, 0]]);
-    const clock = makeClock(guest);
-    const startedMs = performance.now();
-    await clock.settle(() => set(guest, there, work, back));
-    clock.close();
-    // Behind what this process lost between two lines the answer came late.
-    const lostMs = performance.now() - startedMs - there - work - back - guest.tripsMs;
-    t.ok(guest.calls <= calls + (lostMs < 5 ? 0 : 2), `${guest.calls} more after ${there}, ${work}, ${back}`);
-    t.ok(Math.abs(guest.offUs) <= 12_000 + lostMs * 1000, `${guest.offUs} µs off`);
+    await t.test(`${there}, ${work} and ${back} ms`, async (t) => {
+      const { guest, clock } = makeClock(t, 0, '0+0');
+      await clock.settle(() => guest.set(there, work, back));
+      t.equal(guest.answers, Math.min(1, asked.length));
+      await turns();
+      t.same(guest.asked, asked);
+    });
   }
 });
 
-t.test('behind a slow answer one round trip is waited for, and what it says is sent at once', async (t) => {
-  const guest = new SlowGuest(0, [[20, 40]]);
-  const clock = makeClock(guest);
-  await clock.settle(() => set(guest, 150, 0, 10));
-  t.same([guest.answers, guest.calls], [1, 2]);
-  await until(() => Math.abs(guest.offUs) <= guest.limitUs);
-  clock.close();
+t.test('what was known holds on, as far as two clocks may have drifted apart since', async (t) => {
+  for (const [trip, moves, asked] of [
+    // -3 to 5 ms was known, and is -3.5 to 5.5 ms a second later.
+    ['5+2', [6000], [0, 0, -5250]],
+    ['5+2', [6500], [0, 0, -5500]],
+    ['5+2', [6501], [0, 0, -6001]],
+    ['5+2', [-3000], [0, 0, 3250]],
+    ['5+2', [-3500], [0, 0, 3500]],
+    ['5+2', [-3501], [0, 0, 4001]],
+    // What a clock was moved by, and since when, counts for what was known.
+    ['5+0', [6000], [0, -2000, -3250]],
+    ['5+0', [-500], [0, -2000, 3000]],
+    ['5+2', [6000, 1250], [0, 0, -5250, -1500]],
+  ] as const) {
+    await t.test(`${moves} µs in a second each, after ${trip} ms`, async (t) => {
+      const { guest, clock, time } = makeClock(t, 0, `${trip} 0+0 0+0 0+0`);
+      await clock.settle(untold);
+      for (const movedUs of [...moves, 0]) {
+        time.nowMs += 1000;
+        guest.offUs += movedUs;
+        await time.fire(5 * MINUTE_MS);
+      }
+      t.same(guest.asked, asked);
+    });
+  }
 });
 
-t.test('one that is right already is asked once and left alone', async (t) => {
-  const guest = new SlowGuest(4000, [[0, 0]]);
-  const clock = makeClock(guest);
+t.test('a clock that is right is looked at seldom, another soon and then after ever longer', async (t) => {
+  const { guest, clock, time } = makeClock(t, 0, '0+0');
   await clock.settle(untold);
+  t.equal(guest.asked.length, 1);
+  await time.fire(5 * MINUTE_MS - 1);
+  t.equal(guest.asked.length, 1);
+  await time.fire(1);
+  t.equal(guest.asked.length, 2);
+  guest.jumpUs = 50_000;
+  const waits = Array.from({ length: 8 }, (_, times) => 2000 * 2 ** times);
+  for (const waitMs of [5 * MINUTE_MS, ...waits, 5 * MINUTE_MS, 5 * MINUTE_MS]) {
+    const { length } = guest.asked;
+    await time.fire(waitMs - 1);
+    t.equal(guest.asked.length, length, `${waitMs} ms`);
+    await time.fire(1);
+    t.equal(guest.asked.length, length + 6, 'with so many round trips at most');
+  }
+  guest.jumpUs = 0;
+  await time.fire(5 * MINUTE_MS);
+  guest.jumpUs = 50_000;
+  await time.fire(5 * MINUTE_MS);
+  const { length } = guest.asked;
+  await time.fire(2000);
+  t.equal(guest.asked.length, length + 6, 'one that was right in between is asked soon again');
   clock.close();
-  t.same([guest.calls, guest.offUs], [1, 4000]);
-});
-
-t.test('who waits for a slow guest waits for two round trips; the rest is done later', async (t) => {
-  const slow = [150, 10] as const;
-  const guest = new SlowGuest(-3_000_000, [slow, slow, [1, 1]]);
-  const clock = makeClock(guest);
-  await clock.settle(untold);
-  t.equal(guest.answers, 2);
-  t.ok(Math.abs(guest.offUs) <= guest.limitUs);
-  await until(() => guest.answers > 2 && Math.abs(guest.offUs) <= 12_000);
-  clock.close();
-});
-
-t.test('a guest that stood still is put right at once, or when it can be reached again', async (t) => {
-  const guest = new SlowGuest(0, [[1, 1]]);
-  const clock = makeClock(guest);
-  await clock.settle(untold);
-  guest.offUs -= 5_000_000;
+  await time.fire(60 * MINUTE_MS);
+  t.equal(guest.asked.length, length + 6, 'and nobody when it is closed');
   clock.distrust();
-  await until(() => Math.abs(guest.offUs) <= 12_000);
-  // What it began is done.
+  await turns();
+  t.equal(guest.asked.length, length + 6);
+});
+
+t.test('between two questions that change nothing is a moment', async (t) => {
+  for (const [trips, waits] of [
+    ['10+9.5 0+0', [false, true]],
+    ['40+0 0+0', [false, false, false]],
+  ] as const) {
+    await t.test(trips, async (t) => {
+      const seen: boolean[] = [];
+      let hasWaited = false;
+      const { guest, clock } = makeClock(t, 0, trips);
+      mock.timers.reset();
+      guest.inCall = () => {
+        seen.push(hasWaited);
+        hasWaited = false;
+        // Due before whatever waits for as long, and is told so afterwards.
+        setTimeout(() => {
+          hasWaited = true;
+        }, 1);
+        guest.turns = 0;
+      };
+      await clock.settle(async () => {
+        await guest.inCall();
+        return untold();
+      });
+      t.same(seen.slice(1), waits);
+    });
+  }
+});
+
+t.test('a guest that stood still is put right at once, or as soon as it can be reached', async (t) => {
+  const { guest, clock, time } = makeClock(t, 0, '0+0');
+  clock.reached();
+  await turns();
+  t.same(guest.asked, [], 'there was nothing to put right');
   await clock.settle(untold);
+  guest.offUs = -5_000_000;
+  clock.distrust();
+  await turns();
+  t.same(guest.asked, [0, 0, 5_000_500], 'what was known before is worth nothing');
+  clock.reached();
+  await turns();
+  t.equal(guest.asked.length, 3);
 
   guest.canShift = undefined;
-  guest.offUs -= 5_000_000;
+  guest.offUs = -5_000_000;
   clock.distrust();
-  const { calls } = guest;
-  await sleep(50);
-  t.equal(guest.calls, calls, 'nobody is asked who cannot hear');
+  await turns();
+  await time.fire(5 * MINUTE_MS);
+  t.equal(guest.asked.length, 3, 'nobody is asked who cannot hear');
   guest.canShift = true;
   clock.reached();
-  await until(() => Math.abs(guest.offUs) <= 12_000);
-  clock.close();
+  await turns();
+  t.same(guest.asked.slice(3), [0, 5_000_500]);
+  await time.fire(5 * MINUTE_MS);
+  t.equal(guest.asked.length, 6, 'and looked after from then on');
+
+  guest.canShift = undefined;
+  await time.fire(5 * MINUTE_MS);
+  guest.canShift = true;
+  clock.reached();
+  await turns();
+  t.equal(guest.asked.length, 7, 'one that could not be asked when it was its time is asked then');
 });
 
-t.test('a clock is looked after for as long as the guest lives, and no longer', async (t) => {
-  const guest = new SlowGuest(0, [[0, 0]]);
-  const clock = makeClock(guest);
-  // Before its timer is set; the guest of this test waits by others.
-  mock.timers.enable({ apis: ['setTimeout'] });
-  t.teardown(() => mock.timers.reset());
+t.test(
+  'a guest that stands still while it is asked is asked again, and its answer is worth nothing',
+  async (t) => {
+    const { guest, clock } = makeClock(t, 0, '0+0');
+    guest.inCall = async () => {
+      await new Promise(setImmediate);
+      if (guest.asked.length !== 1) return;
+      guest.offUs = 70_000;
+      clock.distrust();
+    };
+    clock.distrust();
+    while (guest.asked.length < 3) await turns();
+    await turns();
+    t.same(guest.asked, [0, 0, -69_500, 0]);
+  },
+);
+
+t.test('a question that fails is asked again over the next connection, or later', async (t) => {
+  const { guest, clock, time } = makeClock(t, 0, '0+0');
+  const fail = () => Promise.reject(new Error('broken pipe'));
+  await t.rejects(clock.settle(fail), { message: 'broken pipe' });
+  guest.inCall = fail;
+  clock.distrust();
+  await turns();
+  clock.reached();
+  await turns();
+  t.equal(guest.asked.length, 2);
+  await time.fire(2000);
+  t.equal(guest.asked.length, 2, 'later each time');
+  await time.fire(2000);
+  t.equal(guest.asked.length, 3);
+  guest.inCall = () => undefined;
+  await time.fire(8000);
+  clock.reached();
+  await turns();
+  t.equal(guest.asked.length, 4, 'until it was answered');
+});
+
+t.test('who settles waits for what is under way, and for nobody else', async (t) => {
+  const { guest, clock } = makeClock(t, 0, '0+0');
+  const order: string[] = [];
+  guest.inCall = () => void order.push('asked');
+  guest.turns = 5;
+  const set = (name: string) => async () => {
+    order.push(name);
+    await new Promise(setImmediate);
+    return untold();
+  };
+  clock.distrust();
+  const first = clock.settle(set('first'));
+  const second = clock.settle(set('second'));
+  clock.reached();
+  await Promise.all([first, second]);
+  t.same(order, ['asked', 'first', 'asked', 'second', 'asked']);
+  await t.rejects(
+    clock.settle(() => Promise.reject(new Error('no'))),
+    { message: 'no' },
+  );
+  await clock.settle(set('third'));
+  t.same(order.slice(5), ['third', 'asked'], 'also when another failed');
+});
+
+t.test('what was known of a clock before it was set is worth nothing', async (t) => {
+  const { guest, clock } = makeClock(t, 0, '0+0');
+  clock.distrust();
+  await clock.settle(() => guest.set(150, 0, 0));
+  await turns();
+  t.same(guest.asked, [0, 75_500, 75_000]);
+});
+
+t.test('when the clock is closed nothing more is asked', async (t) => {
+  const { guest, clock } = makeClock(t, 0, '0+0');
+  guest.jumpUs = 50_000;
+  guest.inCall = () => {
+    if (guest.asked.length === 2) clock.close();
+  };
   await clock.settle(untold);
-  guest.offUs = 40_000;
-  const { calls } = guest;
-  mock.timers.tick(5 * 60_000 - 1);
-  t.equal(guest.calls, calls);
-  mock.timers.tick(1);
-  t.equal(guest.calls, calls + 1);
-  clock.close();
-  mock.timers.tick(3_600_000);
-  t.equal(guest.calls, calls + 1);
+  await turns();
+  t.equal(guest.asked.length, 2);
 });
 
 t.test('an agent that cannot tell its time is told the time at which it will hear it', async (t) => {
-  const guest = new SlowGuest(-1e9, [[40, 40]]);
+  for (const [trips, asked] of [
+    ['10+0', [0]],
+    ['5+6 0+0', [0, 5500]],
+    ['40+40', [0, 40_000]],
+    // No more than six tenths of the way may be wrong.
+    ['40+8 20+20 0+0', [0, 24_000]],
+    ['40+8 20+19 0+0 0+0', [0, 24_000, 19_500, 0]],
+    ['80+0 5+5 0+0', [0, 40_000, 5000]],
+    // Nobody waits for longer than this.
+    ['80+0 10+10 0+0', [0, 40_000, 10_000]],
+    ['80+0 10+11 0+0', [0, 40_000]],
+    ['150+0 0+0', [0, 75_000]],
+  ] as const) {
+    await t.test(trips, async (t) => {
+      const { guest, clock, time } = makeClock(t, 0, trips);
+      guest.canShift = false;
+      guest.isTelling = false;
+      await clock.settle(untold);
+      await time.fire(60 * MINUTE_MS);
+      t.same(guest.asked, asked);
+    });
+  }
+});
+
+t.test('such an agent is told so often after it stood still, and is not looked after', async (t) => {
+  const { guest, clock, time } = makeClock(t, 0, '100+0 20+0');
   guest.canShift = false;
-  const clock = makeClock(guest);
-  await clock.settle(untold);
-  t.ok(Math.abs(guest.offUs) <= guest.limitUs, `${guest.offUs} µs off`);
-  clock.close();
+  clock.distrust();
+  await turns();
+  t.same(guest.asked, [0, 50_000, 10_000, 50_000, 10_000, 50_000]);
+  await time.fire(60 * MINUTE_MS);
+  t.equal(guest.asked.length, 6);
 });

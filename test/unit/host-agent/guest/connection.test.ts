@@ -3,8 +3,8 @@ import { GuestConnection, type Request, type Stream } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
+import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
-import { until } from '../../../support/until.ts';
 
 /** What is written in front of a hello to a guest that may be in the middle of a frame. */
 const PADDING_BYTES = 65_536;
@@ -56,62 +56,74 @@ t.test('a guest that may be in the middle of a frame gets padding first, whoever
 });
 
 t.test('a connection that broke is made again, and whoever watches is told of each', async (t) => {
+  const time = new StoppedTime(t, true);
   const { way, guest, links } = openWay(t);
   let seen = 0;
   const stop = guest.watchConnections(() => (seen += 1));
   await guest.connect();
   t.same([seen, guest.isConnected], [1, true]);
   links[0]?.host.destroy(new Error('cut'));
-  await until(() => way.hellos.length === 2 && guest.isConnected, 'the next connection');
-  t.equal(seen, 2);
-  t.ok((await guest.ping()) < 10_000);
+  await turns();
+  await time.pass(1);
+  t.same([seen, way.hellos.length, guest.isConnected], [2, 2, true]);
+  t.equal(await guest.ping(), 0);
   stop();
   way.isOpen = false;
   links[1]?.host.destroy(new Error('cut again'));
-  await until(() => way.attempts.length >= 3, 'attempts');
+  await turns();
+  for (let seconds = 0; seconds < 4; seconds++) await time.pass(1000);
+  t.ok(way.attempts.length >= 3);
   await t.rejects(guest.stats(), { code: 'guest_unreachable', message: /nobody is there$/ });
   t.notOk(guest.isConnected);
   way.isOpen = true;
-  await until(() => guest.isConnected, 'the guest again');
+  for (let seconds = 0; seconds < 4; seconds++) await time.pass(1000);
+  t.ok(guest.isConnected);
   t.equal(seen, 2, 'who has stopped to watch is not told');
 });
 
 t.test('who is closed is not reached for any more', async (t) => {
+  const time = new StoppedTime(t, true);
   const { way, guest, links } = openWay(t);
   await guest.connect();
   guest.close(new Error('it was deleted'));
+  guest.close(new Error('SIGKILL'));
   t.ok(links[0]?.host.isClosed);
   await t.rejects(guest.stats(), { code: 'guest_unreachable', message: /it was deleted$/ });
   await t.rejects(guest.ping(), { code: 'guest_unreachable' });
   t.throws(() => guest.exec({ cmd: ['true'], env: {}, timeout_s: 0 }, { output: () => {}, exit: () => {} }), {
     code: 'guest_unreachable',
   });
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  for (let seconds = 0; seconds < 3; seconds++) await time.pass(1000);
   t.equal(way.attempts.length, 1);
 });
 
 t.test(
   'another life of the guest’s memory has another host, and the old connection is not missed',
   async (t) => {
+    const time = new StoppedTime(t, true);
     const { way, guest, links } = openWay(t);
-    await guest.connect();
+    await guest.reconnect('one');
     await guest.reconnect('two');
     t.ok(links[0]?.host.isClosed);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    for (let seconds = 0; seconds < 3; seconds++) await time.pass(1000);
     t.same(way.hellos, ['one', 'two']);
     t.ok(guest.isConnected);
   },
 );
 
 t.test('a guest that does not answer at once is adopted, and tried on', async (t) => {
+  const time = new StoppedTime(t, true);
   const present = openWay(t);
   t.equal(await present.guest.adopt(5000), true);
   const absent = openWay(t);
   absent.way.isOpen = false;
   t.equal(await absent.guest.adopt(5000), false);
-  await until(() => absent.way.attempts.length === 2, 'the next attempt');
+  await time.pass(1);
+  t.equal(absent.way.attempts.length, 2);
   absent.way.isOpen = true;
-  await until(() => absent.guest.isConnected, 'the guest');
+  await time.pass(1000);
+  await time.pass(1);
+  t.ok(absent.guest.isConnected);
 });
 
 t.test('each call says what it wants, and an answer to another is none', async (t) => {
@@ -133,9 +145,35 @@ t.test('each call says what it wants, and an answer to another is none', async (
   t.match(await guest.stats(), { processes: 3 });
   answer = { error: { code: 'unsupported', message: 'not here' } };
   await t.rejects(guest.growDisk(), { code: 'unsupported', message: 'not here' });
-  const long = { cmd: ['x'.repeat(2 ** 25)], env: {}, timeout_s: 0 };
+  const long = { cmd: ['x'.repeat(2 ** 22 + 1)], env: {}, timeout_s: 0 };
   t.throws(() => guest.exec(long, { output: () => {}, exit: () => {} }), {
     code: 'invalid_argument',
     message: /^cmd and env are too long/,
   });
+});
+
+t.test('files go in and out, and nobody waits for what is not wanted any more', async (t) => {
+  const { guest } = openWay(t, {
+    onRequest: (stream, request) => {
+      if (request.filePush) stream.finish({ filePush: { files: 1, bytes: 2 } });
+      else if (request.dirPull) {
+        stream.opened({ isSizeKnown: false });
+        stream.finish({ dirPull: {} });
+      }
+    },
+  });
+  await guest.connect();
+  t.same(await guest.files.pushFiles('/x', async () => undefined), { files: 1, bytes: 2 });
+  const { body } = await guest.files.pullDirectory('/x');
+  t.equal(await body.next(), undefined);
+  const client = new AbortController();
+  const pull = guest.files.pullFile('/x', 10, client.signal);
+  client.abort(new Error('the client left'));
+  await t.rejects(pull, { message: 'the client left' });
+});
+
+t.test('an agent may say nothing of its time where it is told who it is', async (t) => {
+  const { guest } = openWay(t, { onRequest: (stream) => stream.finish({ stats: {} }) });
+  await guest.connect();
+  await t.resolves(guest.setIdentity({ unixTimeUs: Date.now() * 1000 }));
 });

@@ -1,4 +1,5 @@
 // One exec as the host sees it, over a channel whose other end the test plays.
+import process from 'node:process';
 import { mock } from 'node:test';
 import { type Channel, FLOW, type Stream } from '@sandboxd/proto';
 import t from 'tap';
@@ -101,7 +102,8 @@ t.test('input goes on as it is taken, and its end comes behind it', async (t) =>
 });
 
 t.test('a guest that says nothing of a cancelled command is given up', async (t) => {
-  const pair = channelPair(() => undefined);
+  const streams: Stream[] = [];
+  const pair = channelPair((stream) => void streams.push(stream));
   const { exec, ends } = start(pair.host);
   await settle(pair.links);
   mock.timers.enable({ apis: ['setTimeout'] });
@@ -111,4 +113,92 @@ t.test('a guest that says nothing of a cancelled command is given up', async (t)
   t.same(ends, []);
   mock.timers.tick(1);
   t.match(ends, [{ exitCode: -1, error: /did not say how the cancelled command ended/ }]);
+  streams[0]?.finish({ exec: { exitCode: 0 } });
+  await settle(pair.links);
+  t.equal(ends.length, 1, 'and heard no more');
 });
+
+t.test(
+  'what a command writes comes as what it was written to; nobody has to ask when it began',
+  async (t) => {
+    const pair = channelPair((stream) => {
+      stream.started(7);
+      for (const flow of [FLOW.out, FLOW.err]) {
+        let left = 1;
+        stream.setSource(flow, () => (left-- > 0 ? Buffer.from(`${flow}`) : null));
+        stream.ready(flow);
+      }
+    });
+    const seen: string[] = [];
+    startExec(pair.host, REQUEST, {
+      output: (stream, chunk) => void seen.push(`${stream} ${chunk}`),
+      exit: ({ error }) => void seen.push(`${error}`),
+    });
+    await settle(pair.links);
+    pair.host.close(new Error('broken pipe'));
+    await settle(pair.links);
+    t.same(seen, ['stdout 1', 'stderr 2', 'the sandbox was lost while the command ran: broken pipe']);
+    t.same(pair.faults, []);
+  },
+);
+
+t.test('a command that is cancelled twice is waited for once, which keeps no process', async (t) => {
+  const isTimer = (name: string) => name === 'Timeout';
+  const pair = channelPair((stream) => {
+    if (stream.id === 2) stream.finish({ exec: { exitCode: 0 } });
+  });
+  const { exec } = start(pair.host, true);
+  const { exec: over } = start(pair.host);
+  await settle(pair.links);
+  const set = mock.method(globalThis, 'setTimeout');
+  t.teardown(() => set.mock.restore());
+  const before = process.getActiveResourcesInfo().filter(isTimer).length;
+  t.notOk(exec.write(Buffer.alloc(2 ** 21)), 'more than may wait');
+  exec.cancel();
+  exec.cancel();
+  over.cancel();
+  t.equal(set.mock.callCount(), 1);
+  t.equal(process.getActiveResourcesInfo().filter(isTimer).length, before);
+  t.ok(exec.write(Buffer.of(1)), 'and what waited is forgotten');
+  const { exec: unwatched } = start(pair.host, true);
+  t.notOk(unwatched.write(Buffer.alloc(2 ** 19)));
+  await settle(pair.links);
+  t.same(pair.faults, []);
+});
+
+t.test(
+  'input may wait up to a limit, and who was told to wait is told when there is room again',
+  async (t) => {
+    const LIMIT_BYTES = 256 * 1024;
+    for (const [bytes, isRoomy, told] of [
+      [LIMIT_BYTES - 1, true, []],
+      [LIMIT_BYTES, false, ['drain']],
+      [LIMIT_BYTES + 65_536, false, ['drain']],
+    ] as const) {
+      const events: string[] = [];
+      const pair = channelPair((stream) => {
+        stream.handlers = {
+          data: (_flow, chunk) => stream.consumed(chunk.length),
+          end: () => void events.push('end'),
+        };
+      });
+      const exec = startExec(
+        pair.host,
+        REQUEST,
+        { output: () => undefined, exit: () => undefined, drain: () => void events.push('drain') },
+        { hasStdin: true },
+      );
+      // It waits as long as the guest is given nothing.
+      void pair.host.hold().catch(() => undefined);
+      t.equal(exec.write(Buffer.alloc(bytes)), isRoomy);
+      t.ok(exec.write(Buffer.alloc(0)) === isRoomy);
+      pair.host.release();
+      await settle(pair.links);
+      t.same(events, told);
+      exec.closeStdin();
+      exec.closeStdin();
+      await settle(pair.links);
+      t.same(events, [...told, 'end']);
+    }
+  },
+);

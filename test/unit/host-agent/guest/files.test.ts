@@ -2,6 +2,7 @@
 import { FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
 import t from 'tap';
 import { pullFile, pushFiles } from '../../../../host-agent/src/guest/files.ts';
+import { PullBody } from '../../../../host-agent/src/guest/pull-body.ts';
 import { settle } from '../../../support/memory-link.ts';
 import { type ChannelPair, channelPair } from '../../proto/support/channel-pair.ts';
 
@@ -132,4 +133,80 @@ t.test('a push that is given up, or whose bytes cannot be read, is cancelled in 
   await settle(pair.links);
   t.same(cancelled, [1, 2]);
   t.equal(pair.host.streamCount, 0, 'and nothing of them is left');
+});
+
+/** A body whose owner notes what it is told. */
+function openBody(contentBytes: number | undefined, maxBytes: number) {
+  const told: unknown[] = [];
+  const body = new PullBody({
+    consumed: (bytes) => void told.push(bytes),
+    cancel: () => void told.push('cancel'),
+  });
+  body.expect(contentBytes, maxBytes);
+  return { body, told };
+}
+
+t.test('a body has exactly what was announced of it, or else no more than was asked for', async (t) => {
+  for (const [contentBytes, maxBytes, sent, problem] of [
+    [3, 10, 3, undefined],
+    [3, 10, 2, /fewer bytes/],
+    [3, 10, 4, /more bytes/],
+    [0, 10, 0, undefined],
+    [undefined, 10, 3, undefined],
+    [undefined, 10, 10, undefined],
+    [undefined, 10, 11, /more bytes/],
+  ] as const) {
+    const { body, told } = openBody(contentBytes, maxBytes);
+    for (let n = 0; n < sent; n++) body.push(Buffer.of(n));
+    body.end();
+    body.fail(new Error('too late'));
+    const isTooMuch = sent > (contentBytes ?? maxBytes);
+    t.same(told, isTooMuch ? ['cancel'] : []);
+    const came = isTooMuch ? sent - 1 : sent;
+    if (came > 0) {
+      const piece = await body.next();
+      t.same(
+        [...(piece?.bytes ?? [])],
+        Array.from({ length: came }, (_, n) => n),
+      );
+      piece?.release();
+      t.equal(told.at(-1), came);
+    }
+    if (problem) await t.rejects(body.next(), { code: 'guest_unreachable', message: problem });
+    else t.equal(await body.next(), undefined);
+    const { length } = told;
+    body.cancel();
+    t.equal(told.length, length, 'nobody is told to stop who has ended');
+  }
+});
+
+t.test('who waits for a body is woken by bytes, by its end and when nobody wants it', async (t) => {
+  for (const [wake, comes] of [
+    [(body: PullBody) => body.push(Buffer.of(1)), 1],
+    [(body: PullBody) => body.end(), undefined],
+    [(body: PullBody) => body.cancel(), undefined],
+  ] as const) {
+    const { body } = openBody(undefined, 10);
+    const waiting = body.next();
+    await new Promise(setImmediate);
+    wake(body);
+    t.equal((await waiting)?.bytes.length, comes);
+  }
+  const { body, told } = openBody(undefined, 10);
+  body.push(Buffer.of(1));
+  body.cancel();
+  body.cancel();
+  t.same([await body.next(), told], [undefined, ['cancel']], 'what had come already is forgotten');
+});
+
+t.test('the memory of a piece that was released is used again', async (t) => {
+  const { body } = openBody(undefined, 10);
+  const places: unknown[] = [];
+  for (let n = 0; n < 2; n++) {
+    body.push(Buffer.of(n));
+    const piece = await body.next();
+    places.push([piece?.bytes.buffer, piece?.bytes.byteOffset]);
+    piece?.release();
+  }
+  t.same(places[1], places[0]);
 });

@@ -1,6 +1,12 @@
-// What a guest says of a command's end, in the units and within the bounds that clients get.
-import type { ExecResult } from '@sandboxd/proto';
+// What a guest says of a command's end, and why it cannot do something, in the words and within the bounds that clients get.
+import { AgentError, type ExecResult, type Result } from '@sandboxd/proto';
 import t from 'tap';
+import {
+  causeOf,
+  refusalOf,
+  toCallError,
+  toLossError,
+} from '../../../../host-agent/src/guest/agent-errors.ts';
 import { failedOutcome, toExecOutcome } from '../../../../host-agent/src/guest/outcome.ts';
 
 const PLAIN = {
@@ -79,4 +85,44 @@ t.test('one that never ran says how long was waited for it', async (t) => {
   const { exitCode, durationMs, error } = failedOutcome('gone', performance.now() - 5000);
   t.same([exitCode, error], [-1, 'gone']);
   t.ok(durationMs >= 5000 && durationMs < 60_000);
+});
+
+t.test('a failure means to a client what it is for that kind of call', async (t) => {
+  const far = 'the guest agent cannot be reached: ';
+  for (const [error, kind, code, message] of [
+    [new AgentError('busy', 'full'), 'exec', 'exhausted', 'full; try again when some have ended'],
+    [new AgentError('internal', 'odd'), 'exec', 'guest_unreachable', `${far}odd`],
+    [new AgentError('busy', 'full'), 'files', 'exhausted', 'full'],
+    [new AgentError('cancelled', 'enough'), 'push', 'cancelled', 'enough'],
+    [new AgentError('conflict', 'none'), 'service', 'conflict', 'none'],
+    [new AgentError('invalid', 'bad'), 'service', 'invalid_argument', 'bad'],
+    [
+      new AgentError('busy', 'later'),
+      'service',
+      'guest_unreachable',
+      'the guest agent could not do it: later',
+    ],
+    [new RangeError('9 bytes'), 'exec', 'invalid_argument', 'cmd and env are too long: 9 bytes'],
+    [new RangeError('9 bytes'), 'push', 'invalid_argument', 'the path is too long: 9 bytes'],
+    [new RangeError('9 bytes'), 'service', 'invalid_argument', 'the service is too long: 9 bytes'],
+    ['gone', 'files', 'guest_unreachable', `${far}gone`],
+  ] as const)
+    t.match(toCallError(error, kind), { code, message }, message);
+  const ours = toCallError('gone', 'exec');
+  t.equal(toCallError(ours, 'files'), ours);
+});
+
+t.test('a refusal has a reason, and a loss a cause', async (t) => {
+  const refusal = (error: object | null) => refusalOf({ error } as unknown as Result);
+  t.equal(refusal(null), undefined);
+  t.match(refusal({}), { code: 'internal', message: 'no reason given' });
+  t.match(refusal({ code: 'busy', message: '' }), { code: 'busy', message: 'no reason given' });
+  t.match(refusal({ code: 'busy', message: 'a\u001bb' }), { message: 'a b' });
+  t.equal(causeOf({ kind: 'detached' }).message, 'its connection was detached');
+  const lost = { kind: 'lost', cause: new Error('cut') } as const;
+  t.equal(causeOf(lost), lost.cause);
+  t.match(await toLossError(lost, 'it ran', async () => undefined), {
+    code: 'guest_unreachable',
+    message: 'the guest agent was lost while it ran: cut',
+  });
 });

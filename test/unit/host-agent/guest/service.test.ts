@@ -4,6 +4,7 @@ import {
   AgentError,
   encodeGap,
   FLOW,
+  MAX_SERVICE_RECORD_BYTES,
   type RequestInput,
   type Result,
   SERVICE_HEADER_BYTES,
@@ -211,4 +212,35 @@ t.test('a reading that fails says so once; one that is given up says nothing', a
   ]);
   t.same([given.seen, given.said], [[], ['cancel']]);
   t.same(empty.seen, [{ end: { ring: NO_RING, nextSeq: 0 } }]);
+});
+
+t.test('a page of output has a most of bytes, and a reading without a limit none', async (t) => {
+  const request = { isFollowing: false, isWaiting: false };
+  const most = 10 * (SERVICE_HEADER_BYTES + 1) + MAX_SERVICE_RECORD_BYTES + 64 * 1024;
+  const page = openOutput({ ...request, maxBytes: 10 });
+  page.handlers.data?.(FLOW.err, Buffer.alloc(most));
+  t.same([page.seen, page.said], [[{ records: [], bytes: most }], []]);
+  page.handlers.data?.(FLOW.err, Buffer.alloc(1));
+  page.handlers.data?.(FLOW.err, Buffer.alloc(1));
+  t.match(page.seen.slice(1), [
+    { code: 'guest_unreachable', message: 'the guest agent gave more output than it was asked for' },
+  ]);
+  t.same([page.seen.length, page.said], [2, ['cancel']]);
+  for (const maxBytes of [0, undefined]) {
+    const endless = openOutput({ ...request, ...(maxBytes !== undefined && { maxBytes }) });
+    endless.handlers.data?.(FLOW.err, Buffer.alloc(most + 1));
+    t.same(endless.seen, [{ records: [], bytes: most + 1 }]);
+  }
+});
+
+t.test('of a status is said what a guest knows, in whole seconds and within bounds', async (t) => {
+  const live = { pid: 1, uptimeMs: 2 ** 70, liveRssBytes: -1, livePeakRssBytes: 8 };
+  const { service } = openService({
+    ...{ state: 'running', restarts: -5, startedUnixMs: 0, ...live },
+    spec: { ...WIRE, stopGraceMs: 7999, makeCwd: false },
+  });
+  const status = await service.control('status');
+  t.match(status, { pid: 1, restarts: 0, uptimeMs: Number.MAX_SAFE_INTEGER, liveRssBytes: 0 });
+  t.equal(status.spec?.stop_grace_s, 7);
+  t.same([status.startedUnixMs, status.lastExit, status.ring?.id], [undefined, undefined, '']);
 });

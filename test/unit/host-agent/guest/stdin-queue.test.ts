@@ -12,14 +12,14 @@ t.test('what goes in comes out, however it is cut', async (t) => {
     fc.record({ take: fc.integer({ min: 1, max: 5000 }) }),
   );
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+    fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
       const queue = new StdinQueue();
       const pushed: Uint8Array[] = [];
       const taken: { readonly bytes: Uint8Array; readonly hex: string }[] = [];
       const take = (maxBytes: number): boolean => {
         const bytes = queue.take(maxBytes);
         if (bytes === undefined) return false;
-        t.ok(bytes.length >= 1 && bytes.length <= maxBytes);
+        if (bytes.length < 1 || bytes.length > maxBytes) throw new Error(`${bytes.length} bytes`);
         taken.push({ bytes, hex: Buffer.from(bytes).toString('hex') });
         return true;
       };
@@ -30,15 +30,16 @@ t.test('what goes in comes out, however it is cut', async (t) => {
         } else take(step.take);
       }
       while (take(1000));
-      t.equal(queue.sizeBytes, 0);
-      t.ok(Buffer.concat(taken.map(({ bytes }) => bytes)).equals(Buffer.concat(pushed)));
-      t.ok(
-        taken.every(({ bytes, hex }) => Buffer.from(bytes).toString('hex') === hex),
-        'what was taken is not written to again',
+      if (queue.sizeBytes !== 0) throw new Error(`${queue.sizeBytes} bytes are left`);
+      // What was taken is not written to again.
+      return (
+        Buffer.concat(taken.map(({ bytes }) => bytes)).equals(Buffer.concat(pushed)) &&
+        taken.every(({ bytes, hex }) => Buffer.from(bytes).toString('hex') === hex)
       );
     }),
     { numRuns: 100 },
   );
+  t.pass();
 });
 
 t.test('single bytes share memory', async (t) => {
@@ -58,4 +59,48 @@ t.test('a piece of a large chunk does not keep the chunk', async (t) => {
   const whole = Buffer.alloc(65_536);
   queue.push(whole);
   t.equal(queue.take(65_536)?.buffer, whole.buffer, 'a whole one is not copied');
+});
+
+t.test('small pieces are copied together, large ones are kept as they are', async (t) => {
+  const queue = new StdinQueue();
+  const isKept = (bytes: Uint8Array): boolean => {
+    queue.push(bytes);
+    const { chunkCount } = queue;
+    t.equal(chunkCount, 1);
+    const taken = queue.take(bytes.length);
+    t.equal(taken?.length, bytes.length);
+    t.same([queue.sizeBytes, queue.chunkCount, queue.take(1)], [0, 0, undefined]);
+    return taken?.buffer === bytes.buffer;
+  };
+  t.notOk(isKept(Buffer.alloc(4095)));
+  queue.clear();
+  t.ok(isKept(Buffer.alloc(4096)));
+  t.ok(isKept(Buffer.alloc(16_384).subarray(0, 4096)), 'a quarter of its memory');
+  t.notOk(isKept(Buffer.alloc(16_388).subarray(0, 4096)));
+});
+
+t.test('what is queued is known piece by piece, and forgotten whole', async (t) => {
+  const queue = new StdinQueue();
+  const small = Buffer.alloc(1024, 1);
+  for (const [count, chunks] of [
+    [3, 1],
+    [1, 1],
+    [1, 2],
+  ] as const) {
+    for (let n = 0; n < count; n++) queue.push(small);
+    t.equal(queue.chunkCount, chunks);
+  }
+  queue.push(Buffer.alloc(5000, 2));
+  queue.push(Buffer.of(3));
+  t.same([queue.chunkCount, queue.sizeBytes], [4, 5 * 1024 + 5001]);
+  t.equal(queue.take(10_000)?.length, 4096);
+  t.equal(queue.take(24)?.length, 24);
+  t.equal(queue.take(10_000)?.length, 1000);
+  queue.clear();
+  t.same([queue.chunkCount, queue.sizeBytes, queue.take(1)], [0, 0, undefined]);
+  queue.push(Buffer.of(4, 5));
+  t.same([...(queue.take(1) ?? [])], [4]);
+  queue.clear();
+  queue.push(Buffer.of(6));
+  t.same([...(queue.take(9) ?? [])], [6]);
 });

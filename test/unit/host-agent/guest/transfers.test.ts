@@ -79,7 +79,7 @@ t.test('a refusal means to a client what it is for that kind of call', async (t)
     message: 'the guest agent cannot be reached: it is gone',
   });
   const long = refusing('internal');
-  await t.rejects(pullFile({ channel: long.host }, '/'.repeat(2 ** 25), 10), {
+  await t.rejects(pullFile({ channel: long.host }, '/'.repeat(2 ** 22 + 1), 10), {
     code: 'invalid_argument',
     message: /^the path is too long/,
   });
@@ -87,7 +87,7 @@ t.test('a refusal means to a client what it is for that kind of call', async (t)
 
 t.test('an answer to another question is none', async (t) => {
   const other = { stats: {} };
-  for (const pair of [answering(other), answering({ filePull: {} })])
+  for (const pair of [answering(other), answering({ filePull: {} }), answering({ dirPull: {} })])
     await t.rejects(settled(pair, pullFile({ channel: pair.host }, '/x', 10)), {
       code: 'guest_unreachable',
       message: /another question$/,
@@ -104,6 +104,19 @@ t.test('an answer to another question is none', async (t) => {
   );
 });
 
+t.test('an answer to another question behind the bytes of a pull is no end of them', async (t) => {
+  for (const [result, isEnd] of [
+    [{ filePull: {} }, true],
+    [{ dirPull: {} }, true],
+    [{ stats: {} }, false],
+  ] as const) {
+    const pair = answering(result, { isSizeKnown: false });
+    const { body } = await settled(pair, pullDirectory({ channel: pair.host }, '/x'));
+    if (isEnd) t.equal(await body.next(), undefined);
+    else await t.rejects(body.next(), { code: 'guest_unreachable', message: /another question$/ });
+  }
+});
+
 t.test('a pull says of the file what is known, and never more than was asked for', async (t) => {
   for (const [file, maxBytes, wanted] of [
     [{ isSizeKnown: true, sizeBytes: 100, contentBytes: 100 }, 1000, { sizeBytes: 100, contentBytes: 100 }],
@@ -116,6 +129,10 @@ t.test('a pull says of the file what is known, and never more than was asked for
     t.same(info, wanted);
     body.cancel();
   }
+  const pair = channelPair((stream) => stream.started(5));
+  const { body, ...info } = await settled(pair, pullFile({ channel: pair.host }, '/x', 10));
+  t.same(info, {}, 'and nothing where there is no word of it');
+  body.cancel();
 });
 
 t.test('a guest that is lost takes its calls with it, each with the reason', async (t) => {
@@ -229,7 +246,7 @@ t.test('who waits to write on is told once, when there is room', async (t) => {
   t.same(told, [77, 'drain']);
 });
 
-t.test('a push that nobody wants any more reads nothing, and is ended in the guest', async (t) => {
+t.test('what nobody wants any more reads nothing, and is ended in the guest', async (t) => {
   let cancels = 0;
   const pair = channelPair((stream) => {
     stream.handlers = { cancel: () => void cancels++ };
@@ -239,5 +256,27 @@ t.test('a push that nobody wants any more reads nothing, and is ended in the gue
   await t.rejects(settled(pair, pushFiles({ channel: pair.host, signal }, '/x', read)), {
     message: 'the client left',
   });
-  t.equal(cancels, 1);
+  await t.rejects(settled(pair, pullFile({ channel: pair.host, signal }, '/x', 10)), {
+    message: 'the client left',
+  });
+  t.equal(cancels, 2);
+});
+
+t.test('a push whose guest has answered reads no further', async (t) => {
+  const pair = answering({ filePush: { files: 1, bytes: 2 } });
+  let reads = 0;
+  let give: (bytes: Uint8Array | undefined) => void = () => undefined;
+  const read = () => {
+    reads += 1;
+    return new Promise<Uint8Array | undefined>((resolve) => {
+      give = resolve;
+    });
+  };
+  t.same(await settled(pair, pushFiles({ channel: pair.host }, '/x', read)), { files: 1, bytes: 2 });
+  for (const bytes of [Buffer.alloc(0), Buffer.of(1), undefined]) {
+    give(bytes);
+    await settle(pair.links);
+  }
+  t.equal(reads, 1);
+  t.same(pair.faults, []);
 });

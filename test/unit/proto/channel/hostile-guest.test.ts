@@ -39,6 +39,7 @@ const full = Buffer.alloc(PART_BYTES, 1);
 const deepGroup = Buffer.alloc(60_000, (20 << 3) | 3 | 0x80);
 const violations: Record<string, (guest: RawGuest) => void> = {
   'a stream that was never opened': (guest) => guest.send({ stream: 9, flow: 1, data: Buffer.of(1) }),
+  'credit of a stream that was never opened': (guest) => guest.send({ stream: 9, credit: 1 }),
   'a stream that is over': (guest) => guest.send({ stream: 2, flow: 1, data: Buffer.of(1) }),
   'a second result': (guest) => guest.send({ stream: 2, result }),
   'a request': (guest) => guest.send({ stream: 1, request: call }),
@@ -102,6 +103,26 @@ const violations: Record<string, (guest: RawGuest) => void> = {
   'groups without an end': (guest) => guest.write(Buffer.of(0xe0, 0xd4, 0x03), deepGroup),
 };
 
+/** What is said of each, by how it begins; of the others what the decoder says. */
+const reasons: readonly (readonly [RegExp, RegExp])[] = [
+  [/^a stream that was|^credit of a stream/, /^a frame of stream 9, which is not open$/],
+  [/^a stream that is over|^a second result/, /^a frame of stream 2, which is not open$/],
+  [/^a request on a new/, /^a frame of stream 4, which is not open$/],
+  [/^a (request|cancel|signal|resize)$/, /^an unexpected (request|cancel|signal|resize) frame on stream 1$/],
+  [/^a frame without a body|^an unknown field/, /^an unexpected empty frame on stream 1$/],
+  [/^a (hello|second hello|ping)/, /^a (hello|helloReply|ping) frame that does not belong on stream 0$/],
+  [/^a frame without anything/, /^a empty frame that does not belong on stream 0$/],
+  [/^a pong/, /^a pong without its ping$/],
+  [/^bytes|^a second end/, /^stream 1 was sent bytes of flow [0-3], which is not open$/],
+  [/^an empty data|^more/, /^stream 1 was sent (0|1|65536) bytes over its credit$/],
+  [/data frame over|^a long data/, /^a data frame of \d+ bytes$/],
+  [/^credit (for|without)|^no credit/, /^stream 1 was given \d+ bytes of credit, more than it had used$/],
+  [/^parts of/, /^a part of stream [07], which is not open$/],
+  [/^(a short|an empty) part/, /^a part of [01] bytes$/],
+  [/^a part (within|of another)/, /^parts that are not one frame of their stream$/],
+  [/^parts without/, /^the parts of a message are over the limit$/],
+];
+
 t.test('each thing that a guest must not send is a violation', async (t) => {
   for (const [name, send] of Object.entries(violations)) {
     const losses: string[] = [];
@@ -109,9 +130,22 @@ t.test('each thing that a guest must not send is a violation', async (t) => {
     t.equal(guest.closeCause, undefined);
     send(guest);
     t.type(guest.closeCause, ProtocolViolation, name);
+    const reason = reasons.find(([kind]) => kind.test(name));
+    if (reason) t.match(guest.closeCause?.message, reason[1], name);
     t.strictSame(losses, ['lost'], 'its calls are told');
     t.ok(guest.links.host.isClosed, 'and the link is closed');
   }
+});
+
+t.test('a ping is answered by its pong, and by nothing else', async (t) => {
+  const guest = new RawGuest();
+  const { channel } = await guest.greet();
+  const [first, second] = [channel.ping(Buffer.from('1')), channel.ping(Buffer.from('2'))];
+  guest.send({ pong: { payload: Buffer.from('one') } });
+  t.equal(`${Buffer.from(await first)}`, 'one');
+  const refused = t.rejects(second, { message: /^a ping frame that does not belong/ });
+  guest.send({ ping: { payload: Buffer.from('two') } });
+  await refused;
 });
 
 t.test('after a violation not one more frame of the same chunk is looked at', async (t) => {
