@@ -3,8 +3,8 @@ import { GuestConnection, type Request, type Stream } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
-import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
+import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 
 /** What is written in front of a hello to a guest that may be in the middle of a frame. */
 const PADDING_BYTES = 65_536;

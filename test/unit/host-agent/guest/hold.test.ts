@@ -3,8 +3,8 @@ import { FREEZE, GuestConnection, type Request, type Stream } from '@sandboxd/pr
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
-import { StoppedTime } from '../../../support/stopped-time.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
+import { StoppedTime } from '../../../support/stopped-time.ts';
 
 type Calls = (stream: Stream, request: Request) => void;
 

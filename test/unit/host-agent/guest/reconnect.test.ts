@@ -6,8 +6,8 @@ import { CLOCK, FREEZE, GuestConnection, MAX_STREAMS, type Request, type Stream 
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
-import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
+import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 
 type Answer = (stream: Stream, request: Request) => void;
 
