@@ -23,6 +23,7 @@ const OTHERS = [
   '--privileged',
   '--format',
   '--no-opt',
+  '--no-maglev',
   '--only',
   '--machine-program',
   '--no-verify-snapshot-checksum',
