@@ -208,7 +208,9 @@ t.test('a daemon that finds a VMM of before takes it over, and what was left of 
   answers['vm.info'] = () => ({ state: 'Running' });
   const vm = keep(await engine.boot(options));
   // A VMM that answers is one that was started; this one's socket is ours.
-  await until(() => readFileSync(`/proc/${vm.identity.pid}/cmdline`, 'latin1').startsWith('cloud-hypervisor'));
+  await until(() =>
+    readFileSync(`/proc/${vm.identity.pid}/cmdline`, 'latin1').startsWith('cloud-hypervisor'),
+  );
   mkdirSync(join(paths.dir, 'save-x'));
   const limited: unknown[] = [];
   const jail = { limitDisk: async (of: unknown) => void limited.push(of) } as never;
