@@ -55,8 +55,8 @@ test: setup-tests test-images deb ## every test, with all that they need
 	@echo 'left out: make test-kvm, make test-cloud-hypervisor, the booted Debian of make test-package (an emulated host; hours, and a program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http package vm
 
-test-unit: setup-tests build ## tests of single parts, and of engines against a stand-in
-	@$(AS_ROOT) $(NODE) scripts/test.ts unit contract
+test-unit: setup-tests build ## tests of single parts, and of engines against a stand-in (ONLY=sandboxes)
+	@$(AS_ROOT) $(NODE) scripts/test.ts unit contract $(if $(ONLY),--only "$(ONLY)")
 
 test-native: build ## the guest's C and C++ under the address and undefined-behaviour sanitizers
 	@scripts/build-sanitized.sh
