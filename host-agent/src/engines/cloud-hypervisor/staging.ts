@@ -102,8 +102,11 @@ export class Staging implements AsyncDisposable {
 
 /** What a daemon that died while it saved has left. */
 export async function removeStaging(dir: string): Promise<void> {
-  for (const name of await readdir(dir)) {
-    if (name.startsWith(PREFIX)) await removeStaged(join(dir, name));
+  for (const entry of await readdir(dir, { withFileTypes: true })) {
+    if (!entry.name.startsWith(PREFIX)) continue;
+    const path = join(dir, entry.name);
+    // What else has such a name was not made by a save, and keeps nobody from taking the VMM over.
+    await (entry.isDirectory() ? removeStaged(path) : rm(path, { force: true }));
   }
 }
 

@@ -123,6 +123,7 @@ t.test('what a daemon left that died while it saved goes, and nothing else', asy
     mkdirSync(join(dir, path), { recursive: true });
   for (const path of ['save-a/one', 'saved/one', 'kept/one']) writeFileSync(join(dir, path), '');
   symlinkSync(join(dir, 'kept'), join(dir, 'save-link'));
+  writeFileSync(join(dir, 'save-file'), '');
   await removeStaging(dir);
   t.same(readdirSync(dir).sort(), ['kept', 'other', 'saved']);
   t.ok(existsSync(join(dir, 'kept/one')), 'a link is not followed');
