@@ -4,23 +4,11 @@ import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
-import { Authenticator, chooseProtocol, type Keys } from '../../../../host-agent/src/http/authentication.ts';
+import { Authenticator, chooseProtocol } from '../../../../host-agent/src/http/authentication.ts';
 import { OpenRequests } from '../../../../host-agent/src/http/open-requests.ts';
-import { Attempts, type Caller, type Found } from '../../../../host-agent/src/keys/index.ts';
+import { Attempts } from '../../../../host-agent/src/keys/index.ts';
 import { MadeTimers, settle } from '../../../support/made-timers.ts';
-
-const CALLER: Caller = { id: 'k1', key: 'ci', tenant: 'acme' };
-
-function keysOf(found: Record<string, Found> = { good: { state: 'valid', caller: CALLER } }) {
-  const uses: unknown[] = [];
-  const keys: Keys = {
-    isClosed: true,
-    find: (text) => found[text] ?? { state: 'unknown' },
-    noteUse: async (...args) => void uses.push(args),
-    isStillValid: () => true,
-  };
-  return { keys, uses };
-}
+import { CALLER, keysOf } from './callers.ts';
 
 const ask = (authenticator: Authenticator, authorization?: string, protocols?: string) =>
   authenticator.authenticate({ authorization, protocols, address: '192.0.2.1' });

@@ -5,29 +5,16 @@ import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
 import type { AuditEntry } from '../../../../host-agent/src/audit/index.ts';
-import { Authenticator, type Keys } from '../../../../host-agent/src/http/authentication.ts';
+import { Authenticator } from '../../../../host-agent/src/http/authentication.ts';
 import { HttpError, toErrorAnswer } from '../../../../host-agent/src/http/errors.ts';
 import { findRoute, toPath } from '../../../../host-agent/src/http/known-routes.ts';
 import { auditRefusal } from '../../../../host-agent/src/http/middleware/audit.ts';
 import { resolveRequestId } from '../../../../host-agent/src/http/middleware/request-id.ts';
 import type { HttpServices } from '../../../../host-agent/src/http/services.ts';
-import type { Caller, Found } from '../../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { RequestFacts } from '../../../../host-agent/src/telemetry/telemetry.ts';
 import { makeApp, UNKNOWN_ID } from '../../../http/support.ts';
-
-const CALLER: Caller = { id: 'k1', key: 'ci', tenant: 'acme' };
-
-function keysOf(found: Record<string, Found> = { good: { state: 'valid', caller: CALLER } }) {
-  const uses: unknown[] = [];
-  const keys: Keys = {
-    isClosed: true,
-    find: (text) => found[text] ?? { state: 'unknown' },
-    noteUse: async (...args) => void uses.push(args),
-    isStillValid: () => true,
-  };
-  return { keys, uses };
-}
+import { CALLER, keysOf } from './callers.ts';
 
 /** The app with everything that looks at requests; what each of them was told. */
 function watched(changes: Partial<HttpServices> = {}) {

@@ -1,31 +1,14 @@
 // Routes that hold a connection or a place, what they do when their client or the daemon goes, and who may have what.
 import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
-import { pino } from 'pino';
 import t from 'tap';
-import { Authenticator } from '../../../../../host-agent/src/http/authentication.ts';
 import type { Images } from '../../../../../host-agent/src/images/index.ts';
-import type { Caller } from '../../../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import { IMAGE } from '../../../../http/fake-images.ts';
 import { outflow } from '../../../../http/fake-sandboxes.ts';
 import { ask, decodeFrames, makeApp, summarize, UNKNOWN_ID } from '../../../../http/support.ts';
 import { settle } from '../../../../support/made-timers.ts';
-
-/** Everybody has a key that says so much. */
-function authenticatorOf(caller: Caller): Authenticator {
-  return new Authenticator(
-    {
-      isClosed: true,
-      find: () => ({ state: 'valid', caller }),
-      noteUse: async () => {},
-      isStillValid: () => true,
-    },
-    pino({ level: 'silent' }),
-  );
-}
-const KEY = { headers: { authorization: 'Bearer k' } };
-const TENANT: Caller = { id: 'k1', key: 'ci', tenant: 'acme' };
+import { authenticatorOf, KEY, CALLER as TENANT } from '../callers.ts';
 
 t.test('a tenant brings and takes no image, and imports no snapshot', async (t) => {
   const images = {

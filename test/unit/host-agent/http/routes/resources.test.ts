@@ -1,29 +1,12 @@
-// What each route makes of its request, and of what the daemon says to it: every field, and none where there is nothing.
-import { pino } from 'pino';
 import t from 'tap';
 import type { AuditEntry } from '../../../../../host-agent/src/audit/index.ts';
-import { Authenticator } from '../../../../../host-agent/src/http/authentication.ts';
 import type { HttpServices } from '../../../../../host-agent/src/http/services.ts';
 import type { Images } from '../../../../../host-agent/src/images/index.ts';
 import type { Caller } from '../../../../../host-agent/src/keys/index.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 import { outflow } from '../../../../http/fake-sandboxes.ts';
 import { ask, makeApp, UNKNOWN_ID } from '../../../../http/support.ts';
-
-/** Everybody has a key that says so much. */
-function authenticatorOf(caller: Caller): Authenticator {
-  return new Authenticator(
-    {
-      isClosed: true,
-      find: () => ({ state: 'valid', caller }),
-      noteUse: async () => {},
-      isStillValid: () => true,
-    },
-    pino({ level: 'silent' }),
-  );
-}
-const KEY = { headers: { authorization: 'Bearer k' } };
-const TENANT: Caller = { id: 'k1', key: 'ci', tenant: 'acme' };
+import { authenticatorOf, KEY, CALLER as TENANT } from '../callers.ts';
 
 t.test('a create is what its body says, and no more', async (t) => {
   const audited: AuditEntry[] = [];

@@ -1,0 +1,25 @@
+// Who asks, for tests without a registry of keys.
+import { pino } from 'pino';
+import { Authenticator, type Keys } from '../../../../host-agent/src/http/authentication.ts';
+import type { Caller, Found } from '../../../../host-agent/src/keys/index.ts';
+
+export const CALLER: Caller = { id: 'k1', key: 'ci', tenant: 'acme' };
+export const KEY = { headers: { authorization: 'Bearer k' } };
+
+/** Keys by their text, and what was noted of their use. */
+export function keysOf(found: Record<string, Found> = { good: { state: 'valid', caller: CALLER } }) {
+  const uses: unknown[] = [];
+  const keys: Keys = {
+    isClosed: true,
+    find: (text) => found[text] ?? { state: 'unknown' },
+    noteUse: async (...args) => void uses.push(args),
+    isStillValid: () => true,
+  };
+  return { keys, uses };
+}
+
+/** Everybody has a key that says so much. */
+export function authenticatorOf(caller: Caller): Authenticator {
+  const { keys } = keysOf();
+  return new Authenticator({ ...keys, find: () => ({ state: 'valid', caller }) }, pino({ level: 'silent' }));
+}
