@@ -122,6 +122,13 @@ t.test('pages of an origin that was let in, and of no other', async (t) => {
   t.match(plain.text, /^HTTP\/1.1 401/, 'a question that no browser asks beforehand is a request');
 });
 
+t.test('a page of another site cannot load an answer as its script', async (t) => {
+  const { url } = await serve(t);
+  const own = await fetch(`${url}/healthz`);
+  t.equal(own.headers.get('cross-origin-resource-policy'), 'same-origin');
+  t.equal(own.headers.get('x-content-type-options'), 'nosniff');
+});
+
 t.test('without origins nothing is said of them', async (t) => {
   const { url } = await serve(t);
   const { headers } = await fetch(`${url}/healthz`);

@@ -35,11 +35,27 @@ export function findRefusal(request: IncomingMessage, names: HostNames, cors: Co
     const message = `origin ${show(origin)} is foreign to this daemon; send none, or allow it with --allowed-host or --cors-origin`;
     return new AppError('forbidden', message);
   }
+  if (origin === undefined && isFromForeignPage(request)) {
+    const message =
+      'a page of another site asked for this; let it ask with CORS, and allow its origin with --cors-origin';
+    return new AppError('forbidden', message);
+  }
   const coding = headers['transfer-encoding'];
   if (coding === undefined) return undefined;
   if (httpVersion === '1.0') return malformed('http/1.0 has no transfer-encoding');
   if (coding.toLowerCase() === 'chunked') return undefined;
   return malformed(`transfer-encoding ${show(coding)} is not known; use chunked`);
+}
+
+/**
+ * Without CORS a browser sends no origin: `<script src>`, `<img>`, frames and forms of other pages. What it says instead is
+ * Sec-Fetch-Site. To follow a link is no way to read: only a whole new page may be opened so.
+ */
+function isFromForeignPage({ method, headers }: IncomingMessage): boolean {
+  const site = headers['sec-fetch-site'];
+  if (site !== 'cross-site' && site !== 'same-site') return false;
+  const isNavigation = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
+  return !(isNavigation && (method === 'GET' || method === 'HEAD'));
 }
 
 /** The host in a target that names one; it goes before the header then. */

@@ -281,6 +281,9 @@ export class HttpServer {
   /** False for one that is not answered any more. */
   #track(request: IncomingMessage, response: ServerResponse): boolean {
     if (!this.#connections.track(request, response)) return false;
+    // No page of another origin may take an answer for its script, picture or frame, or guess its type.
+    response.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
+    response.setHeader('X-Content-Type-Options', 'nosniff');
     this.#active.add(response);
     this.#current.set(request.socket, response);
     gatherSmallPieces(request);

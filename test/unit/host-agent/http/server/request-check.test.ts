@@ -9,6 +9,7 @@ import { findRefusal } from '../../../../../host-agent/src/http/server/request-c
 import { parseAuthority } from '../../../../../host-agent/src/lib/authority.ts';
 
 type Head = {
+  method?: string;
   headers?: readonly (readonly [string, string])[];
   url?: string;
   httpVersion?: string;
@@ -16,9 +17,16 @@ type Head = {
 };
 
 /** As Node gives a request: of two headers of a name what it makes of them, and all as they came. */
-function request({ headers = [['Host', 'localhost:8080']], url, httpVersion = '1.1', ...rest }: Head) {
+function request({
+  method = 'GET',
+  headers = [['Host', 'localhost:8080']],
+  url,
+  httpVersion = '1.1',
+  ...rest
+}: Head) {
   const localPort = 'port' in rest ? rest.port : 8080;
   return {
+    method,
     rawHeaders: headers.flat(),
     headers: Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])),
     httpVersion,
@@ -211,4 +219,41 @@ t.test('a browser is told what pages that were let in may ask', async (t) => {
   });
   const methods = askAsPage([origin], 'OPTIONS', { origin, ...asks }).said['Access-Control-Allow-Methods'];
   t.same(String(methods).split(', ').sort(), ['DELETE', 'GET', 'HEAD', 'POST', 'PUT']);
+});
+
+t.test('a page of another site that asks without an origin is refused by what its browser says', async (t) => {
+  const asked = (site: string, mode: string, dest: string, method = 'GET') =>
+    refusal({
+      method,
+      headers: [
+        ['Host', 'localhost:8080'],
+        ['Sec-Fetch-Site', site],
+        ['Sec-Fetch-Mode', mode],
+        ['Sec-Fetch-Dest', dest],
+      ],
+    });
+  const foreign = /^403 a page of another site .*--cors-origin$/;
+  for (const site of ['cross-site', 'same-site']) {
+    t.match(asked(site, 'no-cors', 'script'), foreign, 'it would run a guest’s file as its script');
+    t.match(asked(site, 'no-cors', 'image'), foreign);
+    t.match(asked(site, 'navigate', 'iframe'), foreign, 'a frame');
+    t.match(asked(site, 'navigate', 'document', 'POST'), foreign, 'a form');
+    t.match(asked(site, 'no-cors', 'document'), foreign);
+    t.equal(asked(site, 'navigate', 'document'), '', 'a link that somebody follows');
+    t.equal(asked(site, 'navigate', 'document', 'HEAD'), '');
+  }
+  t.equal(asked('same-origin', 'no-cors', 'script'), '', 'the daemon’s own page');
+  t.equal(asked('none', 'navigate', 'document'), '', 'an address that was typed');
+  t.equal(
+    refusal({
+      headers: [
+        ['Host', 'localhost:8080'],
+        ['Origin', 'https://app.example'],
+        ['Sec-Fetch-Site', 'cross-site'],
+        ['Sec-Fetch-Mode', 'cors'],
+      ],
+    }),
+    '',
+    'an origin that the operator allowed',
+  );
 });
