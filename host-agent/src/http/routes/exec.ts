@@ -2,7 +2,7 @@
 import { type ExecRequest, MAX_JSON_BYTES } from '@sandboxd/api';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { chooseProtocol } from '../authentication.ts';
-import { endingOf, type HttpContext, type Takeover } from '../context.ts';
+import { endingOf, guestOf, type HttpContext, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
 import { toExecForm } from '../exec/output-format.ts';
@@ -33,15 +33,10 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
     input?: { onDrain: () => void },
   ): ExecRun => {
     const log = c.get('log');
-    const caller = c.get('caller');
     const ending = endingOf(c);
     const onEnding = (): void => run.end('the daemon stopped while the command ran');
     const run = new ExecRun({
-      start: (events) =>
-        host
-          .as(caller)
-          .get(id)
-          .exec(request, events, { hasStdin: input !== undefined }),
+      start: (events) => guestOf(host, c, id).exec(request, events, { hasStdin: input !== undefined }),
       onExit: ({ agentUs, ...exec }) => {
         ending?.removeEventListener('abort', onEnding);
         log.info({ agentUs, exec }, 'exec ended');
