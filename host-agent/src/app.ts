@@ -5,7 +5,7 @@ import { ensureAgentImage, resolveKernel, seedKernel } from '@sandboxd/rootfs-bu
 import type { Logger } from 'pino';
 import about from '../package.json' with { type: 'json' };
 import { followKeys } from './app/follow-keys.ts';
-import { assertClosed, shareOut } from './app/reach.ts';
+import { assertClosed, shareOut, warnOfNoKeys } from './app/reach.ts';
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from './audit/index.ts';
 import { type Config, formatListen, type ListenAddress } from './config/index.ts';
 import { EngineChoice } from './engines/choice.ts';
@@ -106,8 +106,10 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const registryPath = join(config.dataDir, 'state.lmdb');
     const store = await Store.open(registryPath);
     resources.defer(() => store.close());
-    const keys = new KeyRegistry(store);
+    const keys = new KeyRegistry(store, { isRequired: config.requiresKeys });
     assertClosed(config, keys);
+    await keys.ensureMark();
+    warnOfNoKeys(config, keys, log);
     const audit =
       config.audit &&
       new AuditTrail({

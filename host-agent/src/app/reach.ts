@@ -15,6 +15,23 @@ export function assertClosed({ listen: main, metrics }: Config, keys: KeyRegistr
   );
 }
 
+/** Each start without keys says what that means: that all are let in, or nobody. */
+export function warnOfNoKeys({ listen }: Pick<Config, 'listen'>, keys: KeyRegistry, log: Logger): void {
+  if (keys.hasKeys) return;
+  const makeOne = '`sandboxd keys create <name>` makes one, without a restart';
+  const mark = keys.lostMark;
+  if (mark !== undefined) {
+    log.error(
+      `there were keys, and the registry has none: it was lost, or is another; nobody is let in until there is a key; ${makeOne}, or a backup of the registry has the old ones; remove ${mark} if everybody is to be let in`,
+    );
+  } else if (keys.isClosed) {
+    log.warn(`there are no keys, and require_keys is set: nobody is let in; ${makeOne}`);
+  } else {
+    const who = 'path' in listen ? 'who may write to' : 'who reaches';
+    log.warn(`there are no keys: ${who} ${formatListen(listen)} may do everything; ${makeOne}`);
+  }
+}
+
 /** The limits that are left where this process may not have descriptors for all that was asked for. */
 export function shareOut(
   { limits, maxConnections }: Config,

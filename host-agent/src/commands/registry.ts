@@ -27,5 +27,8 @@ export function withKeys<T>(
   use: (keys: KeyRegistry, dataDir: string) => T | Promise<T>,
 ): Promise<T> {
   const by = process.env.SUDO_USER ?? `uid ${process.getuid?.()}`;
-  return withStore(input, (store, dataDir) => use(new KeyRegistry(store, by), dataDir));
+  const { requiresKeys } = loadSharedConfig(input);
+  return withStore(input, (store, dataDir) =>
+    use(new KeyRegistry(store, { by, isRequired: requiresKeys }), dataDir),
+  );
 }

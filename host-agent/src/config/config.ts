@@ -21,6 +21,8 @@ export type Config = {
   /** Absent: connections are plain. */
   readonly tls?: { readonly certPath: string; readonly keyPath: string; readonly clientCaPath?: string };
   /** Pages of which origins may use the API. */
+  /** Nobody gets in without a key, also where there is none. */
+  readonly requiresKeys: boolean;
   readonly corsOrigins: readonly string[];
   /** Names of the daemon beside its loopback ones. */
   readonly allowedHosts: readonly { readonly scheme: Scheme; readonly at: Authority }[];
@@ -96,6 +98,7 @@ export type Config = {
 export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<string, string>>): Config {
   return {
     ...toReach(values),
+    requiresKeys: values.require_keys,
     corsOrigins: values.cors_origin,
     maxConnections: values.max_connections,
     ...(values.max_connections_per_client > 0 && {

@@ -55,6 +55,9 @@ export function createSettings(engineNames: readonly string[]) {
     tls_client_ca: path({
       help: 'let in only clients with a certificate of this authority (PEM), keys apart',
     }),
+    require_keys: toggle({
+      help: 'let in nobody without a key, also before there is one and where the data directory is lost with them',
+    }),
     allowed_host: hostNames({
       fallback: [],
       help: 'answer requests that call the daemon by this name, too; may be given more than once',

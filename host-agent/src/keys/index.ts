@@ -4,4 +4,11 @@ export { assertOperation, type Caller, type Owner, sees, toOwner } from './calle
 export { type Holding, Limits, type Visit } from './limits.ts';
 export { clampTimeout, type Wanted } from './policy.ts';
 export { type KeyChange, type KeyRecord, QUOTA_KEYS, type Quota, quota } from './record.ts';
-export { type Found, KeyRegistry, type ListedKey, type NewKey, stateOf } from './registry.ts';
+export {
+  type Found,
+  KeyRegistry,
+  type KeyRegistryOptions,
+  type ListedKey,
+  type NewKey,
+  stateOf,
+} from './registry.ts';

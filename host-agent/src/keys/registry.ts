@@ -5,6 +5,7 @@ import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import type { Store, Table } from '../store/store.ts';
 import type { Caller } from './caller.ts';
+import { KeyMark } from './key-mark.ts';
 import { areSameHash, hashKey, isKeyText, mintKey, toKeyId } from './key-text.ts';
 import type { KeyChange, KeyRecord, KeyUse, Quota } from './record.ts';
 
@@ -31,8 +32,17 @@ export type Found =
   | { readonly state: 'revoked'; readonly atMs: number }
   | { readonly state: 'unknown' };
 
+export type KeyRegistryOptions = {
+  /** The user of the host who changes what is changed. */
+  readonly by?: string;
+  /** Nobody gets in without a key, also where there never was one. */
+  readonly isRequired?: boolean;
+};
+
 export class KeyRegistry {
   readonly #store: Store;
+  readonly #mark: KeyMark;
+  readonly #isRequired: boolean;
   readonly #keys: Table<KeyRecord>;
   readonly #uses: Table<KeyUse>;
   readonly #quotas: Table<Quota>;
@@ -41,9 +51,10 @@ export class KeyRegistry {
   readonly #usedAtMs = new Map<string, number>();
   #hasKeys = false;
 
-  /** `by` is the user of the host who changes what is changed. */
-  constructor(store: Store, by = 'daemon') {
+  constructor(store: Store, { by = 'daemon', isRequired = false }: KeyRegistryOptions = {}) {
     this.#by = by;
+    this.#isRequired = isRequired;
+    this.#mark = new KeyMark(store.path);
     this.#changes = store.table('key_changes');
     this.#store = store;
     this.#keys = store.table('keys');
@@ -51,10 +62,28 @@ export class KeyRegistry {
     this.#quotas = store.table('quotas');
   }
 
-  /** Whether nobody gets in without a key. So it is once there was one: keys that are revoked or expired stay recorded. */
+  /**
+   * Whether nobody gets in without a key. So it is once there was one: keys that are revoked or expired stay recorded, and
+   * where the registry was lost with them, its mark stays.
+   */
   get isClosed(): boolean {
+    return this.#isRequired || this.#mark.isThere || this.hasKeys;
+  }
+
+  /** Whether any key is recorded, valid or not. */
+  get hasKeys(): boolean {
     this.#hasKeys ||= this.#keys.hasLatest();
     return this.#hasKeys;
+  }
+
+  /** The file that says that there were keys, where they are not recorded any more. */
+  get lostMark(): string | undefined {
+    return this.#mark.isThere && !this.hasKeys ? this.#mark.path : undefined;
+  }
+
+  /** Has the mark of a registry with keys that is of before there were marks. */
+  async ensureMark(): Promise<void> {
+    if (this.hasKeys) await this.#mark.ensure();
   }
 
   get hasValidKey(): boolean {
@@ -92,6 +121,8 @@ export class KeyRegistry {
     const hash = hashKey(text);
     const id = toKeyId(hash);
     const record = { ...wanted, hash, createdAtMs: Date.now() };
+    // Before the key: whoever asks for one does not want everybody in.
+    await this.#mark.ensure();
     await this.#store.atomically(() => {
       if (this.#keys.get(id) !== undefined)
         throw new AppError('conflict', 'two keys came out alike; try again');

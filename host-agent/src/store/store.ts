@@ -115,12 +115,15 @@ export class Table<T> {
 }
 
 export class Store {
+  /** Of its file. */
+  readonly path: string;
   readonly #root: RootDatabase;
   /** One for each transaction whose thread may still be at work. */
   readonly #writing = new Set<Promise<unknown>>();
 
-  private constructor(root: RootDatabase) {
+  private constructor(root: RootDatabase, path: string) {
     this.#root = root;
+    this.path = path;
   }
 
   /**
@@ -138,7 +141,7 @@ export class Store {
       for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
       readEverything(root);
       await migrate(root, path, use);
-      return new Store(root);
+      return new Store(root, path);
     } catch (error) {
       await root?.close().catch(() => undefined);
       if (error instanceof AppError) throw error;
@@ -228,7 +231,7 @@ async function migrate(root: RootDatabase, path: string, use: 'alone' | 'beside'
 function toAdvice(errno: string | undefined): string {
   if (errno === 'EACCES' || errno === 'EPERM' || errno === 'EROFS')
     return 'run the daemon as root, on a data directory that can be written';
-  return 'restore it from a backup, or move it away to start with an empty one (sandboxes that still run are ended then, snapshots removed)';
+  return 'restore it from a backup, or move it away to start with an empty one (sandboxes that still run are ended then, snapshots removed; where there were keys, new ones have to be made)';
 }
 
 function isEmpty(root: RootDatabase): boolean {

@@ -1,4 +1,5 @@
 // `sandboxd keys list` and `show`.
+import type { KeyRegistry } from '../../keys/index.ts';
 import { type Command, UsageError } from '../command.ts';
 import { withKeys } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
@@ -10,15 +11,20 @@ export const list: Command = {
   summary: 'show all keys, revoked and expired ones included',
   flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'as one JSON array' } },
   run: async (input) => {
-    const { all, dataDir } = await withKeys(input, (keys, dir) => ({ all: keys.list(), dataDir: dir }));
+    const { all, who } = await withKeys(input, (keys, dir) => ({
+      all: keys.list(),
+      who: `there are no keys in ${dir}: ${tellWhoIsIn(keys)}`,
+    }));
     if (input.isSet('json')) process.stdout.write(`${JSON.stringify(all.map(toJson), null, 2)}\n`);
-    else if (all.length === 0)
-      process.stderr.write(
-        `there are no keys in ${dataDir}: on loopback everybody may do everything; \`sandboxd keys create <name>\` makes one\n`,
-      );
+    else if (all.length === 0) process.stderr.write(`${who}; \`sandboxd keys create <name>\` makes one\n`);
     else for (const line of [HEADING, ...all.map(toRow)]) process.stdout.write(`${line}\n`);
   },
 };
+
+function tellWhoIsIn({ isClosed, lostMark }: Pick<KeyRegistry, 'isClosed' | 'lostMark'>): string {
+  if (lostMark !== undefined) return `nobody is let in, as there were some (${lostMark} says so)`;
+  return isClosed ? 'nobody is let in (require_keys)' : 'on loopback everybody may do everything';
+}
 
 export const show: Command = {
   name: 'show',

@@ -1,0 +1,146 @@
+// A registry that was lost, or moved away as an error advised, opens nothing that had keys: who is let in, what the log says, and how a
+// key is made again.
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { warnOfNoKeys } from '../../../../host-agent/src/app/reach.ts';
+import { Authenticator } from '../../../../host-agent/src/http/index.ts';
+import { KeyRegistry, type KeyRegistryOptions } from '../../../../host-agent/src/keys/index.ts';
+import { Store } from '../../../../host-agent/src/store/store.ts';
+
+const ROOT = resolve(import.meta.dirname, '../../../..');
+const LISTEN = { host: '127.0.0.1', port: 7878 };
+
+async function makeDir(t: Test) {
+  const dir = await mkdtemp(join(tmpdir(), 'lost-'));
+  t.teardown(() => rm(dir, { recursive: true }));
+  return { dir, path: join(dir, 'state.lmdb'), mark: join(dir, 'keys-required') };
+}
+
+/** What a daemon that starts on it makes of it, until `use` is over. */
+async function start<T>(
+  path: string,
+  use: (seen: {
+    keys: KeyRegistry;
+    said: readonly { level: number; msg: string }[];
+    isLetIn: (key?: string) => Promise<boolean>;
+  }) => Promise<T>,
+  options?: KeyRegistryOptions,
+): Promise<T> {
+  const store = await Store.open(path);
+  try {
+    const said: { level: number; msg: string }[] = [];
+    const log = pino({}, { write: (line: string) => void said.push(JSON.parse(line)) });
+    const keys = new KeyRegistry(store, options);
+    await keys.ensureMark();
+    warnOfNoKeys({ listen: LISTEN }, keys, log);
+    const authenticator = new Authenticator(keys, log);
+    const isLetIn = (key?: string) =>
+      authenticator
+        .authenticate({
+          authorization: key === undefined ? undefined : `Bearer ${key}`,
+          protocols: undefined,
+          address: '127.0.0.1',
+        })
+        .then(
+          () => true,
+          () => false,
+        );
+    return await use({ keys, said, isLetIn });
+  } finally {
+    await store.close();
+  }
+}
+
+const run = async (dir: string, ...words: string[]) => {
+  const program = join(ROOT, 'host-agent/src/main.ts');
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [
+    program,
+    ...words,
+    '--data-dir',
+    dir,
+  ]);
+  return { stdout: stdout.trim(), stderr };
+};
+
+t.test('a daemon whose registry is gone lets in nobody until there is a key again', async (t) => {
+  const { dir, path, mark } = await makeDir(t);
+  await start(path, async ({ keys }) => {
+    await keys.create({ name: 'alice' });
+  });
+  t.equal((await stat(mark)).mode & 0o777, 0o600);
+  await rename(path, `${path}.away`);
+  await start(path, async ({ keys, said, isLetIn }) => {
+    t.ok(keys.isClosed);
+    t.notOk(await isLetIn());
+    t.match(said, [{ level: 50, msg: /there were keys.*nobody is let in.*keys create/ }]);
+    t.match(await run(dir, 'keys', 'list'), { stderr: /nobody is let in, as there were some/ });
+    const { stdout: key } = await run(dir, 'keys', 'create', 'alice');
+    t.notOk(await isLetIn());
+    t.ok(await isLetIn(key), 'without a restart');
+  });
+  await start(path, async ({ said, isLetIn }) => {
+    t.same(said, []);
+    t.notOk(await isLetIn());
+  });
+});
+
+t.test('each start without keys says so', async (t) => {
+  const { path, mark } = await makeDir(t);
+  for (let n = 0; n < 2; n++)
+    await start(path, async ({ said, isLetIn }) => {
+      t.match(said, [
+        { level: 40, msg: /there are no keys: who reaches 127\.0\.0\.1:7878 may do everything/ },
+      ]);
+      t.ok(await isLetIn());
+    });
+  t.notOk(existsSync(mark));
+  await start(
+    path,
+    async ({ said, isLetIn, keys }) => {
+      t.match(said, [{ level: 40, msg: /require_keys is set: nobody is let in/ }]);
+      t.notOk(await isLetIn());
+      const { text } = await keys.create({ name: 'first' });
+      t.ok(await isLetIn(text));
+    },
+    { isRequired: true },
+  );
+});
+
+t.test('a registry of before there were marks gets one at the next start', async (t) => {
+  const { path, mark } = await makeDir(t);
+  await start(path, ({ keys }) => keys.create({ name: 'old' }));
+  await rm(mark);
+  await start(path, async () => t.ok(existsSync(mark)));
+  await rename(path, `${path}.away`);
+  await start(path, async ({ isLetIn }) => t.notOk(await isLetIn()));
+});
+
+t.test('keys that are revoked or over are keys, and another registry is none', async (t) => {
+  const { path } = await makeDir(t);
+  await start(path, async ({ keys }) => {
+    await keys.create({ name: 'a' });
+    await keys.revoke('a');
+  });
+  await start(path, async ({ said, isLetIn }) => {
+    t.same(said, []);
+    t.notOk(await isLetIn());
+  });
+  // An empty file is an empty registry.
+  await writeFile(path, '');
+  await start(path, async ({ isLetIn }) => t.notOk(await isLetIn()));
+});
+
+t.test('a key that cannot be marked is none', async (t) => {
+  const { path, mark } = await makeDir(t);
+  await start(path, async ({ keys }) => {
+    await promisify(execFile)('mkdir', [mark]);
+    await t.rejects(keys.create({ name: 'a' }));
+    t.same(keys.list(), []);
+  });
+});
