@@ -1,11 +1,12 @@
 // The container images of this daemon: pulled or imported, converted, found again, deleted.
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { readPieces } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import { copyRootfs } from './copy-rootfs.ts';
 import type { Pieces } from './fetch/archive.ts';
 import { fetchFromLayout, fetchFromPieces, fetchFromRegistry } from './fetch/fetcher.ts';
 import { findImage, isPullable, type StoredImage } from './find.ts';
-import { findHostFile, type HostFile } from './host-path.ts';
+import { type HostFile, openHostFile } from './host-path.ts';
 import { type Fetch, makeImage, type Workshop } from './making.ts';
 import type { Report } from './progress.ts';
 import { CONVERT_MODE, COPY_MODE, type ImageInfo } from './record.ts';
@@ -78,20 +79,22 @@ export class Images {
     );
   }
 
-  /** Of a file of the host, converted anew when it changed. AppError as `findHostFile` and `import`. */
+  /** Of a file of the host, converted anew when it changed. AppError as `openHostFile` and `import`. */
   async obtainFile(path: string, { onProgress, signal }: Asking = {}): Promise<StoredImage> {
-    const file = await findHostFile(path, this.#options.allowedDirs);
+    const { allowedDirs, files, records } = this.#options;
+    const { key } = await this.#identify(path);
     const known = this.#all().find(
-      ({ record }) =>
-        record.fileKey === file.key && existsSync(this.#options.files.rootfsPath(record.rootfsDigest)),
+      ({ record }) => record.fileKey === key && existsSync(files.rootfsPath(record.rootfsDigest)),
     );
     if (known !== undefined) return this.#touch(known);
     return await this.#pulls.run(
-      file.key,
+      key,
       async (report, cancelled) => {
+        // It may be another by now: what is opened here is what is read, and what the record is about.
+        await using file = await openHostFile(path, allowedDirs);
         const made = await this.#makeOfFile(file, report, cancelled);
         const kept = { id: made.id, record: { ...made.record, fileKey: file.key } };
-        await this.#options.records.put(kept.id, kept.record);
+        await records.put(kept.id, kept.record);
         return kept;
       },
       { onEvent: onProgress, signal },
@@ -147,12 +150,19 @@ export class Images {
     return this.#options.files.rootfsPath(record.rootfsDigest);
   }
 
-  #makeOfFile({ path, kind }: HostFile, report: Report, signal: AbortSignal): Promise<StoredImage> {
-    if (kind === 'rootfs') return copyRootfs(path, this.#options.files, signal);
-    const fetch: Fetch =
-      kind === 'layout'
-        ? (options) => fetchFromLayout(path, options)
-        : fetchFromPieces(createReadStream(path));
+  async #identify(path: string): Promise<Pick<HostFile, 'key'>> {
+    await using file = await openHostFile(path, this.#options.allowedDirs);
+    return { key: file.key };
+  }
+
+  #makeOfFile(
+    { file, kind, openWithin }: HostFile,
+    report: Report,
+    signal: AbortSignal,
+  ): Promise<StoredImage> {
+    const { files, maxBlobBytes: maxBytes } = this.#options;
+    if (kind === 'rootfs') return copyRootfs(file, { files, maxBytes, signal });
+    const fetch = kind === 'layout' ? fetchFromLayout(openWithin) : fetchFromPieces(readPieces(file, signal));
     return this.#makeOfSent(fetch, report, signal);
   }
 

@@ -1,13 +1,11 @@
 // Saved archives of images: put on disk unpacked from gzip or zstd, and asked which images they hold.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { type TarEntry, TarError, TarReader, type TarSink } from '@sandboxd/proto';
 import { AppError } from '../../lib/errors.ts';
-import { readSmall } from '../../lib/untrusted-path.ts';
 import { formatReference, parseReference } from '../reference.ts';
 
 export type Pieces = AsyncIterable<Uint8Array>;
@@ -80,11 +78,6 @@ export async function inspectArchive(path: string): Promise<ImageArchive> {
   );
 }
 
-/** The images of a directory that is an OCI layout. AppError invalid_argument for what is none. */
-export async function inspectLayout(dir: string): Promise<readonly ArchivedImage[]> {
-  return toOciImages((await readSmall(join(dir, 'index.json'), MAX_DOCUMENT_BYTES)).toString());
-}
-
 /** The one that is asked for. AppError invalid_argument naming those that there are. */
 export function chooseImage({ images }: Pick<ImageArchive, 'images'>, tag?: string): ArchivedImage {
   const known = images.flatMap(({ tags }) => tags);
@@ -145,7 +138,8 @@ function toDockerImages(text: string): ArchivedImage[] {
   });
 }
 
-function toOciImages(text: string): ArchivedImage[] {
+/** The images that the index of an OCI layout lists. AppError invalid_argument for what is none. */
+export function toOciImages(text: string): ArchivedImage[] {
   const value = parseJson(text, 'index.json');
   if (!isObject(value) || !Array.isArray(value.manifests)) throw noImages('index.json');
   const manifests = value.manifests.filter(isObject);

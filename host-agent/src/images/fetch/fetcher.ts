@@ -1,5 +1,4 @@
 // Images into the shared layout, from registries and archives.
-import { rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 import type { Report } from '../progress.ts';
@@ -9,10 +8,11 @@ import {
   type ArchivedImage,
   chooseImage,
   inspectArchive,
-  inspectLayout,
   type Pieces,
   spool,
+  toOciImages,
 } from './archive.ts';
+import { type GatherOptions, gatherLayout, readIndex } from './gather.ts';
 import { type LaidOut, readLayout } from './layout.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
 import { unpackLayout } from './unpack.ts';
@@ -125,13 +125,16 @@ async function fetchFromArchive(
 }
 
 /** From a directory that is an OCI layout. AppError as `fetchFromArchive`. */
-export async function fetchFromLayout(dir: string, options: FetchOptions): Promise<Fetched> {
-  const images = await inspectLayout(dir);
-  // A colon in its name would begin a reference.
-  const layout = join(options.workDir, 'given');
-  await rm(layout, { force: true });
-  await symlink(dir, layout);
-  return fetchChosen(chooseImage({ images }, undefined), `oci:${layout}`, undefined, options, 'directory');
+export function fetchFromLayout(open: GatherOptions['open']): (options: FetchOptions) => Promise<Fetched> {
+  let isThere = false;
+  return async (options) => {
+    const { workDir, maxBytes, signal } = options;
+    const chosen = chooseImage({ images: toOciImages(await readIndex({ open })) });
+    const layout = join(workDir, 'given');
+    if (!isThere) await gatherLayout(layout, { open, maxBytes, signal });
+    isThere = true;
+    return fetchChosen(chosen, `oci:${layout}`, undefined, options, 'directory');
+  };
 }
 
 async function fetchChosen(

@@ -1,8 +1,8 @@
 // What skopeo wrote: an OCI layout whose blobs are in a directory that all layouts share.
-import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
+import { openRegular } from '../../lib/untrusted-path.ts';
 import { blobPath, dropDamaged } from './blobs.ts';
 
 const digest = z.string().regex(/^sha256:[\da-f]{64}$/);
@@ -88,11 +88,12 @@ export async function readLayout(dir: string, blobsDir: string, what: string): P
 }
 
 async function readDocument<T>(path: string, schema: z.ZodType<T>, what: string): Promise<T> {
-  const { size } = await stat(path);
+  await using file = await openRegular(path);
+  const { size } = await file.stat();
   if (size > MAX_DOCUMENT_BYTES)
     throw new AppError('upstream', `${what} has ${size} bytes, which is too much`);
   try {
-    return schema.parse(JSON.parse(await readFile(path, 'utf8')));
+    return schema.parse(JSON.parse(await file.readFile('utf8')));
   } catch (cause) {
     throw new AppError('upstream', `${what} is not as the OCI format wants it`, { cause });
   }

@@ -5,6 +5,8 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -144,4 +146,18 @@ t.test('work of a process that is gone is swept, also when another has its numbe
   t.same(stored(dataDir), { blobs: 0, rootfs: 0, work: 0 });
   t.same(readdirSync(join(dataDir, 'images/held')), []);
   await images.close();
+});
+
+t.test('a link in place of the blobs has nothing of the host removed', async (t) => {
+  const [dataDir, outside] = [world.path('data'), world.path('outside')];
+  await (await world.openImages(dataDir)).close();
+  mkdirSync(outside);
+  writeFileSync(join(outside, 'precious'), 'x');
+  rmSync(join(dataDir, 'images/oci/blobs/sha256'), { recursive: true });
+  symlinkSync(outside, join(dataDir, 'images/oci/blobs/sha256'));
+  await world.openImages(dataDir).then(
+    (images) => images.close(),
+    (error) => t.match(error, { message: 'sha256 is no file of its own' }),
+  );
+  t.same(readdirSync(outside), ['precious']);
 });
