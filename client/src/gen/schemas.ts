@@ -603,6 +603,8 @@ export interface components {
             readonly labels?: {
                 readonly [key: string]: string;
             };
+            /** @description labels that are not shown, since all together have over 64 KiB */
+            readonly labels_omitted?: number;
             /** @description all references that lead to it */
             readonly refs?: readonly string[];
             /** @description files, directories and links in it */

@@ -25,11 +25,13 @@ export type CopyRootfsOptions = {
   readonly files: ImageFiles;
   readonly maxBytes: number;
   readonly signal: AbortSignal;
+  /** Whose it is. */
+  readonly owner?: string | undefined;
 };
 
 /** AppError invalid_argument for more than `maxBytes`, exhausted when the disk is about to be full. */
 export async function copyRootfs(file: FileHandle, options: CopyRootfsOptions): Promise<StoredImage> {
-  const { files, maxBytes } = options;
+  const { files, maxBytes, owner } = options;
   await using work = await files.makeWork();
   using room = watchRoom(work.dir, options.signal);
   const { signal } = room;
@@ -51,6 +53,7 @@ export async function copyRootfs(file: FileHandle, options: CopyRootfsOptions): 
     layers: [],
     rootfsDigest,
     isCopy: true,
+    ...(owner !== undefined && { owner }),
   } as const;
   const sizes = { sizeBytes: size, entries: 0, contentBytes: size };
   return { id: rootfsDigest, record: { refs: [], ...about, ...sizes, convertedAtMs: now, usedAtMs: now } };

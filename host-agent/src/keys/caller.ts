@@ -23,6 +23,11 @@ export function toOwner(caller: Caller | undefined): Owner | undefined {
   return tenant === undefined ? { key } : { key, tenant };
 }
 
+/** Who has a share of what all use: a tenant, or a key without one. Undefined where nobody needs a key. */
+export function sharerOf(owner: Owner | undefined): string | undefined {
+  return owner?.tenant ?? owner?.key;
+}
+
 export function mayDo({ policy }: Pick<Caller, 'policy'>, operation: Operation): boolean {
   return policy?.operations === undefined || policy.operations.includes(operation);
 }

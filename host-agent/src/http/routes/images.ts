@@ -1,6 +1,7 @@
 // Container images: pulled, imported, listed, shown, deleted. A daemon without them checks requests as if it had, and then says 501.
 
 import type { ImageInfo, Report } from '../../images/index.ts';
+import { sharerOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
@@ -10,7 +11,11 @@ import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
-type Asking = { readonly onProgress?: Report; readonly signal: AbortSignal };
+type Asking = {
+  readonly onProgress?: Report;
+  readonly signal: AbortSignal;
+  readonly owner: string | undefined;
+};
 
 const LINES = 'application/x-ndjson';
 
@@ -68,10 +73,12 @@ export function requireImages<T>(images: T | undefined): T {
 /** The image, or lines until it is there for a client that wants them. */
 async function answerMade(c: HttpContext, make: (asking: Asking) => Promise<ImageInfo>) {
   const signal = clientSignal(c);
-  if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal }));
+  const owner = sharerOf(c.get('caller'));
+  if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal, owner }));
   const left = new AbortController();
   const lines = new ImageLines(() => left.abort(new AppError('cancelled', 'the client left')));
   make({
+    owner,
     signal: AbortSignal.any([signal, left.signal]),
     onProgress: (line, layer) => lines.progress(line, layer),
   }).then(
@@ -89,7 +96,7 @@ async function* toPieces(read: () => Promise<Uint8Array | undefined>): AsyncGene
 }
 
 function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {
-  const { cmd, entrypoint, exposedPorts, labels } = config;
+  const { cmd, entrypoint, exposedPorts, labels, labelsOmitted } = config;
   return {
     digest,
     ...(sourceRef !== undefined && { source_ref: sourceRef }),
@@ -98,6 +105,7 @@ function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {
     ...(entrypoint.length > 0 && { entrypoint }),
     ...(exposedPorts.length > 0 && { exposed_ports: exposedPorts }),
     ...(Object.keys(labels).length > 0 && { labels }),
+    ...(labelsOmitted !== undefined && { labels_omitted: labelsOmitted }),
     content_bytes: image.contentBytes,
     size_bytes: image.sizeBytes,
     entries: image.entries,

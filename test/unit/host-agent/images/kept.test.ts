@@ -29,10 +29,10 @@ const APP = `${registry}/app:latest`;
 world.push(APP, withLayer('a'));
 world.push(`${registry}/other`, withLayer('b'));
 
-async function importOne(images: OpenedImages, image: MadeImage): Promise<string> {
+async function importOne(images: OpenedImages, image: MadeImage, owner?: string): Promise<string> {
   const path = world.path('oci.tar');
   skopeo('copy', `oci:${makeLayout(world.path('layout'), image)}:latest`, `oci-archive:${path}`);
-  return (await images.import(createReadStream(path), undefined)).digest;
+  return (await images.import(createReadStream(path), undefined, { owner })).digest;
 }
 
 const large = (name: string): MadeImage => ({ layers: [[{ name, content: Buffer.alloc(1_000_000, name) }]] });
@@ -47,6 +47,16 @@ t.test('beyond its limit the store drops what nothing uses, the longest unused f
     digests.slice(1),
   );
   t.equal(stored(dataDir).rootfs, 2);
+  await images.close();
+});
+
+t.test('who has most of the store gives way, and not who has little of it', async (t) => {
+  const images = await world.openImages(world.path('data'), { maxBytes: 3_500_000 });
+  const kept = await importOne(images, large('a'), 'acme');
+  for (const name of ['b', 'c', 'd', 'e']) await importOne(images, large(name), 'greedy');
+  const left = images.list().map(({ digest }) => digest);
+  t.equal(left[0], kept, 'though it is the longest unused');
+  t.ok(left.length < 5, `${left.length} are left`);
   await images.close();
 });
 
