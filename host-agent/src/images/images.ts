@@ -25,6 +25,8 @@ export type Asking = {
   /** A line about each step, for people. */
   readonly onProgress?: Report | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Before anything is fetched or converted; throws for who may not have that done. */
+  readonly onMake?: (() => void) | undefined;
 };
 
 export class Images {
@@ -63,13 +65,18 @@ export class Images {
   }
 
   /** The same, for those who make a sandbox of it. */
-  async obtain(text: string, mode: PullMode, { onProgress, signal }: Asking = {}): Promise<StoredImage> {
+  async obtain(
+    text: string,
+    mode: PullMode,
+    { onProgress, signal, onMake }: Asking = {},
+  ): Promise<StoredImage> {
     const found = findImage(this.#all(), text);
     // A crash of the host, or somebody who tidied up, may have taken the file.
     const known = found !== undefined && existsSync(this.rootfsPath(found)) ? found : undefined;
     if (known !== undefined && (mode !== 'always' || !isPullable(text))) return this.#touch(known);
     const reference = isPullable(text) ? parseReference(text) : undefined;
     if (mode === 'never' || reference === undefined) throw notFound(text, mode);
+    onMake?.();
     return await this.#pulls.run(
       formatReference(reference),
       (report, cancelled) =>
@@ -79,13 +86,14 @@ export class Images {
   }
 
   /** Of a file of the host, converted anew when it changed. AppError as `findHostFile` and `import`. */
-  async obtainFile(path: string, { onProgress, signal }: Asking = {}): Promise<StoredImage> {
+  async obtainFile(path: string, { onProgress, signal, onMake }: Asking = {}): Promise<StoredImage> {
     const file = await findHostFile(path, this.#options.allowedDirs);
     const known = this.#all().find(
       ({ record }) =>
         record.fileKey === file.key && existsSync(this.#options.files.rootfsPath(record.rootfsDigest)),
     );
     if (known !== undefined) return this.#touch(known);
+    onMake?.();
     return await this.#pulls.run(
       file.key,
       async (report, cancelled) => {

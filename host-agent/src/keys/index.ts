@@ -1,6 +1,14 @@
 // Keys: who may call this daemon, what their policies and their tenants' quotas let them do.
 export { Attempts } from './attempts.ts';
-export { assertOperation, type Caller, type Owner, sees, toOwner } from './caller.ts';
+export {
+  assertAccess,
+  assertMayChangeImages,
+  assertOperation,
+  type Caller,
+  type Owner,
+  sees,
+  toOwner,
+} from './caller.ts';
 export { hideKeys } from './key-text.ts';
 export { type Holding, Limits, type Visit } from './limits.ts';
 export { clampTimeout, type Wanted } from './policy.ts';
