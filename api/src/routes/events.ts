@@ -11,7 +11,7 @@ export const eventRoutes = {
     summary: 'Follow what happens to sandboxes and snapshots',
     description:
       'Server-sent events, or lines of JSON where Accept names those. With Last-Event-ID it goes on where it was left, without gap or duplicate, also over restarts of the daemon.',
-    access: 'read',
+    access: 'view',
     query: eventsQuery,
     transport: 'stream',
     answers: [

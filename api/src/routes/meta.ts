@@ -17,7 +17,7 @@ export const metaRoutes = {
     path: '/profiles',
     tag: 'meta',
     summary: 'List the root filesystems that sandboxes can boot from',
-    access: 'read',
+    access: 'view',
     answers: [
       { status: 200, description: 'the profiles, and what runs them', content: json(profilesResponse) },
     ],
@@ -40,7 +40,7 @@ export const metaRoutes = {
     tag: 'meta',
     summary: 'Read the numbers that the daemon keeps of itself, for Prometheus',
     description: 'Of the whole host: a key of a tenant is refused.',
-    access: 'read',
+    access: 'metrics',
     answers: [
       {
         status: 200,

@@ -58,6 +58,8 @@ export type Route = {
   readonly summary: string;
   readonly description?: string;
   readonly access: Access;
+  /** What keys need instead that are older than `access`: they keep what they could. */
+  readonly formerly?: Operation;
   /** A further operation that the request needs in a case that `when` describes. */
   readonly alsoNeeds?: { readonly operation: Operation; readonly when: string };
   /** It shows what a guest has or says: content, output, environment. Each such request is in the audit trail. */

@@ -15,7 +15,7 @@ export function sandboxRoutes(limits: RequestLimits) {
       path: '/sandboxes',
       tag: 'sandboxes',
       summary: 'List the sandboxes',
-      access: 'read',
+      access: 'view',
       answers: [{ status: 200, description: 'the sandboxes', content: json(sandboxList) }],
       example: { answer: { sandboxes: [SANDBOX] } },
     },
@@ -24,7 +24,8 @@ export function sandboxRoutes(limits: RequestLimits) {
       path: '/sandboxes',
       tag: 'sandboxes',
       summary: 'Create a sandbox and wait until it answers',
-      description: 'A client that goes away cancels it, and everything is rolled back.',
+      description:
+        'A client that goes away cancels it, and everything is rolled back. An image that has to be pulled or converted first needs the operation images.',
       access: 'create',
       alsoNeeds: { operation: 'exec', when: 'it starts a service, of the request or of the image' },
       body: jsonBody(createSandboxRequest(limits)),
@@ -43,7 +44,7 @@ export function sandboxRoutes(limits: RequestLimits) {
       path: '/sandboxes/:id',
       tag: 'sandboxes',
       summary: 'Show a sandbox',
-      access: 'read',
+      access: 'view',
       params: sandboxPath,
       answers: [{ status: 200, description: 'the sandbox', content: json(sandbox) }],
       errors: { 404: UNKNOWN },
@@ -56,7 +57,7 @@ export function sandboxRoutes(limits: RequestLimits) {
       summary: 'Say what a sandbox takes of the host',
       description:
         'Once, as JSON; each second until it is gone, where Accept names lines or server-sent events, with the share of CPU time.',
-      access: 'read',
+      access: 'view',
       params: sandboxPath,
       transport: 'stream',
       answers: [

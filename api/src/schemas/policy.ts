@@ -4,8 +4,28 @@ import { integer, type Parsed } from '../input/fields.ts';
 import { MAX_FORKS, MAX_MEMORY_MIB, MAX_SECONDS, MAX_VCPUS, MIN_MEMORY_MIB } from '../limits.ts';
 import { hostPattern } from './network.ts';
 
-export const OPERATIONS = ['create', 'exec', 'snapshot', 'fork', 'delete', 'read'] as const;
-export type Operation = (typeof OPERATIONS)[number];
+/** What each lets a key do. `view` and `metrics` are narrow ones, for those who only watch. */
+const MEANINGS = {
+  create: 'make sandboxes',
+  exec: 'run commands and services in them, write their files',
+  snapshot: 'save them, export and import what was saved',
+  fork: 'make copies of snapshots',
+  delete: 'delete sandboxes and snapshots',
+  read: 'read all of them, files and logs included; view and metrics are in it',
+  images: 'pull, import and delete images; a create that has to pull one needs it, too',
+  connect: 'reach their ports through the daemon',
+  metrics: 'read the metrics, and nothing else',
+  view: 'see lists, states, figures and events, and nothing of what is in a guest: no files, logs, output or environment',
+} as const;
+
+export type Operation = keyof typeof MEANINGS;
+export const OPERATIONS = Object.keys(MEANINGS) as readonly Operation[];
+
+/** Whether a policy that lists these operations lets its key do that one: who may read all may see the lists. */
+export function includesOperation(listed: readonly Operation[], operation: Operation): boolean {
+  const isInRead = operation === 'view' || operation === 'metrics';
+  return listed.includes(operation) || (isInRead && listed.includes('read'));
+}
 
 const names = { error: 'must be an array of strings' };
 
@@ -16,7 +36,9 @@ export const policy = z
       operations: z
         .array(z.enum(OPERATIONS, { error: `must be one of ${OPERATIONS.join(', ')}` }), names)
         .optional()
-        .describe('what the key may do'),
+        .describe(
+          `what the key may do; ${OPERATIONS.map((name) => `${name}: ${MEANINGS[name]}`).join('. ')}`,
+        ),
       net_allow_max: z
         .array(hostPattern, names)
         .optional()

@@ -67,8 +67,8 @@ export interface components {
         };
         /** @description what a key may do; what is absent is not restricted */
         readonly Policy: {
-            /** @description what the key may do */
-            readonly operations?: readonly ("create" | "exec" | "snapshot" | "fork" | "delete" | "read")[];
+            /** @description what the key may do; create: make sandboxes. exec: run commands and services in them, write their files. snapshot: save them, export and import what was saved. fork: make copies of snapshots. delete: delete sandboxes and snapshots. read: read all of them, files and logs included; view and metrics are in it. images: pull, import and delete images; a create that has to pull one needs it, too. connect: reach their ports through the daemon. metrics: read the metrics, and nothing else. view: see lists, states, figures and events, and nothing of what is in a guest: no files, logs, output or environment */
+            readonly operations?: readonly ("create" | "exec" | "snapshot" | "fork" | "delete" | "read" | "images" | "connect" | "metrics" | "view")[];
             /** @description host name patterns that an allowlist may have at most; empty: no network */
             readonly net_allow_max?: readonly (string & (string))[];
             /** @description profiles that may be booted */

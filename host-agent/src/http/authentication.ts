@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { Attempts, assertOperation, type Caller, type Found, type KeyRegistry } from '../keys/index.ts';
+import { Attempts, assertAccess, type Caller, type Found, type KeyRegistry } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { findRoute, toPath } from './known-routes.ts';
 import { OpenRequests } from './open-requests.ts';
@@ -59,14 +59,14 @@ export class Authenticator {
 
   /** For a request that the app will see only after more of it was taken. AppError unauthenticated, forbidden. */
   async admit({ method = '', url, headers, socket }: IncomingMessage): Promise<void> {
-    const { access } = findRoute(method, toPath(url)) ?? {};
-    if (access === 'public') return;
+    const route = findRoute(method, toPath(url));
+    if (route?.access === 'public') return;
     const caller = await this.authenticate({
       authorization: headers.authorization,
       protocols: headers['sec-websocket-protocol'],
       address: socket.remoteAddress ?? 'local',
     });
-    if (access !== undefined && access !== 'any-key') assertOperation(caller, access);
+    if (route !== undefined) assertAccess(caller, route);
   }
 
   async #holdBack(address: string): Promise<void> {

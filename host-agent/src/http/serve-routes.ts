@@ -1,7 +1,7 @@
 // Serves the table of routes: a handler is attached by its route's name and gets input that was checked.
 import type { Answer, JsonContent, Route, RouteName, Routes } from '@sandboxd/api';
 import type { z } from 'zod';
-import { assertOperation } from '../keys/index.ts';
+import { assertAccess } from '../keys/index.ts';
 import type { HttpApp, HttpContext } from './context.ts';
 import { type Input, readInput } from './input/request-input.ts';
 
@@ -34,8 +34,7 @@ export function serveRoutes<N extends RouteName>(
     const handle = handlers[name as N] as Handler<Route>;
     const [answer] = route.answers;
     app.on(route.method, route.path, async (c) => {
-      if (route.access !== 'public' && route.access !== 'any-key')
-        assertOperation(c.get('caller'), route.access);
+      assertAccess(c.get('caller'), route);
       const reply: unknown = await handle(await readInput(c, route, bodyIdleMs), c);
       if (reply instanceof Response) return reply;
       if (answer?.status === 204) return c.body(null, 204);

@@ -29,6 +29,8 @@ export type Asking = {
   readonly signal?: AbortSignal | undefined;
   /** For whom: a tenant, or a key without one. What is made counts for them. */
   readonly owner?: string | undefined;
+  /** Before anything is fetched or converted; throws for who may not have that done. */
+  readonly onMake?: (() => void) | undefined;
 };
 
 type Making = Omit<Order, 'fetch'>;
@@ -72,7 +74,7 @@ export class Images {
   async obtain(
     text: string,
     mode: PullMode,
-    { onProgress, signal, owner }: Asking = {},
+    { onProgress, signal, owner, onMake }: Asking = {},
   ): Promise<StoredImage> {
     const found = findImage(this.#all(), text);
     // A crash of the host, or somebody who tidied up, may have taken the file.
@@ -80,6 +82,7 @@ export class Images {
     if (known !== undefined && (mode !== 'always' || !isPullable(text))) return this.#touch(known);
     const reference = isPullable(text) ? parseReference(text) : undefined;
     if (mode === 'never' || reference === undefined) throw notFound(text, mode);
+    onMake?.();
     return await this.#pulls.run(
       formatReference(reference),
       (report, cancelled) =>
@@ -93,13 +96,14 @@ export class Images {
   }
 
   /** Of a file of the host, converted anew when it changed. AppError as `openHostFile` and `import`. */
-  async obtainFile(path: string, { onProgress, signal, owner }: Asking = {}): Promise<StoredImage> {
+  async obtainFile(path: string, { onProgress, signal, owner, onMake }: Asking = {}): Promise<StoredImage> {
     const { allowedDirs, files, records } = this.#options;
     const { key } = await this.#identify(path);
     const known = this.#all().find(
       ({ record }) => record.fileKey === key && existsSync(files.rootfsPath(record.rootfsDigest)),
     );
     if (known !== undefined) return this.#touch(known);
+    onMake?.();
     return await this.#pulls.run(
       key,
       async (report, cancelled) => {

@@ -1,5 +1,5 @@
 // Who asks, and whose a thing is.
-import type { Operation, Policy } from '@sandboxd/api';
+import { includesOperation, type Operation, type Policy, type Route } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 
 /** Made by which key, for which tenant. Names, as a key that replaces another goes on with what that one made. */
@@ -10,7 +10,12 @@ export type Caller = Owner & {
   /** Of the key; see `toKeyId`. */
   readonly id: string;
   readonly policy?: Policy;
+  /** The key is older than some words of policies, and keeps what it could without them. */
+  readonly keepsOldGrants?: true;
 };
+
+/** What decides of it. */
+export type Grants = Pick<Caller, 'policy' | 'keepsOldGrants'>;
 
 /** Whether the caller is to know of it: one with a tenant sees what the keys of that tenant made, any other everything. */
 export function sees(caller: Caller | undefined, owner: Owner | undefined): boolean {
@@ -28,17 +33,46 @@ export function sharerOf(owner: Owner | undefined): string | undefined {
   return owner?.tenant ?? owner?.key;
 }
 
-export function mayDo({ policy }: Pick<Caller, 'policy'>, operation: Operation): boolean {
-  return policy?.operations === undefined || policy.operations.includes(operation);
+/** `formerly`: what a key needs for it that is older than the operation. */
+export function mayDo(
+  { policy: { operations } = {}, keepsOldGrants }: Grants,
+  operation: Operation,
+  formerly?: Operation,
+): boolean {
+  if (operations === undefined || includesOperation(operations, operation)) return true;
+  return keepsOldGrants === true && formerly !== undefined && operations.includes(formerly);
 }
 
 /** AppError forbidden. */
-export function assertOperation(caller: Caller | undefined, operation: Operation): void {
-  if (caller !== undefined && !mayDo(caller, operation))
+export function assertOperation(
+  caller: Caller | undefined,
+  operation: Operation,
+  formerly?: Operation,
+): void {
+  if (caller !== undefined && !mayDo(caller, operation, formerly))
     throw forbidden(caller, [describe(caller, operation)]);
 }
 
-export function describe({ policy }: Pick<Caller, 'policy'>, operation: Operation): string {
+/** AppError forbidden for who may not use the route at all, whatever they ask of it. */
+export function assertAccess(
+  caller: Caller | undefined,
+  { access, formerly }: Pick<Route, 'access' | 'formerly'>,
+): void {
+  if (access !== 'public' && access !== 'any-key') assertOperation(caller, access, formerly);
+}
+
+/**
+ * All share the images: who may boot certain profiles only must not have a say in what others boot by the name of an image.
+ * AppError forbidden.
+ */
+export function assertMayChangeImages(caller: Caller | undefined): void {
+  const allowed = caller?.policy?.allow_profiles;
+  if (caller === undefined || allowed === undefined || caller.keepsOldGrants) return;
+  const why = `no image is among allow_profiles ${JSON.stringify(allowed)}, so it neither pulls, imports nor deletes any`;
+  throw forbidden(caller, [why]);
+}
+
+export function describe({ policy }: Grants, operation: Operation): string {
   return `operation ${operation} is not among ${policy?.operations?.join(', ') || 'the operations, which are none'}`;
 }
 

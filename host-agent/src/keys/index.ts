@@ -1,6 +1,15 @@
 // Keys: who may call this daemon, what their policies and their tenants' quotas let them do.
 export { Attempts } from './attempts.ts';
-export { assertOperation, type Caller, type Owner, sees, sharerOf, toOwner } from './caller.ts';
+export {
+  assertAccess,
+  assertMayChangeImages,
+  assertOperation,
+  type Caller,
+  type Owner,
+  sees,
+  sharerOf,
+  toOwner,
+} from './caller.ts';
 export { type Holding, Limits, type Visit } from './limits.ts';
 export { clampTimeout, type Wanted } from './policy.ts';
 export { type KeyChange, type KeyRecord, QUOTA_KEYS, type Quota, quota } from './record.ts';

@@ -11,6 +11,8 @@ export type KeyRecord = {
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
+  /** See `Caller`. */
+  readonly keepsOldGrants?: true;
 };
 
 /** The last time that a key was taken for good, to a minute. */

@@ -212,8 +212,14 @@ export function stateOf({ revokedAtMs, expiresAtMs }: KeyRecord): KeyState {
   return expiresAtMs !== undefined && expiresAtMs <= Date.now() ? 'expired' : 'valid';
 }
 
-function toCaller({ name, hash, tenant, policy }: KeyRecord): Caller {
-  return { id: toKeyId(hash), key: name, ...optional('tenant', tenant), ...optional('policy', policy) };
+function toCaller({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): Caller {
+  return {
+    id: toKeyId(hash),
+    key: name,
+    ...optional('tenant', tenant),
+    ...optional('policy', policy),
+    ...optional('keepsOldGrants', keepsOldGrants),
+  };
 }
 
 function optional<K extends string, T>(key: K, value: T | undefined): { readonly [P in K]?: T } {

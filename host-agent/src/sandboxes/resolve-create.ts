@@ -24,7 +24,7 @@ export async function resolveEarly(
   return resolveSandboxOptions(options, rootfs, defaults, limits, resolveService(options.service, undefined));
 }
 
-/** The rest, which may take a pull or a bake. AppError as that, and forbidden for an image that runs something where the caller may not. */
+/** The rest, which may take a pull or a bake. AppError as that, and forbidden for an image that has to be pulled or runs something where the caller may not. */
 export async function resolveWhole(
   early: ResolvedSandboxOptions,
   { service: wanted, pull = 'missing' }: CreateSandboxOptions,
@@ -35,7 +35,9 @@ export async function resolveWhole(
   const { kind, name, isPath, digest } = early.rootfs;
   if (kind === 'agent' || digest !== '') return early;
   const mode = kind === 'image' ? pull : 'missing';
-  const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, finding);
+  const onMake = () => assertOperation(caller, 'images', 'create');
+  const asking = kind === 'image' ? { ...finding, onMake } : finding;
+  const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, asking);
   const service = resolveService(wanted, found.service);
   if (service !== undefined) assertOperation(caller, 'exec');
   const { service: _, ...options } = early;

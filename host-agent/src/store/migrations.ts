@@ -2,7 +2,7 @@
 // transaction that raises the version.
 
 /** Raised with every change that an older daemon could not read; the step to it is below. */
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 /** Access to every record of a table, within the transaction. */
 export type RecordEditor = {
@@ -30,6 +30,11 @@ export const MIGRATIONS: Readonly<Record<number, (records: RecordEditor) => void
   },
   // From version 4 on records have owners, and there are keys: a daemon that knows neither must not serve them to everyone.
   4: () => undefined,
+  // Until version 4 whoever might create pulled images, too, and the like: keys keep what they could. An older daemon would give
+  // that to newer keys.
+  5: (records) => {
+    records.change('keys', (record) => ({ ...record, keepsOldGrants: true }));
+  },
 };
 
 function toObject(value: unknown): Record<string, unknown> {

@@ -1,7 +1,7 @@
 // Container images: pulled, imported, listed, shown, deleted. A daemon without them checks requests as if it had, and then says 501.
 
 import type { ImageInfo, Report } from '../../images/index.ts';
-import { sharerOf } from '../../keys/index.ts';
+import { assertMayChangeImages, sharerOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
@@ -24,6 +24,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
     listImages: () => ({ images: requireImages(images).list().map(toImageBody) }),
 
     pullImage: async ({ body: { ref, pull } }, c) => {
+      assertMayChangeImages(c.get('caller'));
       const store = requireImages(images);
       if (ref === undefined)
         throw new AppError('invalid_argument', 'ref is missing; send a reference such as nginx:alpine');
@@ -31,6 +32,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
     },
 
     importImage: async ({ query: { tag } }, c) => {
+      assertMayChangeImages(c.get('caller'));
       assertNoTenant(c);
       const store = requireImages(images);
       const body = readBody(c, bodyIdleMs);
@@ -46,6 +48,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
     getImage: ({ params: { ref } }) => toImageBody(requireImages(images).get(ref)),
 
     deleteImage: async ({ params: { ref } }, c) => {
+      assertMayChangeImages(c.get('caller'));
       assertNoTenant(c);
       await requireImages(images).delete(ref);
       return undefined;

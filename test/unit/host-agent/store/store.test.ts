@@ -146,6 +146,25 @@ t.test('sandboxes of version 2 keep what they were made of', async (t) => {
   await store.close();
 });
 
+t.test('keys of version 4 keep what they could, newer ones have only what they name', async (t) => {
+  const path = newPath();
+  const root = open({ path, noSubdir: true, maxDbs: 16 });
+  await root.openDB<number, string>({ name: 'meta' }).put('schema_version', 4);
+  const record = { name: 'ci', hash: 'h', createdAtMs: 1, policy: { operations: ['create'] } };
+  await root.openDB<object, string>({ name: 'keys' }).put('k1', record);
+  await root.close();
+  for (let round = 0; round < 2; round++) {
+    const store = await Store.open(path);
+    const keys = store.table<object>('keys');
+    t.same(keys.get('k1'), { ...record, keepsOldGrants: true });
+    await keys.put('k2', record);
+    await store.close();
+  }
+  const store = await Store.open(path);
+  t.same(store.table<object>('keys').get('k2'), record);
+  await store.close();
+});
+
 t.test('a database of a newer daemon is refused, and left as it is', async (t) => {
   const path = newPath();
   const root = open({ path, noSubdir: true, maxDbs: 16 });
