@@ -4,6 +4,8 @@ export * from './errors.ts';
 export * from './exec-frames.ts';
 export * from './input/host-sockets.ts';
 export * from './input/problems.ts';
+export { show } from './input/shown.ts';
+export { findUnknownParameters } from './input/unknown-fields.ts';
 export * from './json-schema.ts';
 export * from './limits.ts';
 export * from './openapi/document.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { choice, optionalText, rule, text } from '../input/fields.ts';
 import { MAX_IMAGE_REF_CHARS } from '../limits.ts';
-import { count, unixMs, word } from './answers.ts';
+import { count, unixMs, warnings, word } from './answers.ts';
 
 const HOST =
   /(?:[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?)*|\[[\da-fA-F:]+\])(?::\d+)?/;
@@ -93,6 +93,7 @@ export const image = z
     entries: count('files, directories and links in it').optional(),
     convert_mode: word('how it was converted'),
     converted_at_unix_ms: unixMs('when it was converted'),
+    warnings,
   })
   .describe('a converted image');
 

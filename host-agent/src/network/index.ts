@@ -5,3 +5,4 @@ export { hasOpenConnection } from './open-connections.ts';
 export type { PublishedPort } from './port-holder.ts';
 export { HostUpstream } from './resolver/upstream.ts';
 export type { NetworkSlot } from './slot.ts';
+export { specialKind } from './special-ranges.ts';

@@ -12,6 +12,7 @@ import { limits } from './limits.ts';
 import { machine } from './machine.ts';
 import { network } from './network.ts';
 import { service } from './service.ts';
+import { settings } from './settings.ts';
 import { storage } from './storage.ts';
 
 /** As those who watch hosts expect it. */
@@ -42,6 +43,7 @@ export const doctor: Command = {
       limits,
       storage,
       network,
+      settings,
       service,
     ];
     const report: { group: string; findings: readonly Finding[] }[] = [];

@@ -23,12 +23,12 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
   return {
     listImages: () => ({ images: requireImages(images).list().map(toImageBody) }),
 
-    pullImage: async ({ body: { ref, pull } }, c) => {
+    pullImage: async ({ body: { ref, pull }, warnings }, c) => {
       assertMayChangeImages(c.get('caller'));
       const store = requireImages(images);
       if (ref === undefined)
         throw new AppError('invalid_argument', 'ref is missing; send a reference such as nginx:alpine');
-      return answerMade(c, (asking) => store.pull(ref, pull, asking));
+      return answerMade(c, (asking) => store.pull(ref, pull, asking), warnings);
     },
 
     importImage: async ({ query: { tag } }, c) => {
@@ -74,7 +74,11 @@ export function requireImages<T>(images: T | undefined): T {
 }
 
 /** The image, or lines until it is there for a client that wants them. */
-async function answerMade(c: HttpContext, make: (asking: Asking) => Promise<ImageInfo>) {
+async function answerMade(
+  c: HttpContext,
+  make: (asking: Asking) => Promise<ImageInfo>,
+  warnings: readonly string[] = [],
+) {
   const signal = clientSignal(c);
   const owner = sharerOf(c.get('caller'));
   if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal, owner }));
@@ -85,7 +89,7 @@ async function answerMade(c: HttpContext, make: (asking: Asking) => Promise<Imag
     signal: AbortSignal.any([signal, left.signal]),
     onProgress: (line, layer) => lines.progress(line, layer),
   }).then(
-    (image) => lines.succeed(toImageBody(image)),
+    (image) => lines.succeed({ ...toImageBody(image), ...(warnings.length > 0 && { warnings }) }),
     (error: unknown) => {
       c.var.log.info({ err: error }, 'no image was made');
       lines.fail(error, c.var.requestId);
