@@ -4,7 +4,7 @@ import { readFileSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
 import { type Config, ConfigError } from '../config/index.ts';
-import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4Range } from '../lib/ipv4.ts';
+import { doRangesOverlap, formatIpv4Range, type Ipv4Range, parseIpv4Range } from '../lib/ipv4.ts';
 import { specialKind } from '../network/index.ts';
 
 export type Careless = {
@@ -123,7 +123,7 @@ function findSubnet({ network: { subnet } }: Config): readonly Careless[] {
 }
 
 function doesTouch(range: Ipv4Range, others: readonly Ipv4Range[]): boolean {
-  return others.some((other) => isInRange(range.base, other) || isInRange(other.base, range));
+  return others.some((other) => doRangesOverlap(range, other));
 }
 
 function findImageDir(dir: string, { dataDir, runDir }: Config): readonly Careless[] {
@@ -163,5 +163,6 @@ function findSockets({ listen, metrics }: Config, { hasKey }: CarelessContext): 
 }
 
 function toRange(text: string): readonly Ipv4Range[] {
-  return parseIpv4Range(text) ?? [];
+  const range = parseIpv4Range(text);
+  return range === undefined ? [] : [range];
 }
