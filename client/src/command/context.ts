@@ -1,6 +1,17 @@
 // Which daemon: contexts in a file that only its owner reads, and variables that win over it.
-import { X509Certificate } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { randomBytes, X509Certificate } from 'node:crypto';
+import {
+  closeSync,
+  existsSync,
+  fchmodSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Client } from '../client.ts';
@@ -30,14 +41,18 @@ export function contextsPath(env: Environment = process.env): string {
 }
 
 export function readContexts(path = contextsPath()): Contexts {
+  let fd: number | undefined;
   try {
-    const read = toContexts(JSON.parse(readFileSync(path, 'utf8')));
-    assertPrivate(path, read);
+    fd = openSync(path, 'r');
+    const read = toContexts(JSON.parse(readFileSync(fd, 'utf8')));
+    assertPrivate(fstatSync(fd).mode, read);
     return read;
   } catch (error) {
     // A home that is no directory has none either.
     if (/^(?:ENOENT|ENOTDIR)$/.test((error as { code?: string }).code ?? '')) return { contexts: {} };
     throw new SandboxdError(`${path} cannot be read: ${(error as Error).message}`);
+  } finally {
+    if (fd !== undefined) closeSync(fd);
   }
 }
 
@@ -56,8 +71,7 @@ function toContexts(value: unknown): Contexts {
   return value as Contexts;
 }
 
-function assertPrivate(path: string, { contexts }: Contexts): void {
-  const { mode } = statSync(path);
+function assertPrivate(mode: number, { contexts }: Contexts): void {
   if ((mode & OTHERS) === 0 || process.platform === 'win32') return;
   if (Object.values(contexts).every(({ apiKey }) => apiKey === undefined)) return;
   throw new Error(
@@ -73,10 +87,19 @@ export function findContext({ contexts }: Contexts, name: string): Context | und
 /** There is never a moment at which others could read it. */
 export function writeContexts(contexts: Contexts, path = contextsPath()): void {
   makeDirectory(dirname(path));
-  const fresh = `${path}.${process.pid}`;
-  writeFileSync(fresh, `${JSON.stringify(contexts, null, 2)}\n`, { mode: PRIVATE });
-  chmodSync(fresh, PRIVATE);
-  renameSync(fresh, path);
+  // With sudo it may lie in another user's home: no name that somebody can have put there before.
+  const fresh = `${path}.${randomBytes(8).toString('hex')}`;
+  const fd = openSync(fresh, 'wx', PRIVATE);
+  try {
+    fchmodSync(fd, PRIVATE);
+    writeFileSync(fd, `${JSON.stringify(contexts, null, 2)}\n`);
+    renameSync(fresh, path);
+  } catch (error) {
+    rmSync(fresh, { force: true });
+    throw error;
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /** With its parents. Not by Node's own `recursive`, which says ENOENT of a file system that is read-only. */

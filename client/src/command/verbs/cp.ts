@@ -1,6 +1,5 @@
 // `sandbox cp`: files and directories, both ways, or an archive through a pipe.
-import { createReadStream } from 'node:fs';
-import { mkdir, readFile, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, stat } from 'node:fs/promises';
 import { basename, join, posix } from 'node:path';
 import { platform } from '#platform';
 import type { Bytes } from '../../connection/transport.ts';
@@ -11,6 +10,8 @@ import { counted } from '../../images.ts';
 import { formatBytes, type Progress } from '../terminal.ts';
 import { type Session, UsageError, type Verb } from '../verb.ts';
 import { writeWhole } from '../whole-file.ts';
+
+const PIECE_BYTES = 256 << 10;
 
 type Copied = { readonly files?: number; readonly bytes: number };
 
@@ -63,7 +64,9 @@ async function copyIn(
     return await files.extract(directory, counted(archive, progress?.update ?? (() => {})), { signal });
   };
   if (from === '-') return send(path, terminal.stdin);
-  const about = await stat(from);
+  // Opened once: what is looked at is what is sent.
+  await using source = await open(from);
+  const about = await source.stat();
   if (about.isDirectory()) {
     const isContents = /(?:^|\/)\.$/.test(from);
     const isInside = !isContents && (await isDirectory(files, path, signal));
@@ -73,11 +76,21 @@ async function copyIn(
   const [directory, name] = isInside ? [path, basename(from)] : [posix.dirname(path), posix.basename(path)];
   // What says that it has no bytes may be a pipe or a file of /proc: an archive begins with the size. Of one that grows, the beginning.
   const hasSize = about.isFile() && about.size > 0;
-  const data = hasSize ? createReadStream(from, { end: about.size - 1 }) : await readFile(from, { signal });
+  const data = hasSize ? readPieces(source, about.size) : await source.readFile({ signal });
   const sizeBytes = Buffer.isBuffer(data) ? data.length : about.size;
   const archive = packFile(name, data, { mode: about.mode & 0o7777, sizeBytes });
   const { bytes } = await send(directory, archive, sizeBytes);
   return { files: 1, bytes };
+}
+
+async function* readPieces(file: FileHandle, sizeBytes: number): Bytes {
+  for (let at = 0; at < sizeBytes; ) {
+    const buffer = Buffer.allocUnsafe(Math.min(PIECE_BYTES, sizeBytes - at));
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
+    if (bytesRead === 0) return;
+    at += bytesRead;
+    yield buffer.subarray(0, bytesRead);
+  }
 }
 
 async function copyOut(
@@ -99,7 +112,7 @@ async function copyOut(
     (about) => about.isDirectory(),
     () => false,
   );
-  const here = isInside ? join(to, posix.basename(path)) : to;
+  const here = isInside ? join(to, posix.basename(posix.normalize(path))) : to;
   const source = await openFile(files, path, signal);
   using progress = isQuiet ? undefined : terminal.progress(label, source?.sizeBytes);
   if (to === '-') {

@@ -30,7 +30,7 @@ import { answerDirectly } from './direct-answer.ts';
 import { Handshakes } from './handshakes.ts';
 import { type AllowedHost, HostNames } from './host-names.ts';
 import { LINGER_MS, lingerAfter } from './lingering.ts';
-import { listenOn, type SocketPath, type TcpAddress } from './listening.ts';
+import { type Listening, listenOn, type SocketPath, type TcpAddress } from './listening.ts';
 import type { PeerLookup } from './peer.ts';
 import { refuse, respond, toHttpError, toResponse } from './refusal.ts';
 import { findRefusal } from './request-check.ts';
@@ -102,6 +102,7 @@ export class HttpServer {
   readonly #refused = new WeakSet<Duplex>();
   /** Streams that are open now get their last frame. */
   readonly #ending = new AbortController();
+  #listening: Listening | undefined;
   #isDraining = false;
   #onIdle: () => void = () => {};
 
@@ -235,9 +236,9 @@ export class HttpServer {
   listen(wanted: TcpAddress): Promise<TcpAddress>;
   listen(wanted: TcpAddress | SocketPath): Promise<TcpAddress | SocketPath>;
   async listen(wanted: TcpAddress | SocketPath): Promise<TcpAddress | SocketPath> {
-    const address = await listenOn(this.#server, wanted);
+    this.#listening = await listenOn(this.#server, wanted);
     this.#server.on('error', (err) => this.#log.error({ err }, 'http server failed'));
-    return address;
+    return this.#listening.address;
   }
 
   /**
@@ -248,6 +249,7 @@ export class HttpServer {
     this.#isDraining = true;
     this.#server.close();
     for (const response of this.#active) response.shouldKeepAlive = false;
+    await this.#listening?.release();
     await this.#idle(timeoutMs, signal);
     this.#ending.abort();
     await this.#idle(LAST_FRAMES_MS);
@@ -275,6 +277,7 @@ export class HttpServer {
     this.#handshakes.close();
     this.#arrivals.close();
     this.#certificate?.close();
+    await this.#listening?.release();
     await closed;
   }
 

@@ -1,5 +1,17 @@
 // Where the daemon is reached, and by whom: sockets in the file system, addresses that cannot be had, names of clients.
 import { EventEmitter } from 'node:events';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { chmod, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
@@ -24,7 +36,7 @@ function serverOf(t: Test): Server {
 
 t.test('an address is had, and the port that was free is told', async (t) => {
   const server = serverOf(t);
-  const address = await listenOn(server, { host: '127.0.0.1', port: 0 });
+  const { address } = await listenOn(server, { host: '127.0.0.1', port: 0 });
   t.match(address, { host: '127.0.0.1', port: Number });
   t.equal(server.listenerCount('error'), 0);
   const { port } = address as { port: number };
@@ -57,7 +69,7 @@ t.test('a socket in the file system has its mode and owner, nobody else’s', as
   let count = 0;
   const listen = async (more: Partial<SocketPath>) => {
     const path = join(dir, `s${count++}`);
-    const address = await listenOn(serverOf(t), { path, ...more });
+    const { address } = await listenOn(serverOf(t), { path, ...more });
     t.same(address, { path, ...more });
     const { mode, uid, gid } = await stat(path);
     return [(mode & 0o777).toString(8), uid, gid];
@@ -84,6 +96,61 @@ t.test('a socket in the file system has its mode and owner, nobody else’s', as
     message: /its directory does not exist, or cannot/,
   });
   t.equal(process.umask(), before);
+});
+
+t.test('what comes in place of the socket gets neither its owner nor its mode', async (t) => {
+  const dir = await makeDir(t);
+  const [path, secret] = [join(dir, 's'), join(dir, 'secret')];
+  writeFileSync(secret, 'x', { mode: 0o600 });
+  const server = serverOf(t);
+  server.once('listening', () => {
+    rmSync(path, { force: true });
+    symlinkSync(secret, path);
+  });
+  await t.rejects(listenOn(server, { path, owner: 'daemon', mode: 0o666 }), {
+    code: 'conflict',
+    message: `cannot listen on ${path}: somebody else took its name`,
+  });
+  const { mode, uid } = await stat(secret);
+  t.same([mode & 0o777, uid], [0o600, 0]);
+  t.same(readdirSync(dir).sort(), ['s', 'secret'], 'nothing else is left');
+});
+
+t.test('others can change no directory of a socket, but its owner’s and a sticky one', async (t) => {
+  const root = await makeDir(t);
+  const listen = async (mode: number, uid: number, more: Partial<SocketPath> = {}) => {
+    const dir = mkdtempSync(join(root, 'd-'));
+    mkdirSync(join(dir, 'below'));
+    chmodSync(dir, mode);
+    chownSync(dir, uid, uid);
+    for (const path of [join(dir, 's'), join(dir, 'below/s')]) {
+      const { release } = await listenOn(serverOf(t), { path, ...more });
+      t.ok(lstatSync(path).isSocket());
+      await release();
+      t.notOk(existsSync(path), 'it is gone before its server has closed');
+      await release();
+    }
+  };
+  const refused = (what: string) => ({
+    code: 'conflict',
+    message: new RegExp(
+      `^cannot listen on .*: it lies in .*, which ${what} can change: who does could answer`,
+    ),
+  });
+  await listen(0o755, 0);
+  await listen(0o1777, 0, { owner: 'daemon' });
+  await listen(0o700, 1, { owner: 'daemon' });
+  await t.rejects(listen(0o777, 0), refused('every user'));
+  await t.rejects(listen(0o775, 0), refused('group 0'));
+  await t.rejects(listen(0o755, 1), refused('user 1'));
+  await t.rejects(listen(0o1777, 2, { owner: 'daemon' }), refused('every user'));
+  const [home, real] = [mkdtempSync(join(root, 'home-')), mkdtempSync(join(root, 'real-'))];
+  symlinkSync(real, join(home, 'link'));
+  await listenOn(serverOf(t), { path: join(home, 'link/s') }).then(({ release }) => release());
+  chownSync(home, 2, 2);
+  await t.rejects(listenOn(serverOf(t), { path: join(home, 'link/s') }), {
+    message: /link is a link in a directory that user 2 can change$/,
+  });
 });
 
 t.test('what a killed daemon left is taken, what somebody may need is not', async (t) => {
