@@ -13,6 +13,7 @@ bool add_spawn(napi_env env, napi_value exports);
 bool add_children(napi_env env, napi_value exports);
 bool add_system(napi_env env, napi_value exports);
 bool add_root(napi_env env, napi_value exports);
+bool add_memory_directory(napi_env env, napi_value exports);
 bool add_network(napi_env env, napi_value exports);
 bool add_connections(napi_env env, napi_value exports);
 bool add_tty(napi_env env, napi_value exports);
@@ -22,7 +23,7 @@ NAPI_MODULE_INIT() {
   bool (*const parts[])(napi_env, napi_value) = {
       add_poll,        add_io,    add_frames,   add_direct_file, add_intake, add_files, add_tree_making,
       add_tree_reading, add_spawn, add_children, add_system,      add_network, add_connections,
-      add_tty,         add_vsock, add_root,
+      add_tty,         add_vsock, add_root,     add_memory_directory,
   };
   bool ok = true;
   for (auto add : parts) ok = ok && add(env, exports);

@@ -114,7 +114,7 @@ Step enter(const char* layer_options, bool joins_agent) {
                         "/.lower,upperdir=/.layer/upper,workdir=/.layer/work,"
                         "redirect_dir=on,xino=on,metacopy=off,index=off,volatile";
   then([&] { return mount_at("overlay", "/.root", "overlay", MS_NOATIME, options.c_str()); });
-  for (const char* path : {"/dev", "/proc", "/sys", "/run"})
+  for (const char* path : {"/dev", "/proc", "/sys"})
     then([=] {
       std::string target = std::string("/.root") + path;
       unlink(target.c_str());  // a file or a link of the image; a directory stays

@@ -1,7 +1,7 @@
 // A guest that was saved before it had a root gets one: the copy's own disks.
 import { AgentError } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
-import { ensureDirectories } from './mounts.ts';
+import { ensureDirectories, mountRun } from './mounts.ts';
 
 /** A word of the kernel's command line, written by the host's engine: init.c reads it likewise. */
 const DISK_ERRORS = 'sandbox.disk-errors';
@@ -17,5 +17,6 @@ export function enterRoot(joinsAgent: boolean): void {
   } catch (error) {
     throw new AgentError('not_found', `cannot enter the root: ${(error as Error).message}`);
   }
+  mountRun();
   ensureDirectories();
 }

@@ -1,6 +1,8 @@
 // The file systems that programs expect, where the initramfs or the image did not provide them.
 import { lstatSync, mkdirSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
+import { basename } from 'node:path';
 import { ignoreExisting } from '../lib/existing.ts';
+import { logError } from '../lib/log.ts';
 import { addon } from '../native/addon.ts';
 import { attempt } from './attempt.ts';
 
@@ -24,9 +26,23 @@ const MOUNTS: readonly Mount[] = [
   { target: '/dev/pts', type: 'devpts', flags: NOSUID | NOEXEC, options: 'gid=5,mode=620,ptmxmode=666' },
   { target: '/dev/shm', type: 'tmpfs', flags: NOSUID | NODEV, options: 'mode=1777' },
   { target: '/dev/mqueue', type: 'mqueue', flags: NOSUID | NODEV | NOEXEC, options: '' },
-  { target: '/run', type: 'tmpfs', flags: NOSUID | NODEV, options: 'mode=0755' },
   { target: '/sys/fs/cgroup', type: 'cgroup2', flags: NOSUID | NODEV | NOEXEC, options: '' },
 ];
+
+/** In memory, with what the image has there for its programs: directories of their owners, mostly. */
+const RUN = '/run';
+/** What a guest says of itself. */
+const OWN_DIRECTORY = '/run/sandbox';
+/** More than that stays on the disk, where it costs neither memory nor the time of a copy. */
+const MAX_RUN_ENTRIES = 1024;
+const MAX_RUN_BYTES = 4 * 1024 * 1024;
+/** Beside such a directory: what is in it is of this guest, and of no root. */
+const OWN_MOUNT: Mount = {
+  target: OWN_DIRECTORY,
+  type: 'tmpfs',
+  flags: NOSUID | NODEV,
+  options: 'mode=0755',
+};
 
 const LINKS: readonly (readonly [path: string, target: string])[] = [
   ['/dev/fd', '/proc/self/fd'],
@@ -40,7 +56,7 @@ const DIRECTORIES: readonly (readonly [path: string, mode: number])[] = [
   ['/etc', 0o755],
   ['/tmp', 0o1777],
   ['/run/lock', 0o1777],
-  ['/run/sandbox', 0o755],
+  [OWN_DIRECTORY, 0o755],
   ['/root', 0o700],
 ];
 
@@ -58,23 +74,34 @@ export function mountFileSystems(): void {
   } catch {
     // Nothing is mounted yet, not even /proc.
   }
-  for (const { target, type, flags, options } of MOUNTS) {
-    if (mounted.has(target)) continue;
-    attempt(`mount ${target}`, () => {
-      unlinkNonDirectory(target);
-      ensureDirectory(target, 0o755);
-      addon.mount(type, target, type, flags, options);
-    });
+  for (const mount of MOUNTS) {
+    if (mounted.has(mount.target)) continue;
+    attempt(`mount ${mount.target}`, () => mountAt(mount));
   }
+  if (!mounted.has(RUN)) mountRun();
   ensureDirectories();
   for (const [path, target] of LINKS) {
     attempt(`link ${path}`, () => ignoreExisting(() => symlinkSync(target, path)));
   }
 }
 
+/** Of a root in which nothing runs yet. */
+export function mountRun(): void {
+  const result = addon.moveToMemory(RUN, MAX_RUN_ENTRIES, MAX_RUN_BYTES, basename(OWN_DIRECTORY));
+  if (result === 0) return;
+  logError('/run', `stays on the disk: error ${-result}`);
+  attempt(`mount ${OWN_DIRECTORY}`, () => mountAt(OWN_MOUNT));
+}
+
 /** Those that a root may lack. */
 export function ensureDirectories(): void {
   for (const [path, mode] of DIRECTORIES) attempt(`make ${path}`, () => ensureDirectory(path, mode));
+}
+
+function mountAt({ target, type, flags, options }: Mount): void {
+  unlinkNonDirectory(target);
+  ensureDirectory(target, 0o755);
+  addon.mount(type, target, type, flags, options);
 }
 
 /** An image may have a file or a link there. */

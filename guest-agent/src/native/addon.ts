@@ -112,6 +112,12 @@ export interface Addon {
   // root.cc
   /** The disks become the root, with these mount options of the layer, and 1 for the agent's image above them; `code` and `syscall` say which step failed. */
   enterRoot(layerOptions: string, joinsAgent: 0 | 1): void;
+  // memory-directory.cc
+  /**
+   * A tmpfs with all that the directory has, but its entry `leftOut`, takes its place. 0, or a negative error number: then it stays as
+   * it is, as one does that has more than so many entries or bytes (E2BIG).
+   */
+  moveToMemory(path: string, entries: number, bytes: number, leftOut: string): number;
   // network.cc
   /** Has the driver serve the network device; the name of its interface. */
   bindInterface(): string;
