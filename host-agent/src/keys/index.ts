@@ -10,7 +10,7 @@ export {
   toOwner,
 } from './caller.ts';
 export { hideKeys } from './key-text.ts';
-export { type Holding, Limits, type Visit } from './limits.ts';
+export { type Holding, Limits, type LimitsOptions, type Visit } from './limits.ts';
 export { clampTimeout, type Wanted } from './policy.ts';
 export { type KeyChange, type KeyRecord, QUOTA_KEYS, type Quota, quota } from './record.ts';
 export {

@@ -43,6 +43,7 @@ export const quota = z.strictObject({
   max_memory_mib: most('memory of all its sandboxes, MiB'),
   max_disk_bytes: most('writable layers of all its sandboxes, as large as they may become'),
   max_snapshots: most('snapshots at once'),
+  max_published_ports: most('published ports of all its sandboxes'),
   max_creates_per_minute: most('sandboxes created or forked within a minute'),
 });
 
