@@ -9,6 +9,7 @@ export {
   sees,
   toOwner,
 } from './caller.ts';
+export { KeyMark } from './key-mark.ts';
 export { hideKeys } from './key-text.ts';
 export { type Holding, Limits, type LimitsOptions, type Visit } from './limits.ts';
 export { clampTimeout, type Wanted } from './policy.ts';
@@ -21,3 +22,4 @@ export {
   type NewKey,
   stateOf,
 } from './registry.ts';
+export { concernsTenants, findWideGrants } from './wide.ts';

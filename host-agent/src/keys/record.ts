@@ -8,6 +8,8 @@ export type KeyRecord = {
   readonly hash: string;
   readonly createdAtMs: number;
   readonly tenant?: string;
+  /** It has a policy and no tenant, and was made to see everybody's all the same. */
+  readonly seesAllTenants?: true;
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;

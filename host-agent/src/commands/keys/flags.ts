@@ -1,6 +1,7 @@
 // What the words of `sandboxd keys create` mean.
 import { readFileSync } from 'node:fs';
 import { checkBody, type Policy, policy } from '@sandboxd/api';
+import { concernsTenants } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
 import { type Flags, type Input, UsageError } from '../command.ts';
 
@@ -50,6 +51,20 @@ export function readPolicy(input: Input): Policy | undefined {
   const checked = checkBody(policy, fields);
   if (!checked.isValid) throw new UsageError(`the policy makes no sense: ${checked.problem}`);
   return checked.value;
+}
+
+/** A policy bounds what a key does, and not to whom: that is said, so that nobody takes the one for the other. Throws UsageError. */
+export function checkSight(
+  tenant: string | undefined,
+  seesAllTenants: boolean,
+  policy: Policy | undefined,
+): void {
+  if (tenant !== undefined && seesAllTenants)
+    throw new UsageError('--tenant and --all-tenants are two answers to one question; give one');
+  if (policy === undefined || tenant !== undefined || seesAllTenants || !concernsTenants(policy)) return;
+  throw new UsageError(
+    'a policy does not bound whose sandboxes a key sees; give --tenant <name> for those that keys of that tenant made, or --all-tenants for everybody’s',
+  );
 }
 
 /** The one operand; throws UsageError for anything else. `what` is what it names. */
