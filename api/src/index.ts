@@ -5,6 +5,8 @@ export * from './exec-frames.ts';
 export * from './input/host-sockets.ts';
 export * from './input/port-ranges.ts';
 export * from './input/problems.ts';
+export { show } from './input/shown.ts';
+export { findUnknownParameters } from './input/unknown-fields.ts';
 export * from './json-schema.ts';
 export * from './limits.ts';
 export * from './openapi/document.ts';

@@ -8,11 +8,18 @@ export function suggest(word: string, known: readonly string[], prefix = ''): st
   const [best] = known
     .map((name) => ({
       name,
-      changes: name.startsWith(word) && word.length > 1 ? 1 : countChanges(word, name),
+      changes: toChanges(word, name),
     }))
     .filter(({ name, changes }) => changes <= Math.min(MAX_CHANGES, name.length - 1))
     .sort((a, b) => a.changes - b.changes);
   return best === undefined ? '' : `; did you mean ${prefix}${best.name}?`;
+}
+
+function toChanges(word: string, name: string): number {
+  if (name.startsWith(word) && word.length > 1) return 1;
+  // What is counted costs one length times the other, and a word may be of any.
+  if (Math.abs(word.length - name.length) > MAX_CHANGES) return Number.POSITIVE_INFINITY;
+  return countChanges(word, name);
 }
 
 /** Letters to insert, leave out, change or swap with their neighbours. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { ensureAgentImage, resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import about from '../package.json' with { type: 'json' };
+import { refuseCareless } from './app/careless.ts';
 import { followKeys } from './app/follow-keys.ts';
 import { assertClosed, shareOut, warnOfNoKeys } from './app/reach.ts';
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from './audit/index.ts';
@@ -110,6 +111,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     assertClosed(config, keys);
     await keys.ensureMark();
     warnOfNoKeys(config, keys, log);
+    refuseCareless(config, keys.hasValidKey, log);
     const audit =
       config.audit &&
       new AuditTrail({

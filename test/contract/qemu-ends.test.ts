@@ -3,10 +3,11 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { adoptVmm, findVmms } from '../../host-agent/src/engines/adoption.ts';
+import { adoptVmm } from '../../host-agent/src/engines/adoption.ts';
 import type { SaveOptions, Vm, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import { bootQemu } from '../../host-agent/src/engines/qemu/boot.ts';
 import { QEMU } from '../../host-agent/src/engines/qemu/control.ts';
+import { findVmms } from '../../host-agent/src/engines/vmm-record.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import {
   type FakeQemuHost,

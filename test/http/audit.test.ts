@@ -1,8 +1,12 @@
 // What requests leave in the audit trail, and what they must not.
 
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { includesOperation } from '@sandboxd/api';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import type { AuditEntry, RequestEntry } from '../../host-agent/src/audit/index.ts';
+import { type AuditEntry, AuditTrail, type RequestEntry } from '../../host-agent/src/audit/index.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';
 import { BODY, head, serveCat, stdin, stdinClose } from './cat.ts';
@@ -17,6 +21,18 @@ class Recorder {
   get requests(): readonly RequestEntry[] {
     return this.entries as RequestEntry[];
   }
+}
+
+/** A trail on disk, as the daemon has it. */
+async function openTrail(t: Test) {
+  const root = mkdtempSync(join(tmpdir(), 'audit-'));
+  t.teardown(() => rmSync(root, { recursive: true }));
+  const anchors = { latest: () => undefined, put: async () => undefined };
+  const trail = new AuditTrail({ dir: root, maxBytes: 2 ** 30, anchors, log: pino({ level: 'silent' }) });
+  t.teardown(() => trail.close());
+  const lines = () =>
+    readdirSync(root).flatMap((name) => readFileSync(join(root, name), 'utf8').trim().split('\n'));
+  return { trail, lines };
 }
 
 async function answered(t: Test, port: number, bytes: string): Promise<string> {
@@ -189,4 +205,36 @@ t.test('no key, body, query, environment or file is ever in it', async (t) => {
   const text = JSON.stringify(trail.entries);
   t.notMatch(text, new RegExp(SECRET));
   t.notMatch(text, new RegExp(key.slice(4)));
+});
+
+t.test('a key in the wrong place is neither in the log nor in the trail, and still answered', async (t) => {
+  const keyring = await openKeyring(t);
+  const { trail, lines: trailLines } = await openTrail(t);
+  const { port, lines } = await serve(t, { authenticator: keyring.authenticator, audit: trail });
+  const key = await keyring.make();
+  const good = `Authorization: Bearer ${key}\r\n`;
+  const post = (path: string, body: object): string => {
+    const text = JSON.stringify(body);
+    return `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: ${text.length}\r\n${good}\r\n${text}`;
+  };
+  const MISPLACED = [
+    `GET /sandboxes HTTP/1.1\r\nHost: ${key}\r\n\r\n`,
+    `GET http://${key}/sandboxes HTTP/1.1\r\nHost: x\r\n\r\n`,
+    `GET /sandboxes HTTP/1.1\r\nHost: x\r\nOrigin: https://${key}\r\n${good}\r\n`,
+    `GET /sandboxes HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${key}\r\n${good}\r\n`,
+    `POST /sandboxes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: ${key}\r\n${good}\r\n`,
+    post('/sandboxes', { image: { oci: `${key}/nginx` } }),
+    post('/images', { ref: `${key}:${key}` }),
+    `GET /images/${key} HTTP/1.1\r\nHost: x\r\n${good}\r\n`,
+    `GET /sandboxes/sbk%5F${key.slice(4)} HTTP/1.1\r\nHost: x\r\n${good}\r\n`,
+    `GET /sandboxes HTTP/1.1\r\nHost: x\r\nExpect: ${key}\r\n${good}\r\n`,
+    `CONNECT ${key}:1 HTTP/1.1\r\nHost: x\r\n${good}\r\n`,
+    `GET /sandboxes/x/exec HTTP/1.1\r\nHost: x\r\n${good}Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: ${key}\r\nSec-WebSocket-Version: 13\r\n\r\n`,
+  ];
+  for (const bytes of MISPLACED) t.match(await answered(t, port, bytes), /^HTTP\/1\.1 \d{3} /);
+  await until(() => trailLines().length > MISPLACED.length, 'all lines');
+  const secret = new RegExp(key.slice(4), 'i');
+  t.notMatch(JSON.stringify(lines), secret);
+  t.notMatch(trailLines().join(), secret);
+  t.ok(lines.length > MISPLACED.length / 2);
 });

@@ -6,6 +6,7 @@ import type { Test } from 'tap';
 import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
 import type { HttpServerOptions } from '../../host-agent/src/http/server/server.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
+import { withoutKeys } from '../../host-agent/src/lib/logger.ts';
 import { Metrics } from '../../host-agent/src/metrics/index.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
 import { until } from '../support/until.ts';
@@ -28,7 +29,8 @@ export type Fixture = {
 
 export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
   const lines: LogLine[] = [];
-  const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
+  const log = pino({ level: 'debug' }, withoutKeys(destination));
   const sandboxes = new FakeSandboxes();
   const app = createHttpApp({
     log,

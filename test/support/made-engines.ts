@@ -41,6 +41,10 @@ export class MadeEngine {
     return { program: this.program };
   }
 
+  findVmms(): [] {
+    return [];
+  }
+
   recall(probe: UsableEngine): void {
     this.recalled = probe;
   }

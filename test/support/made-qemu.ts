@@ -115,7 +115,9 @@ export class MadeJail {
     this.vmms.push(vmm);
     this.prepare(vmm, options);
     // Of no other test, and of no daemon.
-    return { uid: 1_878_000_000 + randomInt(1_000_000), program: '/usr/bin/sleep', args: ['600'] };
+    const uid = 1_878_000_000 + randomInt(1_000_000);
+    const user = ['--reuid', String(uid), '--regid', String(uid), '--clear-groups'];
+    return { uid, program: '/usr/bin/setpriv', args: [...user, '/usr/bin/sleep', '600'] };
   }
 
   async confirm(): Promise<void> {}

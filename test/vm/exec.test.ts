@@ -45,6 +45,25 @@ t.test('environment, working directory and user are as asked', async (t) => {
   t.equal(new Set(own.trim().split(/\s+/)).size, 1, 'its own session and process group');
 });
 
+t.test(
+  'a command has the home and the name of its user, with a terminal as without, and so has a service',
+  async (t) => {
+    await api.sh(id, 'useradd -m -s /bin/sh app');
+    const script = 'touch ~/mine && echo $HOME $USER $LOGNAME';
+    t.equal(await api.sh(id, script, { user: 'app' }), '/home/app app app');
+    t.equal(await api.sh(id, script), '/root root root');
+    t.equal(await api.sh(id, 'echo $HOME [$USER]', { user: '4321' }), '/ []', 'a number has no name');
+    t.equal(await api.sh(id, 'echo $HOME $USER', { user: 'app', env: { HOME: '/tmp' } }), '/tmp app');
+    const typed = await api.exec(id, ['sh', '-c', script], { user: 'app', tty: { cols: 80, rows: 24 } });
+    t.equal(typed.stdout.trim(), '/home/app app app');
+    const service = { cmd: ['sh', '-c', `${script} > ~/seen; sleep 600`], user: 'app' };
+    await api.call('PUT', `/sandboxes/${id}/service`, service);
+    const seen = '/home/app/seen';
+    t.equal(await api.sh(id, `until [ -s ${seen} ]; do sleep 0.1; done; cat ${seen}`), '/home/app app app');
+    await api.call('POST', `/sandboxes/${id}/service/stop`, {});
+  },
+);
+
 t.test('what cannot start says why in the exit frame', async (t) => {
   for (const [cmd, options, pattern] of [
     [['/no/such'], {}, /no\/such.*does not exist/i],

@@ -1,17 +1,28 @@
 // Input against its schema: the checked value, or one sentence that names each field, what it holds and what it must be.
 import type { z } from 'zod';
 import { MAX_PROBLEMS } from '../limits.ts';
+import { show, toStep } from './shown.ts';
+import { findUnknownFields } from './unknown-fields.ts';
 
 export type Checked<T> =
-  | { readonly isValid: true; readonly value: T }
+  /** `warnings` name what was sent and means nothing. */
+  | { readonly isValid: true; readonly value: T; readonly warnings: readonly string[] }
   | { readonly isValid: false; readonly problem: string };
 
-/** Of a value or a name in a message. */
-const MAX_SHOWN_CHARS = 80;
-
-/** A JSON body; an empty one and `null` are an object without fields. */
-export function checkBody<S extends z.ZodType>(schema: S, body: unknown): Checked<z.output<S>> {
-  return check(schema, body ?? {}, 'the body');
+/**
+ * A JSON body; an empty one and `null` are an object without fields. Unknown fields are warnings, or problems where `isStrict`; in
+ * the sentence about what else is wrong they stand in any case, since a field that is missing may be misspelt.
+ */
+export function checkBody<S extends z.ZodType>(
+  schema: S,
+  body: unknown,
+  isStrict = false,
+): Checked<z.output<S>> {
+  const checked = check(schema, body ?? {}, 'the body');
+  const warnings = findUnknownFields(schema, body);
+  if (checked.isValid && !(isStrict && warnings.length > 0)) return { ...checked, warnings };
+  const problems = checked.isValid ? warnings : [checked.problem, ...warnings];
+  return { isValid: false, problem: problems.join('; ') };
 }
 
 /** Parameters of the query or of the path, as text by name. */
@@ -24,7 +35,7 @@ export function checkParameters<S extends z.ZodType>(
 
 function check<S extends z.ZodType>(schema: S, value: unknown, whole: string): Checked<z.output<S>> {
   const result = schema.safeParse(value);
-  if (result.success) return { isValid: true, value: result.data };
+  if (result.success) return { isValid: true, value: result.data, warnings: [] };
   const issues = withoutRepeats(result.error.issues);
   const shown = issues.slice(0, MAX_PROBLEMS).map((issue) => toSentence(value, issue, whole));
   const rest = issues.length > MAX_PROBLEMS ? `; and ${issues.length - MAX_PROBLEMS} more` : '';
@@ -50,27 +61,4 @@ function toSentence(root: unknown, { path, message }: z.core.$ZodIssue, whole: s
   const template =
     message.includes('{name}') || message.includes('{value}') ? message : `{name} ${message}, got {value}`;
   return template.replace(/\{(name|value)\}/g, (_, part) => (part === 'name' ? name || whole : show(value)));
-}
-
-function toStep(key: PropertyKey, isFirst: boolean): string {
-  if (typeof key === 'number') return `[${key}]`;
-  const text = String(key);
-  if (!/^[\w-]{1,80}$/.test(text)) return `[${show(text)}]`;
-  return isFirst ? text : `.${text}`;
-}
-
-/** A value as messages show it: JSON, cut to a readable length. */
-export function show(value: unknown): string {
-  if (value === undefined) return 'nothing';
-  const text = toJson(value);
-  return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS - 3)}...` : text;
-}
-
-/** JSON.parse takes any depth, JSON.stringify not always. */
-function toJson(value: unknown): string {
-  try {
-    return JSON.stringify(value);
-  } catch {
-    return 'a value that is nested too deeply';
-  }
 }

@@ -22,7 +22,8 @@ const TAGS = {
 const DESCRIPTION = `Boots, runs, snapshots and forks microVM sandboxes.
 
 Every error is JSON: \`{"error": "<what failed, the value seen, what to do>"}\`. Every answer has an \`X-Request-Id\`. In a JSON body
-unknown fields are ignored, \`null\` is as good as leaving a field out, and so is an empty body where every field is optional.
+\`null\` is as good as leaving a field out, and so is an empty body where every field is optional. Unknown fields, nested ones and
+parameters of the query included, are named in the \`warnings\` of the answer; with \`Prefer: handling=strict\` they are 400.
 Where keys are configured each request but those marked otherwise needs one: \`Authorization: Bearer <key>\`.
 
 Exec frames: one byte type, three zero bytes, four bytes payload size (big-endian), payload of at most 65,536 bytes. Types:

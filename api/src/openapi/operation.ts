@@ -6,7 +6,7 @@ import type { Components } from './components.ts';
 
 export type Parameter = {
   readonly name: string;
-  readonly in: 'path' | 'query';
+  readonly in: 'path' | 'query' | 'header';
   readonly required: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
@@ -37,6 +37,16 @@ export type DocumentedOperation = {
   readonly [extension: `x-${string}`]: unknown;
 };
 
+/** Of every operation with a JSON body. */
+const PREFER: Parameter = {
+  name: 'Prefer',
+  in: 'header',
+  required: false,
+  description:
+    'handling=strict: fields that mean nothing are 400, and not warnings of the answer; Preference-Applied says that it is so',
+  schema: { type: 'string' },
+};
+
 const HEADERS = {
   401: { 'WWW-Authenticate': 'Bearer' },
   426: { Upgrade: 'websocket' },
@@ -48,6 +58,7 @@ export function toOperation(name: string, route: Route, components: Components):
   const parameters = [
     ...toParameters('path', route.params, route.example?.params, components),
     ...toParameters('query', route.query, route.example?.query, components),
+    ...(route.body?.kind === 'json' ? [PREFER] : []),
   ];
   const requestBody = toRequestBody(route, components);
   return {

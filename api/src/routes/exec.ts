@@ -58,6 +58,7 @@ export const execRoutes = {
       'Close codes: 1000 after the exit frame, 1001 the daemon stops, 1003 a later text message, 1008 a bad first message, ' +
       '1009 a message over 1 MiB, 1011 the guest does not answer.',
     access: 'exec',
+    readsGuest: true,
     params: sandboxPath,
     body: jsonBody(execRequest),
     transport: 'websocket',

@@ -13,6 +13,7 @@ export const fileRoutes = {
     tag: 'files',
     summary: 'Read a file, or a directory as an archive',
     access: 'read',
+    readsGuest: true,
     params: sandboxPath,
     query: readFileQuery,
     transport: 'stream',

@@ -11,6 +11,7 @@ export const logRoutes = {
     tag: 'logs',
     summary: 'Read the durable log: output of the service and of commands',
     access: 'read',
+    readsGuest: true,
     params: sandboxPath,
     query: logsQuery,
     answers: [

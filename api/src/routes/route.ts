@@ -62,6 +62,8 @@ export type Route = {
   readonly formerly?: Operation;
   /** A further operation that the request needs in a case that `when` describes. */
   readonly alsoNeeds?: { readonly operation: Operation; readonly when: string };
+  /** It shows what a guest has or says: content, output, environment. Each such request is in the audit trail. */
+  readonly readsGuest?: true;
   /** May change. */
   readonly isExperimental?: true;
   /** Parameters of the path and of the query: objects of texts. */

@@ -24,6 +24,7 @@ export const serviceRoutes = {
     tag: 'service',
     summary: 'Show the service',
     access: 'read',
+    readsGuest: true,
     params: sandboxPath,
     answers: [{ status: 200, description: 'the status', content: json(serviceStatus) }],
     errors: ERRORS,
@@ -89,6 +90,7 @@ export const serviceRoutes = {
     description:
       'Exec frames from the oldest that is kept, following until the client leaves; with from_seq, max_bytes or Accept: application/json one JSON page; with Accept: application/x-ndjson, which wins, a line for each record, so that a later request can go on behind it by ring and from_seq.',
     access: 'read',
+    readsGuest: true,
     isExperimental: true,
     params: sandboxPath,
     query: serviceLogsQuery,

@@ -48,6 +48,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       summary: 'Export a snapshot as one stream, for another host',
       description: 'All that was in the memory of the guest is in it, keys and passwords included.',
       access: 'snapshot',
+      readsGuest: true,
       params: snapshotPath,
       transport: 'stream',
       answers: [

@@ -15,6 +15,14 @@ export const flag = (description: string) => yes.describe(description).optional(
 export const dateTime = (description: string) => instant.describe(description);
 export const unixMs = (description: string) => integer.describe(`${description}, Unix milliseconds`);
 
+/** Of the answer to a request with a JSON body. */
+export const warnings = z
+  .array(text)
+  .describe(
+    'fields of the request that mean nothing, and what may have been meant; absent when there are none',
+  )
+  .optional();
+
 /** The body of every answer from 400 on. */
 export const errorResponse = z
   .object({ error: word('what failed, the value seen, what to do: a sentence for a person') })

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
 import { optionalText, rule, text, withDefault } from '../input/fields.ts';
-import { count, flag, word } from './answers.ts';
+import { count, flag, warnings, word } from './answers.ts';
 
 const CMD_ERROR = 'must be a non-empty array of strings, the program first';
 
@@ -107,5 +107,6 @@ export const execResult = z
     oom_killed: flag('the kernel killed a process of it for lack of memory'),
     error: word('why it did not start, or what was lost').optional(),
     usage: resourceUsage.optional(),
+    warnings,
   })
   .describe('what came of a command: the payload of the exit frame');

@@ -19,6 +19,8 @@ export const terminalSize = z.object(
   { error: 'must be an object of cols and rows' },
 );
 
+const SECONDS_ERROR = 'must be an integer of seconds, 0 for none';
+
 export const execRequest = z
   .object(
     {
@@ -27,9 +29,9 @@ export const execRequest = z
       env,
       user,
       timeout_s: withDefault(
-        z.int({ error: 'must be an integer of seconds, 0 for none' }),
+        z.int({ error: SECONDS_ERROR }).min(0, { error: SECONDS_ERROR }),
         0,
-        `seconds until the whole process group gets SIGKILL; 0 or less, or more than ${MAX_EXEC_TIMEOUT_S}, is never`,
+        `seconds until the whole process group gets SIGKILL; 0, or more than ${MAX_EXEC_TIMEOUT_S}, is never`,
       ),
       tty: optional(terminalSize, 'a terminal of this size instead of pipes: all output is stdout'),
     },

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { choice, optionalText, rule, text } from '../input/fields.ts';
 import { MAX_IMAGE_REF_CHARS } from '../limits.ts';
-import { count, unixMs, word } from './answers.ts';
+import { count, unixMs, warnings, word } from './answers.ts';
 
 const HOST =
   /(?:[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?)*|\[[\da-fA-F:]+\])(?::\d+)?/;
@@ -72,6 +72,7 @@ export const imagePath = z.object({
 export const importQuery = z.object({
   tag: z
     .string()
+    .max(MAX_IMAGE_REF_CHARS, { error: `must have at most ${MAX_IMAGE_REF_CHARS} characters` })
     .optional()
     .transform((value) => value || undefined)
     .meta({ description: 'which image of an archive that holds several' }),
@@ -87,10 +88,12 @@ export const image = z
     content_bytes: count('bytes of its files').optional(),
     size_bytes: count('bytes of its root filesystem on disk').optional(),
     labels: z.record(z.string(), z.string()).optional().describe('labels of its maker'),
+    labels_omitted: count('labels that are not shown, since all together have over 64 KiB').optional(),
     refs: z.array(z.string()).optional().describe('all references that lead to it'),
     entries: count('files, directories and links in it').optional(),
     convert_mode: word('how it was converted'),
     converted_at_unix_ms: unixMs('when it was converted'),
+    warnings,
   })
   .describe('a converted image');
 

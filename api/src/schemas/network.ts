@@ -1,7 +1,7 @@
 // Networks and published ports.
-import { isIP } from 'node:net';
 import { z } from 'zod';
 import { choice, integer, rule, text, withDefault } from '../input/fields.ts';
+import { findAddressProblem } from '../input/host-address.ts';
 import { findRepeats } from '../input/host-sockets.ts';
 import { MAX_HOST_NAME_CHARS, MAX_PORT } from '../limits.ts';
 import { word } from './answers.ts';
@@ -55,10 +55,14 @@ export const portMapping = z.object(
   {
     host_ip: z
       .string({ error: ADDRESS_ERROR })
-      .refine((value) => value === '' || (isIP(value) !== 0 && !value.includes('%')), {
-        error: ADDRESS_ERROR,
+      .superRefine((value, context) => {
+        const message = value === '' ? undefined : findAddressProblem(value);
+        if (message !== undefined) context.addIssue({ code: 'custom', message });
       })
       .meta({
+        'x-rules': [
+          'no multicast, broadcast, link-local or reserved address, and an IPv4 address in no spelling of IPv6',
+        ],
         anyOf: [
           { type: 'string', const: '' },
           { type: 'string', format: 'ipv4' },

@@ -20,7 +20,7 @@ import {
   MIN_MEMORY_MIB,
   type RequestLimits,
 } from '../limits.ts';
-import { dateTime, word } from './answers.ts';
+import { dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { imageRef, pull } from './image.ts';
 import { networkRequest, networkResponse, publish, publishedPort } from './network.ts';
@@ -111,9 +111,10 @@ export const sandbox = z
     source_snapshot_id: snapshotId.optional().describe('the snapshot it was forked from'),
     network: networkResponse.optional(),
     published: z.array(publishedPort).optional().describe('ports of the host that lead into it'),
+    warnings,
   })
   .describe('a sandbox');
 
 export const sandboxList = z
-  .object({ sandboxes: z.array(sandbox).describe('oldest first') })
+  .object({ sandboxes: z.array(sandbox).describe('oldest first'), warnings })
   .describe('sandboxes');

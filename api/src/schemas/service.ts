@@ -11,7 +11,7 @@ import {
   MAX_OUTPUT_PAGE_BYTES,
   MAX_SECONDS,
 } from '../limits.ts';
-import { count, flag, unixMs, word } from './answers.ts';
+import { count, flag, unixMs, warnings, word } from './answers.ts';
 import { cmd, cwd, env, execResult, optionalCmd, SIGNALS, user } from './command.ts';
 
 export const RESTART_POLICIES = ['never', 'on-failure', 'always'] as const;
@@ -139,6 +139,7 @@ export const serviceStatus = z
     log_dropped_bytes: count('output that is not kept any more').optional(),
     log_first_seq: count('number of the oldest record that is kept').optional(),
     log_next_seq: count('number of the next record').optional(),
+    warnings,
   })
   .describe('the service as it is now; all but the state as far as it is known');
 

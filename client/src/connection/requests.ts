@@ -142,7 +142,8 @@ export class Requests {
       headers: {
         ...(accept !== undefined && { accept }),
         ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
-        ...(body !== undefined && { 'content-type': 'application/json' }),
+        // A misspelt field is an error here, and would have no meaning there.
+        ...(body !== undefined && { 'content-type': 'application/json', prefer: 'handling=strict' }),
         ...(bytes !== undefined && { 'content-type': 'application/octet-stream' }),
       },
       body: bytes ?? (body === undefined ? undefined : JSON.stringify(body)),

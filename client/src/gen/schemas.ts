@@ -237,7 +237,7 @@ export interface components {
             /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
             readonly user?: (string & (string)) | null;
             /**
-             * @description seconds until the whole process group gets SIGKILL; 0 or less, or more than 1099511627776, is never
+             * @description seconds until the whole process group gets SIGKILL; 0, or more than 1099511627776, is never
              * @default 0
              */
             readonly timeout_s?: number | null;
@@ -270,6 +270,8 @@ export interface components {
             /** @description why it did not start, or what was lost */
             readonly error?: string;
             readonly usage?: components["schemas"]["ResourceUsage"];
+            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description what a command wrote and what came of it */
         readonly ExecOutput: {
@@ -316,6 +318,8 @@ export interface components {
             /** @description why it did not start, or what was lost */
             readonly error?: string;
             readonly usage?: components["schemas"]["ResourceUsage"];
+            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description a line: a piece of output, or the result */
         readonly ExecPiece: {
@@ -516,6 +520,8 @@ export interface components {
             readonly log_first_seq?: number;
             /** @description number of the next record */
             readonly log_next_seq?: number;
+            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description how to stop */
         readonly StopServiceRequest: {
@@ -609,6 +615,8 @@ export interface components {
             readonly labels?: {
                 readonly [key: string]: string;
             };
+            /** @description labels that are not shown, since all together have over 64 KiB */
+            readonly labels_omitted?: number;
             /** @description all references that lead to it */
             readonly refs?: readonly string[];
             /** @description files, directories and links in it */
@@ -617,6 +625,8 @@ export interface components {
             readonly convert_mode: string;
             /** @description when it was converted, Unix milliseconds */
             readonly converted_at_unix_ms: number;
+            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description the converted images */
         readonly ImageListResponse: {
@@ -707,11 +717,15 @@ export interface components {
             readonly network?: components["schemas"]["NetworkResponse"];
             /** @description ports of the host that lead into it */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
+            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description sandboxes */
         readonly ListResponse: {
             /** @description oldest first */
             readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
+            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description what a sandbox takes of the host */
         readonly SandboxStats: {

@@ -7,14 +7,29 @@ export function environmentValue(env: readonly string[], name: string): string |
   return entry?.slice(name.length + 1);
 }
 
-/** Adds PATH, HOME and (for a terminal) TERM where they are absent. */
-export function completeEnvironment(env: readonly string[], home: string, hasTerminal: boolean): string[] {
+export type Surroundings = {
+  /** Who runs it; a number without an entry in /etc/passwd has no name. */
+  readonly user: { readonly home: string; readonly name?: string | undefined };
+  readonly hasTerminal: boolean;
+  /** The environment is what it is, but for PATH and HOME. */
+  readonly isExact: boolean;
+};
+
+/** Adds what a login would, where it is absent: PATH, HOME, USER, LOGNAME and (for a terminal) TERM. */
+export function completeEnvironment(
+  env: readonly string[],
+  { user, hasTerminal, isExact }: Surroundings,
+): string[] {
   const complete = [...env];
   const provide = (name: string, value: string): void => {
     if (environmentValue(env, name) === undefined) complete.push(`${name}=${value}`);
   };
   provide('PATH', DEFAULT_PATH);
-  provide('HOME', home);
+  provide('HOME', user.home);
+  if (!isExact && user.name !== undefined) {
+    provide('USER', user.name);
+    provide('LOGNAME', user.name);
+  }
   if (hasTerminal) provide('TERM', 'xterm');
   return complete;
 }

@@ -28,15 +28,19 @@ type Opened = { readonly ours: Descriptors; readonly theirs: readonly [number, n
 
 let nullFd = -1;
 
+/** A command; `isExact`: its environment is what it is, but for PATH and HOME. */
+export type Command = Exec & { readonly isExact?: boolean };
+
 /** Throws LaunchError. */
-export function launch(exec: Exec, cgroup: Cgroup): Launched {
+export function launch(exec: Command, cgroup: Cgroup): Launched {
   const program = exec.cmd[0] ?? '';
   if (program === '') throw new LaunchError('cmd is empty: name a program');
   if ([...exec.cmd, ...exec.env, exec.cwd].some((text) => text.includes('\0'))) {
     throw new LaunchError('cmd, env and cwd must not contain zero bytes');
   }
   const user = lookUp(exec);
-  const env = completeEnvironment(exec.env, user.home, exec.tty !== undefined && exec.tty !== null);
+  const hasTerminal = exec.tty !== undefined && exec.tty !== null;
+  const env = completeEnvironment(exec.env, { user, hasTerminal, isExact: exec.isExact === true });
   const path = environmentValue(env, 'PATH') ?? DEFAULT_PATH;
   const cwd = exec.cwd === '' ? '/' : exec.cwd;
   const { ours, theirs } = openDescriptors(exec, user);
@@ -65,9 +69,6 @@ export function launch(exec: Exec, cgroup: Cgroup): Launched {
 }
 
 function lookUp(exec: Exec): ResolvedUser {
-  if (exec.user === '' && environmentValue(exec.env, 'HOME') !== undefined) {
-    return { uid: 0, gid: 0, groups: [0], home: '/root' }; // nothing to look up
-  }
   const found = resolveUser(exec.user, {
     passwd: addon.readText(NO_DIRECTORY, '/etc/passwd'),
     group: addon.readText(NO_DIRECTORY, '/etc/group'),

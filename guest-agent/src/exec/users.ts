@@ -1,6 +1,8 @@
 // Who a command runs as: `name|uid[:group|gid]`, looked up in the guest's own files.
 
 export type ResolvedUser = {
+  /** Absent for a number that the files do not know. */
+  readonly name?: string | undefined;
   readonly uid: number;
   readonly gid: number;
   readonly groups: readonly number[];
@@ -60,15 +62,17 @@ export function resolveUser(spec: string, files: UserFiles): UserLookup {
 
   const groups = parseGroup(files.group);
   const home = entry?.home ?? (uid === 0 ? '/root' : '/');
+  const name = entry?.name ?? (uid === 0 ? 'root' : undefined);
+  const known = { uid, home, ...(name !== undefined && { name }) };
   if (groupPart !== '') {
     const gid = groups.find((group) => group.name === groupPart)?.gid ?? parseId(groupPart);
     if (gid === undefined)
       return { error: `there is no group ${JSON.stringify(groupPart)} in the guest's /etc/group` };
-    return { user: { uid, gid, groups: [gid], home } };
+    return { user: { ...known, gid, groups: [gid] } };
   }
   const gid = entry?.gid ?? 0;
   const others = groups.filter((group) => entry !== undefined && group.members.includes(entry.name));
-  return { user: { uid, gid, groups: [...new Set([gid, ...others.map((group) => group.gid)])], home } };
+  return { user: { ...known, gid, groups: [...new Set([gid, ...others.map((group) => group.gid)])] } };
 }
 
 function parseId(text: string): number | undefined {

@@ -1,7 +1,7 @@
 // One run of the service: from its launch until it and everything that it started are gone.
-import type { Exec, ExecResultInput } from '@sandboxd/proto';
+import type { ExecResultInput } from '@sandboxd/proto';
 import { addUsage, type Cgroup, type ExecCgroups } from '../exec/cgroups.ts';
-import { LaunchError, launch } from '../exec/launch.ts';
+import { type Command, LaunchError, launch } from '../exec/launch.ts';
 import { toResourceUsage, wasOomKilled } from '../exec/usage.ts';
 import { logError } from '../lib/log.ts';
 import { signalName } from '../lib/signals.ts';
@@ -39,7 +39,7 @@ export type RunEvents = {
   ended(result: ExecResultInput): void;
 };
 
-export type Launcher = (exec: Exec, ring: OutputRing, events: RunEvents) => ServiceRun;
+export type Launcher = (exec: Command, ring: OutputRing, events: RunEvents) => ServiceRun;
 
 /** Makes the launcher of real processes. It throws LaunchError. */
 export function createLauncher(context: ProcessContext): Launcher {

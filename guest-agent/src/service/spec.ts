@@ -1,6 +1,7 @@
 // The spec of the service as the agent runs it.
 import { mkdirSync } from 'node:fs';
-import { AgentError, type Exec, type ServiceSpec } from '@sandboxd/proto';
+import { AgentError, type ServiceSpec } from '@sandboxd/proto';
+import type { Command } from '../exec/launch.ts';
 import { signalNumber } from '../lib/signals.ts';
 import type { RestartPolicy } from './restart-policy.ts';
 
@@ -29,7 +30,7 @@ export function toRestartPolicy(spec: ServiceSpec): RestartPolicy {
 }
 
 /** What is run. Makes the working directory where the spec says so. */
-export function toExec(spec: ServiceSpec): Exec {
+export function toExec(spec: ServiceSpec): Command {
   if (spec.makeCwd) makeDirectory(spec.cwd);
   return {
     cmd: spec.cmd,
@@ -38,6 +39,8 @@ export function toExec(spec: ServiceSpec): Exec {
     user: spec.user,
     timeoutMs: 0,
     stdin: false,
+    // One that is exact is the only one that has its directory made.
+    ...(spec.makeCwd && { isExact: true }),
   };
 }
 

@@ -1,6 +1,7 @@
 // One line of the audit trail: JSON whose last field is the hash of all before it, which has the hash of the line before.
 import { createHash } from 'node:crypto';
 import type { Operation } from '@sandboxd/api';
+import { hideKeys } from '../lib/hide-keys.ts';
 
 /** What happened. Nothing of it comes from a body, an environment or a key. */
 export type AuditEntry =
@@ -8,8 +9,15 @@ export type AuditEntry =
   | { readonly event: 'stopped' }
   /** Lines that could not be written, since the disk was full. */
   | { readonly event: 'unwritten'; readonly lines: number }
-  /** Lines of what changed nothing that were too many, of a key or of callers without one. */
-  | { readonly event: 'unlisted'; readonly lines: number; readonly key_id?: string }
+  /** Lines of one class that were too many, of a key or of callers without one. */
+  | {
+      readonly event: 'unlisted';
+      readonly class: ListedClass;
+      readonly lines: number;
+      readonly key_id?: string;
+    }
+  /** So many more within that minute of what one line before it says: same key, route and ids. */
+  | ({ readonly event: 'repeated'; readonly times: number } & Repeated)
   /** Somebody on the host changed keys or quotas; `changed_at` is when. */
   | {
       readonly event: 'keys';
@@ -21,6 +29,12 @@ export type AuditEntry =
       readonly tenant?: string | undefined;
     }
   | RequestEntry;
+
+/** What is counted, and not listed, beyond so many lines a minute: see budgets.ts. */
+export type ListedClass = 'unauthenticated' | 'denied' | 'failed' | 'broken' | 'listed';
+
+/** What is the same of requests that are told by their count. */
+export type Repeated = Pick<RequestEntry, 'key' | 'key_id' | 'tenant' | 'route' | 'operation' | 'ids'>;
 
 /** What the registry knew of the trail's end that was not there any more at a start. */
 export type Lost = { readonly known_seq: number; readonly found_seq: number };
@@ -40,6 +54,8 @@ export type RequestEntry = {
   /** What the path names, and what was made. */
   readonly ids?: readonly string[];
   readonly made?: readonly string[];
+  /** Though it failed, something was asked of a guest. */
+  readonly reached?: true;
   /** What was to be made, defaults and what is inherited included. */
   readonly effective?: Readonly<Record<string, unknown>>;
   readonly decision: 'allowed' | 'denied' | 'unauthenticated';
@@ -58,7 +74,8 @@ const END = /,"hash":"([0-9a-f]{64})"\}$/;
 
 /** The line without its end, and what the next one has to say of it. */
 export function toLine(entry: AuditEntry, at: Date, { seq, hash: prev }: Link): { text: string; link: Link } {
-  const body = JSON.stringify({ seq: seq + 1, at: at.toISOString(), ...entry, prev });
+  // The hash follows on it: what is struck out was never there.
+  const body = hideKeys(JSON.stringify({ seq: seq + 1, at: at.toISOString(), ...entry, prev }));
   const hash = digest(body);
   return { text: `${body.slice(0, -1)},"hash":"${hash}"}`, link: { seq: seq + 1, hash } };
 }

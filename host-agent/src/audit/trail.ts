@@ -14,22 +14,13 @@ import {
 import type { Logger } from 'pino';
 import { toError } from '../lib/errors.ts';
 import { type Anchors, BEGIN, END } from './anchor.ts';
+import { Budgets } from './budgets.ts';
 import { listFiles, readEnd, trailPath } from './files.ts';
-import { type AuditEntry, type Link, type Lost, NO_HASH, type RequestEntry, toLine } from './line.ts';
+import { type AuditEntry, type Link, type Lost, NO_HASH, toLine } from './line.ts';
 
 /** The trail is in this many files, of which the oldest goes whole. */
 const FILES = 8;
 const ANCHOR_MS = 1000;
-/**
- * Lines within a minute of what changed nothing, refusals and reading, of one key and of all callers without one: they must
- * not push out what was done.
- */
-const LISTED_OF_KEY = 600;
-const LISTED_OF_STRANGERS = 60;
-const MINUTE_MS = 60_000;
-
-type Budget = { sinceMs: number; lines: number; unlisted: number };
-
 export type AuditTrailOptions = {
   readonly dir: string;
   readonly maxBytes: number;
@@ -44,8 +35,7 @@ export class AuditTrail {
   #fd: number;
   #sizeBytes: number;
   #unwritten = 0;
-  /** By the id of the key, or "". */
-  readonly #budgets = new Map<string, Budget>();
+  readonly #budgets = new Budgets((entry) => this.write(entry));
   #anchorTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -82,7 +72,7 @@ export class AuditTrail {
 
   /** Never throws: what cannot be written is counted, logged, and told by the next line that can. */
   write(entry: AuditEntry): void {
-    if (this.#isClosed || !this.#isListed(entry)) return;
+    if (this.#isClosed || ('decision' in entry && !this.#budgets.admits(entry))) return;
     try {
       const missed = this.#unwritten;
       if (missed > 0) {
@@ -99,7 +89,7 @@ export class AuditTrail {
 
   /** With all that was written, also for a crash of the host. */
   async close(): Promise<void> {
-    for (const key of this.#budgets.keys()) this.#tellUnlisted(key);
+    this.#budgets.close();
     this.write({ event: 'stopped' });
     this.#isClosed = true;
     clearTimeout(this.#anchorTimer);
@@ -155,36 +145,6 @@ export class AuditTrail {
       this.#options.log.error({ err }, 'cannot write down where the audit trail ends');
     }
   }
-
-  #isListed(entry: AuditEntry): boolean {
-    if (!changesNothing(entry)) return true;
-    const { key_id = '' } = entry;
-    const nowMs = performance.now();
-    let budget = this.#budgets.get(key_id);
-    if (budget === undefined || nowMs - budget.sinceMs > MINUTE_MS) {
-      this.#tellUnlisted(key_id);
-      budget = { sinceMs: nowMs, lines: 0, unlisted: 0 };
-      this.#budgets.set(key_id, budget);
-    }
-    const isListed = budget.lines < (key_id === '' ? LISTED_OF_STRANGERS : LISTED_OF_KEY);
-    if (isListed) budget.lines += 1;
-    else budget.unlisted += 1;
-    return isListed;
-  }
-
-  #tellUnlisted(key_id: string): void {
-    const budget = this.#budgets.get(key_id);
-    this.#budgets.delete(key_id);
-    if (budget === undefined || budget.unlisted === 0) return;
-    this.write({ event: 'unlisted', lines: budget.unlisted, ...(key_id !== '' && { key_id }) });
-  }
-}
-
-function changesNothing(entry: AuditEntry): entry is RequestEntry {
-  return (
-    'decision' in entry &&
-    (entry.decision !== 'allowed' || entry.operation === 'read' || entry.operation === undefined)
-  );
 }
 
 function findEnd(dir: string): { link: Link; path: string | undefined; tornBytes: number } {

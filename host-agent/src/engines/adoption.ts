@@ -1,12 +1,11 @@
-// Finding the VMMs of earlier daemons, and taking one over.
-import { dirname } from 'node:path';
+// Taking over a VMM of an earlier daemon.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, toError } from '../lib/errors.ts';
 import { patientDeadline } from '../lib/patience.ts';
-import { listPids, readArguments, readBootId, readStartTicks } from '../lib/proc.ts';
+import { readArguments, readBootId, readUids } from '../lib/proc.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { VmmFiles, VmmKind } from './control.ts';
-import type { AdoptOptions, FoundVmm, Vm, VmmIdentity } from './engine.ts';
+import type { AdoptOptions, Vm, VmmIdentity } from './engine.ts';
 import { readLastWords } from './last-words.ts';
 import { Vmm } from './vmm.ts';
 import { watchVmm } from './vmm-process.ts';
@@ -19,16 +18,21 @@ export type Adoption = AdoptOptions & {
 };
 
 /**
- * Null when it is gone. Only a VMM has its control socket's path as its own argument; where that process has not, it has put other words
- * in their place, which every process can: it is ended.
+ * Null when it is gone. Only a VMM has its control socket's path as its own argument; where that process, which is the one that a daemon
+ * started, has not, it has put other words in their place: it is ended.
  */
 export function adoptVmm(kind: VmmKind, identity: VmmIdentity, options: Adoption): Vm | null {
   if (identity.bootId !== readBootId()) return null;
   const { controlSocketPath } = kind.filesOf(identity.paths);
   const process = watchVmm(identity.pid, identity.startTicks);
   if (process === null) return null;
+  const { pid, jail } = identity;
+  if (jail !== undefined && readUids(pid)?.every((uid) => uid === jail.uid) !== true) {
+    process.detach();
+    return null;
+  }
   const vm = new Vmm(kind, identity, process, { ...options, isAdopted: true });
-  const isItself = kind.controlSocketOf(readArguments(identity.pid)) === controlSocketPath;
+  const isItself = kind.controlSocketOf(readArguments(pid)) === controlSocketPath;
   if (isItself) void takeControl(vm, kind.answerTimeoutMs, options);
   else void vm.giveUp('it hides what it was started as, as no VMM does');
   return vm;
@@ -61,16 +65,6 @@ async function takeControl(vm: Vmm, answerTimeoutMs: number, options: Adoption):
       await sleep(RETRY_MS, undefined, { ref: false });
     }
   }
-}
-
-/** Running VMMs of this kind whose socket directory is in `runDir`. */
-export function findVmms({ controlSocketOf }: VmmKind, runDir: string): FoundVmm[] {
-  return listPids().flatMap((pid) => {
-    const socketPath = controlSocketOf(readArguments(pid));
-    if (socketPath === undefined || !socketPath.startsWith(`${runDir}/`)) return [];
-    const startTicks = readStartTicks(pid);
-    return startTicks === undefined ? [] : [{ pid, startTicks, socketDir: dirname(socketPath) }];
-  });
 }
 
 /** Why a VMM that is gone may have ended: by its console, else by what `readEvents` finds. */

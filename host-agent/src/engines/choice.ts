@@ -2,6 +2,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { endProcess } from '../lib/process-record.ts';
 import { raceSignal } from '../lib/wait.ts';
 import { ChoiceCache, type Circumstances } from './choice-cache.ts';
 import type { Engine } from './engine.ts';
@@ -193,10 +194,24 @@ async function select(
   engines: readonly Engine[],
   signal: AbortSignal,
 ): Promise<SelectedEngine> {
+  await removeTrials(scratchDir, engines, log);
   await mkdir(scratchDir, { recursive: true, mode: 0o700 });
   try {
     return await selectEngine(engines, log, signal);
   } finally {
     await rm(scratchDir, { recursive: true, force: true });
   }
+}
+
+/** What is left of a daemon that was killed as it tried engines. */
+async function removeTrials(
+  scratchDir: string,
+  engines: readonly Engine[],
+  log: EngineChoiceOptions['log'],
+): Promise<void> {
+  const left = engines.flatMap((engine) => engine.findVmms(scratchDir));
+  const ends = await Promise.allSettled(left.map(endProcess));
+  for (const end of ends)
+    if (end.status === 'rejected') log.error({ err: end.reason }, 'the VMM of an earlier trial does not end');
+  await rm(scratchDir, { recursive: true, force: true });
 }

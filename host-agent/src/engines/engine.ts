@@ -2,6 +2,7 @@
 
 import type { ByteLink } from '@sandboxd/proto';
 import type { Logger } from 'pino';
+import type { ProcessId } from '../lib/proc.ts';
 import type { Jail, JailIdentity } from './jail/jail.ts';
 
 export type Disk = {
@@ -56,8 +57,8 @@ export type VmmIdentity = {
   readonly jail?: JailIdentity;
 };
 
-/** A VMM process that was found, with the socket directory that its arguments name. */
-export type FoundVmm = { readonly pid: number; readonly startTicks: number; readonly socketDir: string };
+/** A VMM process that was found, with its socket directory. */
+export type FoundVmm = ProcessId & { readonly socketDir: string };
 
 /** A file, and `key`, by which it is known whether that is still what it was. */
 export type FileVersion = { readonly path: string; readonly key: string };
@@ -240,6 +241,6 @@ export interface Engine {
   adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null;
   /** Why a VM that `adopt` did not find any more may have ended; a guess from what it left behind. */
   explainEnd(identity: VmmIdentity): Promise<string>;
-  /** Running VMMs of this engine whose socket directory is in `runDir`. No probe is needed. */
+  /** Running VMMs of this engine that were started with their socket directory in `runDir`, by this daemon or another. No probe is needed. */
   findVmms(runDir: string): FoundVmm[];
 }

@@ -3,13 +3,22 @@ import { stat } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { patientDeadline } from '../lib/patience.ts';
 import { readBootId } from '../lib/proc.ts';
+import { removeProcessRecord, writeProcessRecord } from '../lib/process-record.ts';
 import { resetScheduling } from '../lib/scheduling.ts';
 import { poll, raceSignal } from '../lib/wait.ts';
 import { type VmmKind, VmmRefusal } from './control.ts';
 import type { BootOptions, GuestMemory, VmmIdentity } from './engine.ts';
-import { type Jail, type JailIdentity, leaveJail, takeBack, type View } from './jail/jail.ts';
+import {
+  type CellOptions,
+  type Jail,
+  type JailIdentity,
+  leaveJail,
+  takeBack,
+  type View,
+} from './jail/jail.ts';
 import { Vmm } from './vmm.ts';
 import { FIRST_INHERITED_FD, spawnVmm, type VmmProcess } from './vmm-process.ts';
+import { vmmRecordPath } from './vmm-record.ts';
 
 /** From spawn to the first answer; some 10 to 30 ms on a host that is not loaded. */
 const CONTROL_TIMEOUT_MS = 20_000;
@@ -40,7 +49,7 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
   const { paths, signal } = options;
   const { memory, view, run } = launch;
   signal?.throwIfAborted();
-  const { process, jail: own } = await spawn(options, launch, kind.filesOf(paths).logPath);
+  const { process, jail: own } = await spawn(kind, options, launch);
   const identity: VmmIdentity = {
     engine: kind.name,
     pid: process.pid,
@@ -72,46 +81,54 @@ export function isDirect({ isTrial }: Pick<BootOptions, 'isTrial'>, jail: Jail |
   return isTrial !== true && (jail?.needsDirectWrites ?? false);
 }
 
-/** Starts the process, in its jail if it has one. */
+/** Starts the process, in its jail if it has one. Of one that fails there is no record any more. */
 async function spawn(
+  kind: VmmKind,
   options: BootOptions,
-  { program, argv0, args, inheritedFds = [], jail, view }: Launch,
-  logPath: string,
+  launch: Launch,
 ): Promise<{ readonly process: VmmProcess; readonly jail?: JailIdentity }> {
-  const { vcpus, memoryMib, net } = options.spec;
-  const { namespace } = net ?? {};
-  if (jail === undefined) {
-    const process =
-      namespace === undefined
-        ? await spawnVmm(program, args, logPath, { argv0, inheritedFds })
-        : await spawnVmm(NSENTER, [`--net=${namespace}`, '--', program, ...args], logPath, { inheritedFds });
-    return { process };
-  }
-  const maxFileBytes = await largestFile(options);
-  const descriptors = FIRST_INHERITED_FD + inheritedFds.length;
-  const cell = await jail.enter({
-    program,
-    argv0,
-    args,
-    view,
-    namespace,
-    vcpus,
-    memoryMib,
-    maxFileBytes,
-    descriptors,
-  });
-  const { program: jailer, args: all, ...identity } = cell;
+  const { logPath } = kind.filesOf(options.paths);
+  const record = vmmRecordPath(options.paths);
+  const { inheritedFds = [], jail } = launch;
+  const cell = jail && (await jail.enter(await cellOptions(options, launch)));
+  const command: Command = cell ?? withoutJail(options, launch);
   let process: VmmProcess | undefined;
   try {
-    process = await spawnVmm(jailer, all, logPath, { inheritedFds });
-    await jail.confirm(cell, process);
-    return { process, jail: identity };
+    const note = { what: kind.name, uid: cell?.uid };
+    writeProcessRecord(record, note);
+    process = await spawnVmm(command.program, command.args, logPath, {
+      inheritedFds,
+      ...(command.argv0 !== undefined && { argv0: command.argv0 }),
+    });
+    writeProcessRecord(record, { ...note, process });
+    if (cell === undefined) return { process };
+    await jail?.confirm(cell, process);
+    const { uid, cgroup } = cell;
+    return { process, jail: { uid, ...(cgroup !== undefined && { cgroup }) } };
   } catch (error) {
     process?.signal('SIGKILL');
     await process?.ended;
-    await leaveJail(cell);
+    removeProcessRecord(record);
+    if (cell !== undefined) await leaveJail(cell);
     throw error;
   }
+}
+
+type Command = { readonly program: string; readonly args: readonly string[]; readonly argv0?: string };
+
+function withoutJail({ spec }: BootOptions, { program, argv0, args }: Launch): Command {
+  const { namespace } = spec.net ?? {};
+  if (namespace === undefined) return { program, args, argv0 };
+  return { program: NSENTER, args: [`--net=${namespace}`, '--', program, ...args] };
+}
+
+async function cellOptions(options: BootOptions, launch: Launch): Promise<CellOptions> {
+  const { vcpus, memoryMib, net } = options.spec;
+  const { program, argv0, args, view, inheritedFds = [] } = launch;
+  const maxFileBytes = await largestFile(options);
+  const descriptors = FIRST_INHERITED_FD + inheritedFds.length;
+  const { namespace } = net ?? {};
+  return { program, argv0, args, view, namespace, vcpus, memoryMib, maxFileBytes, descriptors };
 }
 
 /** A disk, or the guest's memory as it is saved. */

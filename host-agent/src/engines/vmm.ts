@@ -18,6 +18,7 @@ import { leaveJail } from './jail/jail.ts';
 import { explainExitCode, readBlockedTask, readLastWords } from './last-words.ts';
 import { limitLog } from './log-limit.ts';
 import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
+import { vmmRecordPath } from './vmm-record.ts';
 
 const DIAGNOSIS_LINES = 40;
 /** A system call that the VMM's filter forbids. */
@@ -50,7 +51,8 @@ export class Vmm implements Vm, Controlled {
       this.#letGo();
       this.#exit = { ...end, reason: await this.#exitReason(end) };
       this.#ended.abort(new AppError('internal', `the VM ended: ${this.#exit.reason}`));
-      await Promise.all(files.socketPaths.map((path) => rm(path, { force: true }))).catch(() => undefined);
+      const gone = [...files.socketPaths, vmmRecordPath(identity.paths)];
+      await Promise.all(gone.map((path) => rm(path, { force: true }))).catch(() => undefined);
       if (identity.jail !== undefined)
         await leaveJail(identity.jail).catch((err) => this.#log.warn({ err }, 'cannot give back a jail'));
       return this.#exit;

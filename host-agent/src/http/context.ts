@@ -6,6 +6,7 @@ import type { Context, Hono } from 'hono';
 import type { Logger } from 'pino';
 import type { Caller } from '../keys/index.ts';
 import type { Outflow } from '../lib/byte-queue.ts';
+import type { SandboxHandle, SandboxHost } from '../sandboxes/face.ts';
 
 /** A connection that a route may take over instead of answering. `head` are bytes that came behind the request. */
 export type Takeover = {
@@ -27,6 +28,8 @@ export type AuditNotes = {
   made?: readonly string[];
   /** What was to be made. */
   effective?: Readonly<Record<string, unknown>>;
+  /** Something was asked of a guest: what comes of it later, an error included, may come behind what it did. */
+  reached?: true;
 };
 
 export type HttpEnv = {
@@ -50,6 +53,13 @@ export function headerOf(c: HttpContext, name: string): string | undefined {
   if (env?.incoming === undefined) return c.req.header(name);
   const value = env.incoming.headers[name];
   return Array.isArray(value) ? value.join(', ') : value;
+}
+
+/** A sandbox whose guest is asked for something, which the audit trail has whatever comes of it. AppError not_found. */
+export function guestOf(host: SandboxHost, c: HttpContext, id: string): SandboxHandle {
+  const sandbox = host.as(c.get('caller')).get(id);
+  c.get('audit').reached = true;
+  return sandbox;
 }
 
 /** Fires when the daemon stops and waits for nothing any more; absent without a server. */

@@ -3,6 +3,7 @@ import type { Answer, JsonContent, Route, RouteName, Routes } from '@sandboxd/ap
 import type { z } from 'zod';
 import { assertAccess } from '../keys/index.ts';
 import type { HttpApp, HttpContext } from './context.ts';
+import { isStrict, PREFERENCE_APPLIED, STRICT } from './input/preference.ts';
 import { type Input, readInput } from './input/request-input.ts';
 
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
@@ -35,10 +36,16 @@ export function serveRoutes<N extends RouteName>(
     const [answer] = route.answers;
     app.on(route.method, route.path, async (c) => {
       assertAccess(c.get('caller'), route);
-      const reply: unknown = await handle(await readInput(c, route, bodyIdleMs), c);
+      if (isStrict(c)) c.header(PREFERENCE_APPLIED, STRICT);
+      const input = await readInput(c, route, bodyIdleMs);
+      const reply: unknown = await handle(input, c);
       if (reply instanceof Response) return reply;
       if (answer?.status === 204) return c.body(null, 204);
-      return c.json(reply as object, answer?.status === 201 ? 201 : 200);
+      // Only where a body was sent does the answer have a place for them.
+      const hasWarnings = route.body?.kind === 'json' && input.warnings.length > 0;
+      const { warnings } = input;
+      const shown = hasWarnings ? { ...(reply as object), warnings } : (reply as object);
+      return c.json(shown, answer?.status === 201 ? 201 : 200);
     });
   }
 }

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { AppError } from '../lib/errors.ts';
+import { openRegular } from '../lib/untrusted-path.ts';
 import type { Converted } from './convert/convert.ts';
 import type { Job, Report } from './convert/job.ts';
 import { type ConvertLimits, DEFAULT_CONVERT_LIMITS } from './convert/limits.ts';
@@ -58,7 +59,7 @@ export class Converter {
     await using files = new AsyncDisposableStack();
     const image = files.use(await open(imagePath, 'wx+', 0o600));
     const fds = [image.fd];
-    for (const { path } of layers) fds.push(files.use(await open(path, 'r')).fd);
+    for (const { path } of layers) fds.push(files.use(await openRegular(path)).fd);
     const job: Job = { diffIds: layers.map(({ diffId }) => diffId ?? null), limits };
     const last = await this.#run(JSON.stringify(job), fds, request);
     signal?.throwIfAborted();

@@ -1,11 +1,12 @@
 // A root filesystem of the host, taken as it is: a copy, since the host's own may change under the guests.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { link, rm, stat } from 'node:fs/promises';
+import { type FileHandle, link, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { copySparse } from '@sandboxd/rootfs-builder';
+import { copyBounded } from '../lib/bounded-copy.ts';
 import { errnoOf } from '../lib/errors.ts';
+import { watchRoom } from './fetch/watch.ts';
 import type { ImageFiles } from './files.ts';
 import type { StoredImage } from './find.ts';
 
@@ -20,10 +21,22 @@ const NO_CONFIG = {
   labels: {},
 };
 
-export async function copyRootfs(path: string, files: ImageFiles, signal: AbortSignal): Promise<StoredImage> {
+export type CopyRootfsOptions = {
+  readonly files: ImageFiles;
+  readonly maxBytes: number;
+  readonly signal: AbortSignal;
+  /** Whose it is. */
+  readonly owner?: string | undefined;
+};
+
+/** AppError invalid_argument for more than `maxBytes`, exhausted when the disk is about to be full. */
+export async function copyRootfs(file: FileHandle, options: CopyRootfsOptions): Promise<StoredImage> {
+  const { files, maxBytes, owner } = options;
   await using work = await files.makeWork();
+  using room = watchRoom(work.dir, options.signal);
+  const { signal } = room;
   const copy = join(work.dir, 'image');
-  await copySparse(path, copy);
+  await copyBounded(file, copy, { maxBytes, what: 'the root filesystem', signal });
   const hash = createHash('sha256');
   await pipeline(createReadStream(copy, { highWaterMark: 1 << 20 }), hash, { signal });
   const rootfsDigest = hash.digest('hex');
@@ -40,6 +53,7 @@ export async function copyRootfs(path: string, files: ImageFiles, signal: AbortS
     layers: [],
     rootfsDigest,
     isCopy: true,
+    ...(owner !== undefined && { owner }),
   } as const;
   const sizes = { sizeBytes: size, entries: 0, contentBytes: size };
   return { id: rootfsDigest, record: { refs: [], ...about, ...sizes, convertedAtMs: now, usedAtMs: now } };

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { link, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { openBeneath, pathOf } from '../lib/held-path.ts';
 import type { ImageRecord } from './record.ts';
 
 const WORK = 'work-';
@@ -71,8 +72,10 @@ export class ImageFiles {
       if ((await stat(path)).nlink === 1) await rm(path);
     }
     const blobs = new Set(records.flatMap((record) => record.blobs));
-    const blobDir = join(this.blobsDir, 'sha256');
-    for (const name of await readdir(blobDir)) if (!blobs.has(name)) await rm(join(blobDir, name));
+    // What fetches may write there: a link in its place would have files of the host removed.
+    await using blobDir = await openBeneath(this.ociDir, ['blobs', 'sha256']);
+    const path = pathOf(blobDir);
+    for (const name of await readdir(path)) if (!blobs.has(name)) await rm(join(path, name));
   }
 
   /** Whether something runs from it, or is a copy of something that did. */

@@ -1,15 +1,19 @@
-// Images that lie on the daemon's host: only beneath directories that its operator allowed, whatever links say.
-import { lstat, realpath } from 'node:fs/promises';
+// Images that lie on the daemon's host: only beneath directories that its operator allowed, whatever links say. Who puts them there
+// can exchange them at any moment, so each is opened once, and what was looked at is what is read.
+import { type FileHandle, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../lib/errors.ts';
-import { openRegular } from '../lib/untrusted-path.ts';
+import { holdDirectory, openBeneath } from '../lib/held-path.ts';
 
-export type HostFile = {
-  readonly path: string;
+export type HostFile = AsyncDisposable & {
+  /** The file, or the index of a layout. */
+  readonly file: FileHandle;
   /** Another one as soon as the file is another, or was written to. */
   readonly key: string;
   /** A root filesystem as it is, an archive of images, or a directory that is an OCI layout. */
   readonly kind: 'rootfs' | 'archive' | 'layout';
+  /** Opens a file within a layout by its path there. Rejects for what is no regular file beneath an allowed directory. */
+  readonly openWithin: (name: string) => Promise<FileHandle>;
 };
 
 const MAGICS = [
@@ -19,27 +23,57 @@ const MAGICS = [
 ];
 
 /** AppError unsupported when no directory is allowed, invalid_argument for what is no file beneath one: both sound alike. */
-export async function findHostFile(path: string, allowed: readonly string[]): Promise<HostFile> {
+export async function openHostFile(path: string, allowed: readonly string[]): Promise<HostFile> {
   if (allowed.length === 0)
     throw new AppError(
       'unsupported',
       'image.path is not enabled on this daemon: its operator allowed no directory (image_path_allow); use image.oci',
     );
+  await using opened = new AsyncDisposableStack();
   try {
-    const real = await realpath(path);
-    const roots = await Promise.all(allowed.map((each) => realpath(each).catch(() => undefined)));
-    if (!roots.some((root) => root !== undefined && real.startsWith(root === '/' ? root : `${root}/`)))
-      throw new Error('it is elsewhere');
-    const isLayout = (await lstat(real)).isDirectory();
-    await using file = await openRegular(isLayout ? join(real, 'index.json') : real);
+    const found = await openAllowed(path, allowed);
+    opened.use(found.file);
+    const isLayout = (await found.file.stat()).isDirectory();
+    const openWithin = (name: string) => openRegular(join(found.real, name), allowed);
+    const file = isLayout ? opened.use(await openWithin('index.json')) : found.file;
     const { size, mtimeMs, ino } = await file.stat();
     const { buffer } = await file.read(Buffer.alloc(2048), 0, 2048, 0);
     const isRootfs = MAGICS.some(({ at, bytes }) => buffer.subarray(at, at + bytes.length).equals(bytes));
     const kind = isLayout ? 'layout' : isRootfs ? 'rootfs' : 'archive';
-    return { path: real, key: `${real}:${ino}:${size}:${mtimeMs}`, kind };
+    const key = `${found.real}:${ino}:${size}:${mtimeMs}`;
+    const held = opened.move();
+    return { file, key, kind, openWithin, [Symbol.asyncDispose]: () => held.disposeAsync() };
   } catch (cause) {
     const shown = JSON.stringify(path.slice(0, 200));
     const message = `image.path ${shown} is no file or OCI directory beneath a directory that the operator of the daemon allowed`;
     throw new AppError('invalid_argument', message, { cause });
   }
+}
+
+async function openRegular(path: string, allowed: readonly string[]): Promise<FileHandle> {
+  const { file } = await openAllowed(path, allowed);
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  throw new Error(`${path} is no file`);
+}
+
+/** A regular file or a directory. Links are resolved first, and then none is followed: what is exchanged meanwhile is refused. */
+async function openAllowed(
+  path: string,
+  allowed: readonly string[],
+): Promise<{ readonly file: FileHandle; readonly real: string }> {
+  const real = await realpath(path);
+  let problem: unknown = new Error('it is elsewhere');
+  for (const each of allowed) {
+    try {
+      await using root = await holdDirectory(each);
+      const rootPath = await readlink(root.path);
+      const prefix = rootPath === '/' ? rootPath : `${rootPath}/`;
+      if (!real.startsWith(prefix)) continue;
+      return { file: await openBeneath(root.path, real.slice(prefix.length).split('/')), real };
+    } catch (error) {
+      problem = error;
+    }
+  }
+  throw problem;
 }

@@ -1,14 +1,16 @@
 // The container images of this daemon: pulled or imported, converted, found again, deleted.
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
+import { readPieces } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
+import { chooseEvicted } from '../lib/fair-share.ts';
 import { copyRootfs } from './copy-rootfs.ts';
 import type { Pieces } from './fetch/archive.ts';
 import { fetchFromLayout, fetchFromPieces, fetchFromRegistry } from './fetch/fetcher.ts';
 import { findImage, isPullable, type StoredImage } from './find.ts';
-import { findHostFile, type HostFile } from './host-path.ts';
-import { type Fetch, makeImage, type Workshop } from './making.ts';
+import { type HostFile, openHostFile } from './host-path.ts';
+import { type Fetch, makeImage, type Order, type Workshop } from './making.ts';
 import type { Report } from './progress.ts';
-import { CONVERT_MODE, COPY_MODE, type ImageInfo } from './record.ts';
+import { CONVERT_MODE, COPY_MODE, type ImageInfo, MAX_RECORDS_BYTES } from './record.ts';
 import { formatReference, parseReference, shortReference } from './reference.ts';
 import { SingleFlight } from './single-flight.ts';
 
@@ -25,9 +27,13 @@ export type Asking = {
   /** A line about each step, for people. */
   readonly onProgress?: Report | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** For whom: a tenant, or a key without one. What is made counts for them. */
+  readonly owner?: string | undefined;
   /** Before anything is fetched or converted; throws for who may not have that done. */
   readonly onMake?: (() => void) | undefined;
 };
+
+type Making = Omit<Order, 'fetch'>;
 
 export class Images {
   readonly #options: ImagesOptions;
@@ -68,7 +74,7 @@ export class Images {
   async obtain(
     text: string,
     mode: PullMode,
-    { onProgress, signal, onMake }: Asking = {},
+    { onProgress, signal, owner, onMake }: Asking = {},
   ): Promise<StoredImage> {
     const found = findImage(this.#all(), text);
     // A crash of the host, or somebody who tidied up, may have taken the file.
@@ -80,26 +86,32 @@ export class Images {
     return await this.#pulls.run(
       formatReference(reference),
       (report, cancelled) =>
-        this.#make((options) => fetchFromRegistry(reference, options), report, cancelled),
+        this.#make((options) => fetchFromRegistry(reference, options), {
+          report,
+          signal: cancelled,
+          owner,
+        }),
       { onEvent: onProgress, signal },
     );
   }
 
-  /** Of a file of the host, converted anew when it changed. AppError as `findHostFile` and `import`. */
-  async obtainFile(path: string, { onProgress, signal, onMake }: Asking = {}): Promise<StoredImage> {
-    const file = await findHostFile(path, this.#options.allowedDirs);
+  /** Of a file of the host, converted anew when it changed. AppError as `openHostFile` and `import`. */
+  async obtainFile(path: string, { onProgress, signal, owner, onMake }: Asking = {}): Promise<StoredImage> {
+    const { allowedDirs, files, records } = this.#options;
+    const { key } = await this.#identify(path);
     const known = this.#all().find(
-      ({ record }) =>
-        record.fileKey === file.key && existsSync(this.#options.files.rootfsPath(record.rootfsDigest)),
+      ({ record }) => record.fileKey === key && existsSync(files.rootfsPath(record.rootfsDigest)),
     );
     if (known !== undefined) return this.#touch(known);
     onMake?.();
     return await this.#pulls.run(
-      file.key,
+      key,
       async (report, cancelled) => {
-        const made = await this.#makeOfFile(file, report, cancelled);
+        // It may be another by now: what is opened here is what is read, and what the record is about.
+        await using file = await openHostFile(path, allowedDirs);
+        const made = await this.#makeOfFile(file, { report, signal: cancelled, owner });
         const kept = { id: made.id, record: { ...made.record, fileKey: file.key } };
-        await this.#options.records.put(kept.id, kept.record);
+        await records.put(kept.id, kept.record);
         return kept;
       },
       { onEvent: onProgress, signal },
@@ -110,10 +122,10 @@ export class Images {
   async import(
     pieces: Pieces,
     tag: string | undefined,
-    { onProgress, signal }: Asking = {},
+    { onProgress, signal, owner }: Asking = {},
   ): Promise<ImageInfo> {
     const report = onProgress ?? (() => undefined);
-    return toInfo(await this.#makeOfSent(fetchFromPieces(pieces, tag), report, signal));
+    return toInfo(await this.#makeOfSent(fetchFromPieces(pieces, tag), { report, signal, owner }));
   }
 
   /** By a reference only that name goes, while the image has others. What runs from it goes on. AppError as `get`. */
@@ -155,42 +167,64 @@ export class Images {
     return this.#options.files.rootfsPath(record.rootfsDigest);
   }
 
-  #makeOfFile({ path, kind }: HostFile, report: Report, signal: AbortSignal): Promise<StoredImage> {
-    if (kind === 'rootfs') return copyRootfs(path, this.#options.files, signal);
-    const fetch: Fetch =
-      kind === 'layout'
-        ? (options) => fetchFromLayout(path, options)
-        : fetchFromPieces(createReadStream(path));
-    return this.#makeOfSent(fetch, report, signal);
+  async #identify(path: string): Promise<Pick<HostFile, 'key'>> {
+    await using file = await openHostFile(path, this.#options.allowedDirs);
+    return { key: file.key };
+  }
+
+  #makeOfFile(
+    { file, kind, openWithin }: HostFile,
+    making: Making & { signal: AbortSignal },
+  ): Promise<StoredImage> {
+    const { files, maxBlobBytes: maxBytes } = this.#options;
+    const { signal, owner } = making;
+    if (kind === 'rootfs') return copyRootfs(file, { files, maxBytes, signal, owner });
+    const fetch = kind === 'layout' ? fetchFromLayout(openWithin) : fetchFromPieces(readPieces(file, signal));
+    return this.#makeOfSent(fetch, making);
   }
 
   /** What is wrong with it is its sender's to mend. */
-  #makeOfSent(fetch: Fetch, report: Report, signal?: AbortSignal): Promise<StoredImage> {
-    return this.#make(fetch, report, signal).catch((error) => Promise.reject(toClientFault(error)));
+  #makeOfSent(fetch: Fetch, making: Making): Promise<StoredImage> {
+    return this.#make(fetch, making).catch((error) => Promise.reject(toClientFault(error)));
   }
 
   /** Fetches, converts and keeps an image; nothing is left of what fails. */
-  async #make(fetch: Fetch, report: Report, signal?: AbortSignal): Promise<StoredImage> {
+  async #make(fetch: Fetch, making: Making): Promise<StoredImage> {
     try {
-      return await makeImage(this.#options, { fetch, report, signal });
+      return await makeImage(this.#options, { fetch, ...making });
     } finally {
       await this.#makeRoom();
     }
   }
 
-  /** Frees disk beyond the limit: of images that nothing runs from, the longest unused first, but not the newest. */
+  /**
+   * Keeps disk and records within their limits: of what nothing runs from and is not the newest, the longest unused of whoever
+   * has the most goes first.
+   */
   async #makeRoom(): Promise<void> {
     const { files, maxBytes, log } = this.#options;
     await this.#sweep();
-    if (maxBytes === 0) return;
-    let bytes = await files.totalBytes();
-    const byUse = this.#all().sort((a, b) => a.record.usedAtMs - b.record.usedAtMs);
-    for (const { id, record } of byUse.slice(0, -1)) {
-      if (bytes <= maxBytes) break;
-      if (await files.isUsed(record)) continue;
-      bytes -= await files.sizeOf(record);
+    const images = this.#all();
+    const newest = images.reduce((last, { record }) => Math.max(last, record.usedAtMs), 0);
+    const entries = await Promise.all(
+      images.map(async ({ id, record }) => ({
+        id,
+        refs: record.refs,
+        owner: record.owner,
+        size: await files.sizeOf(record),
+        recordBytes: Buffer.byteLength(JSON.stringify(record)),
+        usedAtMs: record.usedAtMs,
+        isPinned: record.usedAtMs === newest || (await files.isUsed(record)),
+      })),
+    );
+    // What images share is on the disk once, and counted for each of them.
+    const shared = entries.reduce((sum, { size }) => sum + size, 0) - (await files.totalBytes());
+    const beyondDisk = maxBytes === 0 ? [] : chooseEvicted(entries, maxBytes + Math.max(0, shared));
+    const left = entries.filter((entry) => !beyondDisk.includes(entry));
+    const records = left.map((entry) => ({ ...entry, size: entry.recordBytes }));
+    for (const { id, refs } of [...beyondDisk, ...chooseEvicted(records, MAX_RECORDS_BYTES)]) {
       await this.#forget(id);
-      log.info({ image: id, refs: record.refs }, 'image removed to make room; image_disk_bytes is the limit');
+      log.info({ image: id, refs }, 'image removed to make room; image_disk_bytes is the limit');
     }
     await this.#sweep();
   }

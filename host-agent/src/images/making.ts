@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { link, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import { errnoOf, isAppError } from '../lib/errors.ts';
+import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import type { Table } from '../store/store.ts';
 import type { Converter } from './converter.ts';
@@ -15,7 +15,7 @@ import { watchRoom } from './fetch/watch.ts';
 import type { ImageFiles } from './files.ts';
 import type { StoredImage } from './find.ts';
 import type { Report } from './progress.ts';
-import type { ImageRecord } from './record.ts';
+import { type ImageRecord, MAX_REFS } from './record.ts';
 
 export type Fetch = (options: FetchOptions) => Promise<Fetched>;
 
@@ -37,16 +37,21 @@ export type Order = {
   /** Told a line about each step. */
   readonly report: Report;
   readonly signal?: AbortSignal | undefined;
+  /** Whose it is if it is new. */
+  readonly owner?: string | undefined;
 };
 
 type Work = Omit<Order, 'fetch'> & { readonly dir: string };
 
 /** AppError upstream, exhausted, or what `fetch` rejects with. */
-export async function makeImage(shop: Workshop, { fetch, report, signal }: Order): Promise<StoredImage> {
+export async function makeImage(
+  shop: Workshop,
+  { fetch, report, signal, owner }: Order,
+): Promise<StoredImage> {
   const { files, log } = shop;
   await using work = await files.makeWork();
   using room = watchRoom(work.dir, signal);
-  const order = { dir: work.dir, report, signal: room.signal };
+  const order = { dir: work.dir, report, signal: room.signal, owner };
   const make = async (): Promise<StoredImage> => {
     const limits = { maxBytes: shop.maxBlobBytes, idleMs: shop.pullIdleMs };
     const { ociDir, blobsDir } = files;
@@ -87,6 +92,11 @@ async function keep(
     .all()
     .filter(({ id, record }) => id !== made.id && record.refs.some((ref) => names.includes(ref)));
   const refs = [...new Set([...made.record.refs, ...names])];
+  if (refs.length > MAX_REFS)
+    throw new AppError(
+      'invalid_argument',
+      `the image would have ${refs.length} names, and may have ${MAX_REFS}; delete some of them first`,
+    );
   const kept = { id: made.id, record: { ...made.record, refs, usedAtMs: now } };
   await records.putAll([
     ...others.map(({ id, record }) => ({
@@ -103,7 +113,7 @@ async function convert(
   { files, converter, log }: Workshop,
   { layers, configDigest, config, blobs }: LaidOut,
   digests: readonly string[],
-  { dir, report, signal }: Work,
+  { dir, report, signal, owner }: Work,
 ): Promise<StoredImage> {
   const imagePath = join(dir, 'image');
   report(`converting ${layers.length} layers`);
@@ -131,5 +141,8 @@ async function convert(
   log.info({ image: id, layers: layers.length, ...sizes, ms }, 'image converted');
   const now = Date.now();
   const about = { configDigest, config, blobs, layers: digests, rootfsDigest, ...sizes };
-  return { id, record: { refs: [], ...about, convertedAtMs: now, usedAtMs: now } };
+  return {
+    id,
+    record: { ...(owner !== undefined && { owner }), refs: [], ...about, convertedAtMs: now, usedAtMs: now },
+  };
 }

@@ -3,6 +3,8 @@ import type { ImageConfig } from './fetch/layout.ts';
 
 /** By its digest, hexadecimal: of root filesystem and config together. */
 export type ImageRecord = {
+  /** Whose create or pull brought it first: a tenant, or a key without one. */
+  readonly owner?: string;
   /** References in their one spelling, the first one first; none for an image whose names others have now. */
   readonly refs: readonly string[];
   readonly configDigest: string;
@@ -43,3 +45,8 @@ export type ImageInfo = {
   readonly convertMode: string;
   readonly convertedAtMs: number;
 };
+
+/** Names of one image. */
+export const MAX_REFS = 64;
+/** All records together: each list of the images has them all. Of what nothing runs from the longest unused goes beyond. */
+export const MAX_RECORDS_BYTES = 8 << 20;

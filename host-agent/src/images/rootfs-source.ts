@@ -7,6 +7,7 @@ import type { Asking, Images, PullMode } from './images.ts';
 import type { Profiles } from './profiles.ts';
 
 const MAX_TRIES = 3;
+const ROOT_HOME = '/root';
 
 /** What a create asks for. `name` of a profile, or an image's reference or digest. */
 export type RootfsRequest = {
@@ -33,6 +34,16 @@ export type RootfsSource = Omit<RootfsRequest, 'kind'> & {
 /** What is known of it before it is found. */
 export function toUnknownRootfs(request: RootfsRequest): RootfsSource {
   return { ...request, digest: '', rootfsPath: '', env: {}, workdir: '/' };
+}
+
+/**
+ * What commands have in their environment before the request's own variables. That HOME is /root is all that a profile's says of
+ * root; for every user it would be wrong, and a guest's agent knows the home of each.
+ */
+export function baseEnvironment({ kind, env }: Pick<RootfsSource, 'kind' | 'env'>): RootfsSource['env'] {
+  if (kind === 'image' || env.HOME !== ROOT_HOME) return env;
+  const { HOME: _, ...others } = env;
+  return others;
 }
 
 /** What a guest has that gets its root as a copy: the image that the agent runs from. */

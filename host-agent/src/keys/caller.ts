@@ -28,6 +28,11 @@ export function toOwner(caller: Caller | undefined): Owner | undefined {
   return tenant === undefined ? { key } : { key, tenant };
 }
 
+/** Who has a share of what all use: a tenant, or a key without one. Undefined where nobody needs a key. */
+export function sharerOf(owner: Owner | undefined): string | undefined {
+  return owner?.tenant ?? owner?.key;
+}
+
 /** `formerly`: what a key needs for it that is older than the operation. */
 export function mayDo(
   { policy: { operations } = {}, keepsOldGrants }: Grants,

@@ -7,10 +7,10 @@ export {
   type Caller,
   type Owner,
   sees,
+  sharerOf,
   toOwner,
 } from './caller.ts';
 export { KeyMark } from './key-mark.ts';
-export { hideKeys } from './key-text.ts';
 export { type Holding, Limits, type LimitsOptions, type Visit } from './limits.ts';
 export { clampTimeout, type Wanted } from './policy.ts';
 export { type KeyChange, type KeyRecord, QUOTA_KEYS, type Quota, quota } from './record.ts';

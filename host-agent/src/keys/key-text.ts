@@ -22,11 +22,6 @@ export function hashKey(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** A text for the log, into which somebody may have put a key where none belongs. */
-export function hideKeys(text: string): string {
-  return text.replace(/sbk_[\w-]{8,}/g, 'sbk_…');
-}
-
 export function toKeyId(hash: string): string {
   return hash.slice(0, ID_CHARS);
 }

@@ -1,6 +1,7 @@
 // The daemon's log: JSON lines, or readable ones on a terminal, made in this process (no worker, so it can be bundled).
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
 import { PinoPretty } from 'pino-pretty';
+import { hideKeys } from './hide-keys.ts';
 
 export type LoggerOptions = {
   readonly level: string;
@@ -12,7 +13,10 @@ export type LoggerOptions = {
 /** Lines that could not be written (a full disk) and are kept until they can; later ones are lost then. */
 const MAX_UNWRITTEN_BYTES = 1024 * 1024;
 
-/** Lines carry `requestId` and `sandbox` where there is one; errors are in `err` with their causes. */
+/**
+ * Lines carry `requestId` and `sandbox` where there is one; errors are in `err` with their causes. A key that a client put
+ * where none belongs (a path, a host, the name of an image) is in none: lines are searched whole, whatever field has it.
+ */
 export function createLogger({ level, format, destination }: LoggerOptions): Logger {
   const isPretty = format === 'pretty' || (format === 'auto' && process.stderr.isTTY);
   const plain = destination ?? openStandardError();
@@ -26,8 +30,12 @@ export function createLogger({ level, format, destination }: LoggerOptions): Log
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    stream,
+    withoutKeys(stream),
   );
+}
+
+export function withoutKeys(destination: DestinationStream): DestinationStream {
+  return { write: (line) => destination.write(hideKeys(line)) };
 }
 
 /** Never throws: a daemon whose terminal is closed, or whose log has no space, goes on and stops in order. */

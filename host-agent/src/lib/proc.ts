@@ -1,5 +1,8 @@
 // Facts about processes from /proc, safe against reuse of process ids.
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/** A process of this boot of the host, and no other that has its number later. */
+export type ProcessId = { readonly pid: number; readonly startTicks: number };
 
 /**
  * Start time in clock ticks since boot (field 22 of stat), or undefined when there is no such process, or a zombie. One
@@ -33,21 +36,50 @@ export function listPids(): number[] {
     .map(Number);
 }
 
+/** Its real, effective, saved and file system user; undefined when it is gone. */
+export function readUids(pid: number): readonly number[] | undefined {
+  try {
+    const line = /^Uid:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1];
+    return line?.split(/\s+/).map(Number);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Everybody whom a process of this host is, in some way. */
+export function listUsers(): Set<number> {
+  return new Set(listPids().flatMap((pid) => readUids(pid) ?? []));
+}
+
+/** Processes that are that user in every way, and not only within a user namespace of somebody's. */
+export function listPidsOfUser(uid: number): number[] {
+  const own = readNamespace('self');
+  return listPids().filter(
+    (pid) => readUids(pid)?.every((each) => each === uid) === true && readNamespace(pid) === own,
+  );
+}
+
+/** Undefined when it is gone, or is not ours to look at. */
+function readNamespace(pid: number | 'self'): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/user`);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Different after every boot of the host: process ids of another boot mean nothing. */
 export function readBootId(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
 }
 
 /** Whether exactly this process still runs. */
-export function isRunning(process: { readonly pid: number; readonly startTicks: number }): boolean {
+export function isRunning(process: ProcessId): boolean {
   return readStartTicks(process.pid) === process.startTicks;
 }
 
 /** Signals exactly this process; false when it is gone. */
-export function signalProcess(
-  target: { readonly pid: number; readonly startTicks: number },
-  signal: NodeJS.Signals,
-): boolean {
+export function signalProcess(target: ProcessId, signal: NodeJS.Signals): boolean {
   if (!isRunning(target)) return false;
   try {
     process.kill(target.pid, signal);

@@ -4,7 +4,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 /** Not among Node's constants; the same on each architecture that there are VMMs for. */
-const O_PATH = 0o10000000;
+export const O_PATH = 0o10000000;
 
 /** Rejects when there is anything but a file of its own; `flags` are those of open(2). */
 export function openRegular(path: string, flags = O_RDONLY): Promise<FileHandle> {

@@ -1,5 +1,6 @@
 // What a guest was refused, in words for its log: each thing once a while, and never faster than a person could read.
 import { formatIpv4 } from '../lib/ipv4.ts';
+import type { FailedStep } from './resolver/client.ts';
 
 /** The same is not said again for so long. */
 const REPEAT_MS = 60_000;
@@ -8,6 +9,11 @@ const PER_S = 2;
 const MAX_REMEMBERED = 512;
 const PROTOCOLS: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp' };
 const IP_HEADER_BYTES = 20;
+
+const REASONS: Readonly<Record<FailedStep, string>> = {
+  ask: 'no name server of the host gave an answer',
+  open: 'its addresses could not be opened; the log of the daemon says more',
+};
 
 export class Denials {
   readonly #say: (text: string) => void;
@@ -31,18 +37,22 @@ export class Denials {
       this.#tell(`network: denied ${what}: no name of the allowlist led there, or not any more`);
   }
 
-  trouble(name: string, reason: string): void {
-    this.#tell(`network: cannot resolve ${name}: ${reason}`);
+  /**
+   * Whether it was said: what fails again and again is no more often in the daemon's log. A reason in the words of programs of
+   * the host is not for a guest: it tells of name servers, rules and sets.
+   */
+  trouble(name: string, step: FailedStep): boolean {
+    return this.#tell(`network: cannot resolve ${name}: ${REASONS[step]}`);
   }
 
-  #tell(text: string): void {
+  #tell(text: string): boolean {
     const now = performance.now();
-    if (now - (this.#saidAt.get(text) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return;
+    if (now - (this.#saidAt.get(text) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false;
     this.#tokens = Math.min(BURST, this.#tokens + ((now - this.#filledAt) / 1000) * PER_S);
     this.#filledAt = now;
     if (this.#tokens < 1) {
       this.#unsaid++;
-      return;
+      return false;
     }
     this.#tokens--;
     // The oldest comes first.
@@ -52,6 +62,7 @@ export class Denials {
     if (this.#unsaid > 0) this.#say(`network: ${this.#unsaid} more denials were not logged`);
     this.#unsaid = 0;
     this.#say(text);
+    return true;
   }
 }
 

@@ -6,3 +6,4 @@ export { findOrdinaryPorts } from './ordinary-ports.ts';
 export type { PublishedPort } from './port-holder.ts';
 export { HostUpstream } from './resolver/upstream.ts';
 export type { NetworkSlot } from './slot.ts';
+export { specialKind } from './special-ranges.ts';

@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto';
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range, type Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
 import { Denials } from './denials.ts';
@@ -168,9 +168,9 @@ export class Network {
       addresses: { allowed: allowedRanges, subnet: subnet.range },
       open: (addresses) => open.open(addresses),
       onDenied: (name, why) => denials.name(name, why),
-      onFailed: (name, error) => {
-        log.debug({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
-        denials.trouble(name, toError(error).message);
+      onFailed: (name, error, step) => {
+        const level = denials.trouble(name, step) && step === 'open' ? 'warn' : 'debug';
+        log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
       },
     });
     if (resolverIp === undefined) return shared.add(guestIp, client);

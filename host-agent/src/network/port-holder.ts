@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readlinkSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { AppError } from '../lib/errors.ts';
 import { isRunning, listPids, readArguments, readStartTicks, signalProcess } from '../lib/proc.ts';
 import { poll } from '../lib/wait.ts';
@@ -31,6 +32,8 @@ const END_TIMEOUT_MS = 5000;
 
 /** AppError conflict for a port that somebody has, invalid_argument for an address that is not the host's. */
 export async function startHolder({ program, name, guestIp, source, ports }: HolderOptions): Promise<void> {
+  const broadcast = ports.find(({ hostIp }) => hostIp !== undefined && isBroadcast(hostIp))?.hostIp;
+  if (broadcast !== undefined) throw notOfThisHost(broadcast);
   const words = ports.flatMap(({ hostIp, hostPort, guestPort }) =>
     (hostIp === undefined ? ['0.0.0.0', '::'] : [hostIp]).flatMap((address) => [
       address,
@@ -76,12 +79,28 @@ function explain(complaint: string): AppError {
       'conflict',
       `host port ${port} is taken: something listens on ${where}; publish another`,
     );
-  if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT')
-    return new AppError(
-      'invalid_argument',
-      `host_ip ${address} is no address of this host; leave it out for all of them`,
-    );
+  // EINVAL: of a kind that cannot be listened on.
+  if (/^(?:EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL)$/.test(code)) return notOfThisHost(address);
   return new AppError('internal', `cannot hold published ports: ${complaint || 'the program ended'}`);
+}
+
+function notOfThisHost(address: string): AppError {
+  return new AppError(
+    'invalid_argument',
+    `host_ip ${address} is no address of this host; leave it out for all of them`,
+  );
+}
+
+/** Of a network of this host: the kernel lets a socket of TCP listen there, and nobody can connect to it. */
+function isBroadcast(address: string): boolean {
+  const octets = address.split('.').map(Number);
+  return Object.values(networkInterfaces()).some((own = []) =>
+    own.some(({ address: ip, netmask, family, cidr }) => {
+      if (family !== 'IPv4' || octets.length !== 4 || Number(cidr?.split('/')[1]) > 30) return false;
+      const [ours, mask] = [ip.split('.').map(Number), netmask.split('.').map(Number)];
+      return octets.every((octet, at) => octet === ((ours[at] ?? 0) | (~(mask[at] ?? 0) & 255)));
+    }),
+  );
 }
 
 export function isHeld(name: string): boolean {

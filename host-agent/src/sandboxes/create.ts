@@ -1,7 +1,7 @@
 // One sandbox, made as a copy of a template where there can be one, else booted.
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import type { Owner } from '../keys/index.ts';
+import { type Owner, sharerOf } from '../keys/index.ts';
 import { newId } from '../lib/ids.ts';
 import { takeTurn } from '../lib/take-turn.ts';
 import type { Admission } from './admission.ts';
@@ -28,14 +28,14 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
   const { options, owner, templates, admission, slots, log, signal } = input;
   const id = newId('sbx');
   const common = { id, options, owner, log: log.child({ sandbox: id }), signal };
-  const template = await templates.obtain(options, signal);
+  const template = await templates.obtain(options, signal, sharerOf(owner));
   const start = async (): Promise<Sandbox> => {
     if (template !== undefined) {
       using _held = await holdShared(admission, context.engines.current, template);
       try {
         const origin = { kind: 'saved', saved: template } as const;
         const sandbox = await template.use(() => startSandbox(context, { ...common, origin }));
-        templates.worked(template, options);
+        templates.worked(template, options, sharerOf(owner));
         return sandbox;
       } catch (error) {
         signal.throwIfAborted();

@@ -3,7 +3,7 @@ import type { SandboxLimits } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { RootfsFinder } from '../images/index.ts';
-import { type Caller, Limits, type Quota, sees, toOwner, type Visit } from '../keys/index.ts';
+import { type Caller, Limits, type Quota, sees, sharerOf, toOwner, type Visit } from '../keys/index.ts';
 import type { Outflow } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
@@ -58,7 +58,6 @@ export type SandboxManagerOptions = ResourceContext & {
   readonly readRoom?: AdmissionOptions['readRoom'];
   /** What a tenant may have; absent: nobody has a quota. */
   readonly quotaOf?: (tenant: string) => Quota | undefined;
-  /** That keys may publish whose policy does not say which. */
   readonly publishPorts: readonly string[];
   readonly log: Logger;
 };
@@ -159,7 +158,8 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     const early = await resolveEarly(options, this.#options, signal);
     using _allowed = this.#limits.admit(visit, toWanted(early));
     await using holds = new AsyncDisposableStack();
-    const resolved = await resolveWhole(early, options, this.#options, { signal, holds }, visit.caller);
+    const finding = { signal, holds, owner: sharerOf(visit.caller) };
+    const resolved = await resolveWhole(early, options, this.#options, finding, visit.caller);
     const need = toCreateNeed(resolved, this.#options.reservesDisks);
     const input = { ...this.#shared, options: resolved, owner: toOwner(visit.caller), signal };
     const createOne = () => createSandbox(this.#options, input);

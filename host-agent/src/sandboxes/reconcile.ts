@@ -4,16 +4,12 @@ import { readdir } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
-import { patientDeadline } from '../lib/patience.ts';
-import { isRunning, signalProcess } from '../lib/proc.ts';
-import { poll } from '../lib/wait.ts';
+import { endProcess } from '../lib/process-record.ts';
 import type { SandboxRecord } from './record.ts';
 import { adoptResources, releaseResources, sweepResources } from './resources/index.ts';
 import { type Directories, sandboxesRoot, sandboxPaths } from './resources/paths.ts';
 import type { ResourceContext, Site } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
-
-const KILL_TIMEOUT_MS = 10_000;
 
 export type ReconcileContext = ResourceContext & { readonly log: Logger };
 
@@ -28,7 +24,7 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
     [...all].map(([id, record]) => (isReady(record) ? takeOver(context, id, record) : undefined)),
   );
   const sandboxes = found.filter((sandbox) => sandbox !== undefined);
-  const strangers = await killStrangers(context, sandboxes);
+  const { count: strangers, stuck } = await endStrays(context, sandboxes);
 
   const known = new Set(sandboxes.map(({ id }) => id));
   const leftovers = new Set([...all.keys(), ...(await listDirectories(directories))]);
@@ -36,6 +32,7 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
     if (known.has(id)) continue;
     try {
       const record = all.get(id);
+      if (stuck.has(siteOf(context, id, record).paths.socketDir)) throw new Error('its VMM does not end');
       await removeLeftovers(context, id, record);
       // One that users know of ended with its host.
       const told =
@@ -90,23 +87,29 @@ async function removeLeftovers(context: ReconcileContext, id: string, record?: S
   await sweepResources(remains);
 }
 
-/** VMMs in our run directory without a sandbox: their daemon died before it could write down that it started them. */
-async function killStrangers(context: ReconcileContext, sandboxes: readonly Sandbox[]): Promise<number> {
+/**
+ * Ends VMMs in our run directory without a sandbox: their daemon died before it could write down that it started them. Gives how many
+ * there were, and the socket directories of those that do not end.
+ */
+async function endStrays(
+  { adopters, directories, log }: ReconcileContext,
+  sandboxes: readonly Sandbox[],
+): Promise<{ readonly count: number; readonly stuck: ReadonlySet<string> }> {
   const kept = new Set(sandboxes.map(({ vm }) => vm.identity.pid));
-  const strangers = context.adopters
-    .flatMap((engine) => engine.findVmms(context.directories.runDir))
+  const strays = adopters
+    .flatMap((engine) => engine.findVmms(directories.runDir))
     .filter(({ pid }) => !kept.has(pid));
-  await Promise.all(strangers.map(kill));
-  return strangers.length;
-}
-
-async function kill(vmm: FoundVmm): Promise<void> {
-  if (!signalProcess(vmm, 'SIGKILL')) return;
-  using limit = patientDeadline({
-    timeoutMs: KILL_TIMEOUT_MS,
-    reason: () => new Error(`process ${vmm.pid} does not end`),
-  });
-  await poll(async () => (isRunning(vmm) ? undefined : true), 5, limit.signal);
+  const stuck = new Set<string>();
+  const end = async ({ socketDir, ...process }: FoundVmm): Promise<void> => {
+    try {
+      await endProcess(process);
+    } catch (err) {
+      log.error({ err, socketDir }, 'a VMM that is nobody’s does not end; the next start tries again');
+      stuck.add(socketDir);
+    }
+  };
+  await Promise.all(strays.map(end));
+  return { count: strays.length, stuck };
 }
 
 async function listDirectories(directories: Directories): Promise<string[]> {

@@ -6,6 +6,7 @@ import type { Vm, VmExit } from '../engines/engine.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
+import { baseEnvironment } from '../images/index.ts';
 import type { Caller } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
@@ -174,7 +175,7 @@ export class Sandbox implements SandboxHandle {
 
   exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession {
     this.assertAlive();
-    const within = { ...options, baseEnv: this.record.options.rootfs.env };
+    const within = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
     const run = (told: ExecEvents): ExecSession => {
       if (this.#log === undefined) return this.guest.exec(request, told, within);
       const session = this.guest.exec(request, logExecEvents(this.#log, told), within);
@@ -187,7 +188,7 @@ export class Sandbox implements SandboxHandle {
   service(): SandboxService {
     this.assertAlive();
     this.#idle?.touch();
-    return createSandboxService(this.guest, this.record.options.rootfs.env);
+    return createSandboxService(this.guest, baseEnvironment(this.record.options.rootfs));
   }
 
   files(): GuestFiles {

@@ -6,13 +6,14 @@ import { type SaveInput, saveGuest } from './saved/save.ts';
 
 export type SaveLastInput = Pick<SaveInput, 'dir' | 'signal'> & {
   readonly options: SavedManifest['options'];
+  readonly owner?: string | undefined;
 };
 
 /** The sandbox is gone then: its memory file must have no writer any more before anything is restored from it. */
 export async function saveLast(
   { engines, kernel }: Pick<ResourceContext, 'engines' | 'kernel'>,
   sandbox: Sandbox,
-  { options, ...input }: SaveLastInput,
+  { options, owner, ...input }: SaveLastInput,
 ): ReturnType<typeof saveGuest> {
   const saved = await saveGuest({
     ...input,
@@ -23,6 +24,7 @@ export async function saveLast(
       compatibility: engines.current.compatibility(),
       kernelDigest: kernel.digest,
       options,
+      ...(owner !== undefined && { owner }),
     },
     staysPaused: true,
   });

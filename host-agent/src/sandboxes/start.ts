@@ -2,6 +2,7 @@
 // unwinds.
 import type { Logger } from 'pino';
 import type { Engine } from '../engines/engine.ts';
+import { baseEnvironment } from '../images/index.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
@@ -155,7 +156,7 @@ async function startService({ record, held }: Making, signal: AbortSignal): Prom
   const { service, rootfs } = record.options;
   if (service === undefined) return;
   try {
-    await held.guest?.service.configure(service, rootfs.env, signal);
+    await held.guest?.service.configure(service, baseEnvironment(rootfs), signal);
   } catch (error) {
     throw new AppError('internal', toError(error).message, { cause: error });
   }

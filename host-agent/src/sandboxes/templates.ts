@@ -7,6 +7,7 @@ import { FirstStartError } from '../engines/choice.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
+import { chooseEvicted } from '../lib/fair-share.ts';
 import { newId } from '../lib/ids.ts';
 import { takeTurn } from '../lib/take-turn.ts';
 import { raceSignal } from '../lib/wait.ts';
@@ -41,6 +42,11 @@ const USES_OF_OWN = 2;
 /** A template that could not be made is not tried again for this long. */
 const RETRY_MS = 60_000;
 
+/** Names of templates that are counted, or could not be made. */
+const MAX_REMEMBERED = 1024;
+
+type Ordered = Wanted & { readonly owner?: string | undefined };
+
 export class Templates {
   readonly #options: TemplatesOptions;
   readonly #ready = new Map<string, SavedGuest>();
@@ -50,6 +56,8 @@ export class Templates {
   readonly #leaving = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #uses = new Map<string, number>();
+  /** Those that several have used: nobody's share. */
+  readonly #common = new WeakSet<SavedGuest>();
   readonly #checksums: Checksums;
   readonly trust = new TemplateTrust();
   /** What creates that could have one found. */
@@ -96,7 +104,11 @@ export class Templates {
    * Undefined when such a create has to boot: templates are off, it has boot arguments, or none could be made.
    * FirstStartError as `tryBoot` has it.
    */
-  async obtain(options: ResolvedSandboxOptions, signal: AbortSignal): Promise<SavedGuest | undefined> {
+  async obtain(
+    options: ResolvedSandboxOptions,
+    signal: AbortSignal,
+    owner?: string,
+  ): Promise<SavedGuest | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
     const agent = await this.#agentRootfs();
     const ground = this.#ground();
@@ -105,7 +117,8 @@ export class Templates {
     const ready = fitting.find(({ key }) => this.#ready.has(key));
     // What is farthest is of use to most, and a create that waits for a boot waits for that.
     const wanted = ready ?? fitting.at(-1);
-    const found = wanted && (await this.#ensure(wanted, signal));
+    const found = wanted && (await this.#ensure({ ...wanted, owner }, signal));
+    if (found !== undefined && found.manifest.owner !== owner) this.#common.add(found);
     this.lookups[found === undefined ? 'none' : ready === undefined ? 'made' : 'hit'] += 1;
     return found;
   }
@@ -118,24 +131,24 @@ export class Templates {
    * A copy of `saved` was made with these options. What is used again gets a template that is nearer to it, made of another
    * copy behind that answer: its copies need not enter their root any more, nor be given an interface.
    */
-  worked(saved: SavedGuest, options: ResolvedSandboxOptions): void {
+  worked(saved: SavedGuest, options: ResolvedSandboxOptions, owner?: string): void {
     this.trust.worked(saved);
     const { agentPath } = saved.manifest.options.rootfs;
     const [nearest] = templatesInRoot(options, agentPath, this.#ground());
     const { key } = nearest;
     if (this.#ready.has(key) || basename(saved.dir) === key) return;
     const uses = (this.#uses.get(key) ?? 0) + 1;
-    this.#uses.set(key, uses);
+    remember(this.#uses, key, uses);
     if (uses < USES_OF_OWN || this.#making.has(key) || this.#hasFailed(key)) return;
-    this.#begin(nearest, saved).catch((error) => {
+    this.#begin({ ...nearest, owner }, saved).catch((error) => {
       if (this.#stopping.signal.aborted) return;
       this.#options.log.warn({ template: key, err: toError(error) }, 'a root filesystem gets no template');
-      this.#failedAt.set(key, performance.now());
+      remember(this.#failedAt, key, performance.now());
     });
   }
 
   /** The template, made when there is none. */
-  async #ensure(wanted: Wanted, signal: AbortSignal): Promise<SavedGuest | undefined> {
+  async #ensure(wanted: Ordered, signal: AbortSignal): Promise<SavedGuest | undefined> {
     const { key } = wanted;
     const ready = this.#ready.get(key);
     if (ready !== undefined) {
@@ -153,7 +166,7 @@ export class Templates {
         { template: key, err: toError(error) },
         'cannot make a template; booting instead',
       );
-      this.#failedAt.set(key, performance.now());
+      remember(this.#failedAt, key, performance.now());
       return undefined;
     }
   }
@@ -162,7 +175,7 @@ export class Templates {
     return performance.now() - (this.#failedAt.get(key) ?? Number.NEGATIVE_INFINITY) < RETRY_MS;
   }
 
-  #begin(wanted: Wanted, from?: SavedGuest): Promise<SavedGuest> {
+  #begin(wanted: Ordered, from?: SavedGuest): Promise<SavedGuest> {
     const making = this.#make(wanted, from).finally(() => this.#making.delete(wanted.key));
     this.#making.set(wanted.key, making);
     return making;
@@ -211,7 +224,7 @@ export class Templates {
   }
 
   /** Boots its guest, or has one `from` another template that enters its root. */
-  async #make({ key, options }: Wanted, from?: SavedGuest): Promise<SavedGuest> {
+  async #make({ key, options, owner }: Ordered, from?: SavedGuest): Promise<SavedGuest> {
     const { context, log } = this.#options;
     const { faults } = context;
     const { signal } = this.#stopping;
@@ -235,7 +248,7 @@ export class Templates {
     faults.reach('template.booted');
     const isAwaited = from === undefined;
     await warm(sandbox, { timeoutMs: context.bootTimeoutMs, isAwaited, signal });
-    const { pausedMs } = await saveLast(context, sandbox, { dir: temporary, options, signal });
+    const { pausedMs } = await saveLast(context, sandbox, { dir: temporary, options, owner, signal });
     faults.reach('template.saved');
     await this.#leaving.get(key)?.catch(() => undefined);
     await publishSaved(temporary, join(root, key));
@@ -264,27 +277,31 @@ export class Templates {
     await utimes(saved.dir, now, now).catch(() => undefined);
   }
 
-  /** Removes the least recently used templates until all fit the budget; `spare` stays. */
+  /** Removes templates until all fit the budget: those of who has most, the least recently used first; `spare` stays. */
   async #evict(spare?: SavedGuest): Promise<void> {
     const entries = await Promise.all(
       [...this.#ready].map(async ([key, saved]) => {
-        const [sizeBytes, usedAtMs] = await Promise.all([
+        const [size, usedAtMs] = await Promise.all([
           savedBytes(saved),
           stat(saved.dir).then(({ mtimeMs }) => mtimeMs),
         ]);
-        return { key, saved, sizeBytes, usedAtMs };
+        const owner = this.#common.has(saved) ? undefined : saved.manifest.owner;
+        return { key, saved, owner, size, usedAtMs, isPinned: saved === spare };
       }),
     );
-    entries.sort((a, b) => a.usedAtMs - b.usedAtMs);
-    let total = entries.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-    for (const { key, saved, sizeBytes } of entries) {
-      if (total <= this.#options.budgetBytes) return;
-      if (saved === spare) continue;
-      total -= sizeBytes;
+    for (const { key, saved, size } of chooseEvicted(entries, this.#options.budgetBytes)) {
       await this.#leave(key, saved);
-      this.#options.context.events.emit({ kind: 'template-evicted', template: key, sizeBytes });
+      this.#options.context.events.emit({ kind: 'template-evicted', template: key, sizeBytes: size });
     }
   }
+}
+
+/** Sizes are whatever clients ask for: of those that there is no template of, the oldest is forgotten. */
+function remember(of: Map<string, number>, key: string, value: number): void {
+  of.delete(key);
+  of.set(key, value);
+  const [oldest] = of.keys();
+  if (of.size > MAX_REMEMBERED && oldest !== undefined) of.delete(oldest);
 }
 
 /** Without the root filesystems that it keeps: they are there in any case. */

@@ -7,6 +7,7 @@ import {
   NETWORK,
   type Request,
   type ServiceConfigure,
+  type ServiceSpec,
   type Stream,
 } from '@sandboxd/proto';
 import type { LoopLink } from './link.ts';
@@ -42,6 +43,8 @@ export class MemoryAgent {
   readonly identities: Identity[] = [];
   /** Each time that the host set the guest's clock to, but by an identity. */
   readonly clocks: number[] = [];
+  /** The specs of services that it was told. */
+  readonly services: ServiceSpec[] = [];
   readonly execs: { readonly stream: Stream; readonly exec: Exec }[] = [];
   grownDisks = 0;
   hellos = 0;
@@ -115,6 +118,7 @@ export class MemoryAgent {
       stream.finish({ growDisk: { sizeBytes: 0 } });
     } else if (request.serviceConfigure) {
       const { spec } = request.serviceConfigure as ServiceConfigure;
+      this.services.push(spec as ServiceSpec);
       this.state = { ...this.state, service: { cmd: spec?.cmd ?? [] } };
       stream.finish({ serviceStatus: { state: 'running', pid: 10, spec: spec ?? {}, ring: { id: 'r' } } });
     } else if (request.serviceControl) {

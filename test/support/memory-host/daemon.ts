@@ -146,7 +146,8 @@ function profilesOf({ dataDir }: Home): Profiles {
       rootfsPath,
       sizeBytes: size,
       packages: {},
-      env: { PATH: '/bin' },
+      // As they are baked.
+      env: { PATH: '/bin', HOME: '/root' },
       workdir: '/',
       createdAt: new Date(0),
     };

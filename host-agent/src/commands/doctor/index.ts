@@ -13,6 +13,7 @@ import { limits } from './limits.ts';
 import { machine } from './machine.ts';
 import { network } from './network.ts';
 import { service } from './service.ts';
+import { settings } from './settings.ts';
 import { storage } from './storage.ts';
 
 /** As those who watch hosts expect it. */
@@ -44,6 +45,7 @@ export const doctor: Command = {
       storage,
       network,
       keys,
+      settings,
       service,
     ];
     const report: { group: string; findings: readonly Finding[] }[] = [];

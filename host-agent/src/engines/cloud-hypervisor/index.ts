@@ -1,6 +1,6 @@
 // The engine for hosts with KVM.
 import { AppError } from '../../lib/errors.ts';
-import { adoptVmm, explainLostEnd, findVmms } from '../adoption.ts';
+import { adoptVmm, explainLostEnd } from '../adoption.ts';
 import type { VmmKind } from '../control.ts';
 import type {
   AdoptOptions,
@@ -15,6 +15,7 @@ import type {
   VmmIdentity,
 } from '../engine.ts';
 import { hostCpu } from '../kvm-device.ts';
+import { findVmms } from '../vmm-record.ts';
 import { bootVm } from './boot.ts';
 import { cloudHypervisor } from './control.ts';
 import { hasReset, readEvents } from './events.ts';

@@ -5,7 +5,7 @@ import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/p
 import { join } from 'node:path';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import { lockDirectory } from '../../lib/instance-lock.ts';
-import { isRunning, readStartTicks } from '../../lib/proc.ts';
+import { isRunning, listUsers, readStartTicks } from '../../lib/proc.ts';
 
 export const LEASES_DIR = '/run/sandboxd-uids';
 
@@ -79,12 +79,16 @@ async function sweep(dir: string): Promise<number[]> {
   }
   await using _lock = lock;
   const freed: number[] = [];
+  // A daemon that was killed as it started a process has not handed over its lease.
+  let users: ReadonlySet<number> | undefined;
   for (const name of await readdir(dir)) {
     const path = join(dir, name);
     const [pid, startTicks] = (await readFile(path, 'latin1').catch(() => '')).trim().split(' ').map(Number);
     // One that is being written has no text yet.
     if (pid === undefined || startTicks === undefined) continue;
     if (isRunning({ pid, startTicks })) continue;
+    users ??= listUsers();
+    if (users.has(Number(name))) continue;
     await rm(path, { force: true });
     freed.push(Number(name));
   }

@@ -1,6 +1,6 @@
 // The engine for hosts of every kind: KVM where guests run on it, software emulation elsewhere.
 import { AppError } from '../../lib/errors.ts';
-import { adoptVmm, explainLostEnd, findVmms } from '../adoption.ts';
+import { adoptVmm, explainLostEnd } from '../adoption.ts';
 import type {
   AdoptOptions,
   ColdBootOptions,
@@ -15,6 +15,7 @@ import type {
   VmmIdentity,
 } from '../engine.ts';
 import { hostCpu } from '../kvm-device.ts';
+import { findVmms } from '../vmm-record.ts';
 import { type Accelerator, TCG_CPU } from './args.ts';
 import { bootQemu, type QemuSetup, restoreQemu } from './boot.ts';
 import { QEMU } from './control.ts';

@@ -18,8 +18,10 @@ export function toExecResultBody(outcome: ExecOutcome) {
   };
 }
 
-export function encodeExitFrame(outcome: ExecOutcome): Buffer {
-  return encodeExecFrame(EXEC_FRAME.exit, Buffer.from(JSON.stringify(toExecResultBody(outcome))));
+/** `warnings`: what the request said that means nothing. */
+export function encodeExitFrame(outcome: ExecOutcome, warnings: readonly string[] = []): Buffer {
+  const result = { ...toExecResultBody(outcome), ...(warnings.length > 0 && { warnings }) };
+  return encodeExecFrame(EXEC_FRAME.exit, Buffer.from(JSON.stringify(result)));
 }
 
 function toUsageBody(usage: ResourceUsage) {

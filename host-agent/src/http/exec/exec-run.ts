@@ -21,6 +21,8 @@ export type ExecRunOptions = {
   readonly onExit?: (outcome: ExecOutcome) => void;
   /** Room for input again, after `push` returned false. */
   readonly onDrain?: () => void;
+  /** Of the request, for the result. */
+  readonly warnings?: readonly string[];
 };
 
 export class ExecRun implements Outflow {
@@ -40,9 +42,11 @@ export class ExecRun implements Outflow {
   #heldBytes = 0;
   #exitFrame: Buffer | undefined;
   readonly #startedAtMs = performance.now();
+  readonly #warnings: readonly string[];
   #isOver = false;
 
-  constructor({ start, onExit, onDrain }: ExecRunOptions) {
+  constructor({ start, onExit, onDrain, warnings = [] }: ExecRunOptions) {
+    this.#warnings = warnings;
     this.opened = new Promise((resolve, reject) => {
       this.#open = resolve;
       this.#refuse = reject;
@@ -58,7 +62,7 @@ export class ExecRun implements Outflow {
       exit: (outcome) => {
         // The client first.
         setImmediate(() => onExit?.(outcome));
-        this.#exitFrame ??= encodeExitFrame(outcome);
+        this.#exitFrame ??= encodeExitFrame(outcome, warnings);
         // What the client still sends is thrown away; it may read nothing before it has sent everything.
         onDrain?.();
         // Without effect once something was seen of the command.
@@ -111,7 +115,7 @@ export class ExecRun implements Outflow {
   /** Kills the command; its exit frame comes at once and says why. */
   end(error: string): void {
     const durationMs = performance.now() - this.#startedAtMs;
-    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs, error });
+    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs, error }, this.#warnings);
     this.kill();
     this.#open();
     this.#wake();

@@ -19,9 +19,14 @@ const MAX_BUFFERED_BYTES = 256 * 1024;
 /** The protocol's bound for a close reason. */
 const MAX_REASON_BYTES = 123;
 
+/** A request to run a command, and what it says that means nothing. */
+export type AskedExec = { readonly request: ExecRequest; readonly warnings: readonly string[] };
+
 export type WebSocketExec = {
   /** Starts the command; `onDrain` is called when input may go on. May throw. */
-  readonly startRun: (request: ExecRequest, onDrain: () => void) => ExecRun;
+  readonly startRun: (asked: AskedExec, onDrain: () => void) => ExecRun;
+  /** Unknown fields are refused. */
+  readonly isStrict?: boolean;
   readonly log: Logger;
   /** What carries the WebSocket. */
   readonly connection: Duplex;
@@ -38,10 +43,10 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
   );
   const begin = (data: RawData) => {
     clearTimeout(timer);
-    const request = readFirstMessage(socket, data);
-    if (request === undefined) return;
+    const asked = readFirstMessage(socket, data, options.isStrict);
+    if (asked === undefined) return;
     try {
-      run = options.startRun(request, () => socket.resume());
+      run = options.startRun(asked, () => socket.resume());
     } catch (error) {
       return fail(socket, error, options.log);
     }
@@ -71,9 +76,10 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
   });
 }
 
-function readFirstMessage(socket: WebSocket, data: RawData): ExecRequest | undefined {
+function readFirstMessage(socket: WebSocket, data: RawData, strict = false): AskedExec | undefined {
   try {
-    return checked(checkBody(execRequest, parseJson(toBytes(data))));
+    const { value, warnings } = checked(checkBody(execRequest, parseJson(toBytes(data)), strict));
+    return { request: value, warnings };
   } catch (error) {
     close(socket, CLOSE.badRequest, toError(error).message);
     return undefined;

@@ -1,10 +1,11 @@
 // What a request says, read and checked as its route's schemas want it, in the order path, query, body.
-import { type Checked, checkBody, checkParameters, type Route } from '@sandboxd/api';
+import { type Checked, checkBody, checkParameters, findUnknownParameters, type Route } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import type { HttpContext } from '../context.ts';
 import { readJson } from './json-body.ts';
-import { decodeText, readQuery } from './texts.ts';
+import { isStrict } from './preference.ts';
+import { decodeText, namesOfQuery, readQuery } from './texts.ts';
 
 /** `undefined` for what the route has no schema for, for a body of bytes, and for what a WebSocket has to send first. */
 export type Input<R extends Route> = {
@@ -15,6 +16,8 @@ export type Input<R extends Route> = {
     : R extends { body: { kind: 'json'; schema: infer S extends z.ZodType } }
       ? z.output<S>
       : undefined;
+  /** What it says that means nothing. */
+  readonly warnings: readonly string[];
 };
 
 type Output<R extends Route, K extends 'params' | 'query'> = R extends { [P in K]: infer S extends z.ZodType }
@@ -29,19 +32,20 @@ export async function readInput<R extends Route>(
 ): Promise<Input<R>> {
   const { body, transport }: Route = route;
   const params =
-    route.params && checked(checkParameters(route.params, readPath(c, route.path, route.params)));
-  const query = route.query && checked(checkParameters(route.query, readQueries(c, route.query)));
+    route.params && checked(checkParameters(route.params, readPath(c, route.path, route.params))).value;
+  const query = route.query && checked(checkParameters(route.query, readQueries(c, route.query))).value;
+  const strict = isStrict(c);
+  const unknown = findUnknownParameters(Object.keys(route.query?.shape ?? {}), namesOfQuery(c.req.url));
+  if (strict && unknown.length > 0) throw new AppError('invalid_argument', unknown.join('; '));
   const hasJson = body?.kind === 'json' && transport !== 'websocket';
-  return {
-    params,
-    query,
-    body: hasJson ? checked(checkBody(body.schema, await readJson(c, idleMs))) : undefined,
-  } as Input<R>;
+  const sent = hasJson ? checked(checkBody(body.schema, await readJson(c, idleMs), strict)) : undefined;
+  const warnings = [...unknown, ...(sent?.warnings ?? [])];
+  return { params, query, body: sent?.value, warnings } as unknown as Input<R>;
 }
 
 /** AppError invalid_argument. */
-export function checked<T>(result: Checked<T>): T {
-  if (result.isValid) return result.value;
+export function checked<T>(result: Checked<T>): Checked<T> & { readonly isValid: true } {
+  if (result.isValid) return result;
   throw new AppError('invalid_argument', result.problem);
 }
 

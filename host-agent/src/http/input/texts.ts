@@ -14,6 +14,13 @@ export function readQuery(url: string, name: string): string | undefined {
   return undefined;
 }
 
+/** Of every parameter, each once, as far as they are texts. */
+export function namesOfQuery(url: string): readonly string[] {
+  const [, query = ''] = url.split('#', 1)[0]?.split(/\?(.*)/s) ?? [];
+  const names = query.split('&').map((pair) => pair.split('=', 1)[0]?.replaceAll('+', ' ') ?? '');
+  return [...new Set(names.map(lenientlyDecoded))].filter((name) => name !== '');
+}
+
 /** Percent-encoded UTF-8 without NUL → text. AppError invalid_argument says what is wrong with `what`. */
 export function decodeText(encoded: string, what: string): string {
   const text = decoded(encoded);

@@ -55,7 +55,7 @@ export function auditRefusal(
 
 function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'> {
   const { key, id, tenant } = c.get('caller') ?? {};
-  const { made, effective } = c.get('audit');
+  const { made, effective, reached } = c.get('audit');
   const { status } = c.res;
   return {
     request: c.get('requestId'),
@@ -66,6 +66,7 @@ function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'
     ...describeTarget(c.req.method, c.req.path),
     ...(made && { made }),
     ...(effective && { effective }),
+    ...(reached && status >= 400 && { reached }),
     ...judge(status, c.error?.message),
     status,
     ms: Math.round((performance.now() - startedAt) * 10) / 10,

@@ -1,7 +1,6 @@
 // One line per answered request; a failure of ours with its error, a probe of liveness only when debugging.
 import { createMiddleware } from 'hono/factory';
 import type { Logger } from 'pino';
-import { hideKeys } from '../../keys/index.ts';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
 import type { HttpEnv } from '../context.ts';
 
@@ -18,10 +17,10 @@ export function logging(log: Logger) {
     const isOurs = c.res.status >= 500 && !(c.error instanceof AppError && EXPECTED.has(c.error.code));
     const line = {
       method: c.req.method,
-      path: hideKeys(c.req.path),
+      path: c.req.path,
       status: c.res.status,
       ms: Math.round((performance.now() - startedAt) * 10) / 10,
-      ...(c.error === undefined ? {} : isOurs ? { err: c.error } : { reason: hideKeys(c.error.message) }),
+      ...(c.error === undefined ? {} : isOurs ? { err: c.error } : { reason: c.error.message }),
     };
     if (isOurs) own.error(line, 'request failed');
     else if (c.req.path === '/healthz') own.debug(line, 'request');

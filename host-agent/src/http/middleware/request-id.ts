@@ -1,5 +1,6 @@
 // Gives every request an id, the client's own when it is a sane one, and answers with it.
 import { createMiddleware } from 'hono/factory';
+import { hasKey } from '../../lib/hide-keys.ts';
 import { randomSuffix } from '../../lib/ids.ts';
 import { type HttpEnv, headerOf } from '../context.ts';
 
@@ -11,7 +12,8 @@ export function newRequestId(): string {
 
 /** The offered id when it is short and harmless in a log line, a new one otherwise. */
 export function resolveRequestId(offered: string | undefined): string {
-  return offered !== undefined && /^[\w.:-]{1,128}$/.test(offered) ? offered : newRequestId();
+  const isSane = offered !== undefined && /^[\w.:-]{1,128}$/.test(offered) && !hasKey(offered);
+  return isSane ? offered : newRequestId();
 }
 
 export const requestId = createMiddleware<HttpEnv>(async (c, next) => {

@@ -1,6 +1,6 @@
 // Makes each request a part of its client's trace, where traces are sent.
 import { createMiddleware } from 'hono/factory';
-import { hideKeys } from '../../keys/index.ts';
+import { hideKeys } from '../../lib/hide-keys.ts';
 import type { Telemetry } from '../../telemetry/index.ts';
 import { addressOf, endOf, type HttpEnv, headerOf } from '../context.ts';
 import { findRoute } from '../known-routes.ts';

@@ -63,7 +63,7 @@ function renderEntry({ method, path, operation }: Entry): Html {
 ${renderFields(
   'parameters',
   parameters.map(({ name, in: place, required, schema, description: said }) => ({
-    name: place === 'query' ? `?${name}` : name,
+    name: place === 'query' ? `?${name}` : place === 'header' ? `${name}:` : name,
     isRequired: required,
     schema: said === undefined ? schema : { ...schema, description: said },
   })),

@@ -1,14 +1,15 @@
 // Exec in its three forms: streamed response, connection taken over, WebSocket. They differ in the transport only.
-import { type ExecRequest, MAX_JSON_BYTES } from '@sandboxd/api';
+import { MAX_JSON_BYTES } from '@sandboxd/api';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { chooseProtocol } from '../authentication.ts';
-import { endingOf, type HttpContext, type Takeover } from '../context.ts';
+import { endingOf, guestOf, type HttpContext, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
 import { toExecForm } from '../exec/output-format.ts';
 import { collectOutput, OutputLines } from '../exec/output-json.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
-import { serveWebSocket } from '../exec/web-socket.ts';
+import { type AskedExec, serveWebSocket } from '../exec/web-socket.ts';
+import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/preference.ts';
 import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { refuse } from '../server/refusal.ts';
@@ -21,6 +22,10 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
     perMessageDeflate: false,
     handleProtocols: chooseProtocol,
   });
+  webSockets.on('headers', (lines, { headers: { prefer } }) => {
+    const sent = Array.isArray(prefer) ? prefer.join(',') : prefer;
+    if (isStrictHeader(sent)) lines.push(`${PREFERENCE_APPLIED}: ${STRICT}`);
+  });
   webSockets.on('wsClientError', (error, socket) => {
     refuse(socket, new HttpError('malformed', `malformed websocket request: ${error.message.toLowerCase()}`));
   });
@@ -29,30 +34,26 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
   const startRun = (
     c: HttpContext,
     id: string,
-    request: ExecRequest,
+    { request, warnings }: AskedExec,
     input?: { onDrain: () => void },
   ): ExecRun => {
     const log = c.get('log');
-    const caller = c.get('caller');
     const ending = endingOf(c);
     const onEnding = (): void => run.end('the daemon stopped while the command ran');
     const run = new ExecRun({
-      start: (events) =>
-        host
-          .as(caller)
-          .get(id)
-          .exec(request, events, { hasStdin: input !== undefined }),
+      start: (events) => guestOf(host, c, id).exec(request, events, { hasStdin: input !== undefined }),
       onExit: ({ agentUs, ...exec }) => {
         ending?.removeEventListener('abort', onEnding);
         log.info({ agentUs, exec }, 'exec ended');
       },
       ...input,
+      warnings,
     });
     ending?.addEventListener('abort', onEnding, { once: true });
     return run;
   };
 
-  const hijack = async (c: HttpContext, id: string, request: ExecRequest): Promise<Response> => {
+  const hijack = async (c: HttpContext, id: string, asked: AskedExec): Promise<Response> => {
     const takeover = takeoverOf(c);
     if (takeover === undefined) {
       throw new HttpError(
@@ -61,7 +62,7 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
       );
     }
     const { socket, head } = takeover;
-    const run = startRun(c, id, request, { onDrain: () => socket.resume() });
+    const run = startRun(c, id, asked, { onDrain: () => socket.resume() });
     feedFromSocket(socket, head, run);
     await run.opened;
     takeover.run = () => {
@@ -74,10 +75,11 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
   };
 
   return {
-    exec: async ({ params: { id }, query: { stdin, max_output_bytes }, body }, c) => {
-      if (stdin) return hijack(c, id, body);
+    exec: async ({ params: { id }, query: { stdin, max_output_bytes }, body, warnings }, c) => {
+      const asked = { request: body, warnings };
+      if (stdin) return hijack(c, id, asked);
       const { signal } = c.req.raw;
-      const run = startRun(c, id, body);
+      const run = startRun(c, id, asked);
       signal.addEventListener('abort', () => run.cancel(), { once: true });
       if (signal.aborted) run.cancel();
       await run.opened;
@@ -87,14 +89,16 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
       return answerOutflow(c, flow, { 'Content-Type': form });
     },
 
-    execWebSocket: ({ params: { id } }, c) => {
+    execWebSocket: ({ params: { id }, warnings }, c) => {
       const takeover = requireWebSocket(c);
       // An unknown sandbox is 404 while that can still be said.
       host.as(c.get('caller')).get(id);
       takeover.run = () => {
         webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
           serveWebSocket(socket, {
-            startRun: (request, onDrain) => startRun(c, id, request, { onDrain }),
+            startRun: ({ request, warnings: own }, onDrain) =>
+              startRun(c, id, { request, warnings: [...warnings, ...own] }, { onDrain }),
+            isStrict: isStrict(c),
             log: c.var.log,
             connection: takeover.socket,
             ending: endingOf(c),

@@ -1,6 +1,7 @@
 // Files of a sandbox: one file's bytes or a directory as tar out, a tar archive in.
 import type { ByteSource } from '../../guest/files.ts';
 import { clientSignal } from '../client-signal.ts';
+import { guestOf } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
@@ -12,7 +13,7 @@ const EMPTY_ARCHIVE = Buffer.alloc(1024);
 export function fileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
   return {
     readFile: async ({ params: { id }, query: { path, max_bytes, format } }, c) => {
-      const files = host.as(c.get('caller')).get(id).files();
+      const files = guestOf(host, c, id).files();
       const signal = clientSignal(c);
       const isTar = format === 'tar';
       const { sizeBytes, contentBytes, body } = isTar
@@ -32,7 +33,7 @@ export function fileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
     },
 
     pushFiles: async ({ params: { id }, query: { path } }, c) => {
-      const guestFiles = host.as(c.get('caller')).get(id).files();
+      const guestFiles = guestOf(host, c, id).files();
       const body = readBody(c, bodyIdleMs);
       try {
         const { files, bytes } = await guestFiles.pushFiles(path, orEmptyArchive(body.read), clientSignal(c));

@@ -1,7 +1,7 @@
 // Container images: pulled, imported, listed, shown, deleted. A daemon without them checks requests as if it had, and then says 501.
 
 import type { ImageInfo, Report } from '../../images/index.ts';
-import { assertMayChangeImages } from '../../keys/index.ts';
+import { assertMayChangeImages, sharerOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
@@ -11,7 +11,11 @@ import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
-type Asking = { readonly onProgress?: Report; readonly signal: AbortSignal };
+type Asking = {
+  readonly onProgress?: Report;
+  readonly signal: AbortSignal;
+  readonly owner: string | undefined;
+};
 
 const LINES = 'application/x-ndjson';
 
@@ -19,12 +23,12 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
   return {
     listImages: () => ({ images: requireImages(images).list().map(toImageBody) }),
 
-    pullImage: async ({ body: { ref, pull } }, c) => {
+    pullImage: async ({ body: { ref, pull }, warnings }, c) => {
       assertMayChangeImages(c.get('caller'));
       const store = requireImages(images);
       if (ref === undefined)
         throw new AppError('invalid_argument', 'ref is missing; send a reference such as nginx:alpine');
-      return answerMade(c, (asking) => store.pull(ref, pull, asking));
+      return answerMade(c, (asking) => store.pull(ref, pull, asking), warnings);
     },
 
     importImage: async ({ query: { tag } }, c) => {
@@ -70,16 +74,22 @@ export function requireImages<T>(images: T | undefined): T {
 }
 
 /** The image, or lines until it is there for a client that wants them. */
-async function answerMade(c: HttpContext, make: (asking: Asking) => Promise<ImageInfo>) {
+async function answerMade(
+  c: HttpContext,
+  make: (asking: Asking) => Promise<ImageInfo>,
+  warnings: readonly string[] = [],
+) {
   const signal = clientSignal(c);
-  if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal }));
+  const owner = sharerOf(c.get('caller'));
+  if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal, owner }));
   const left = new AbortController();
   const lines = new ImageLines(() => left.abort(new AppError('cancelled', 'the client left')));
   make({
+    owner,
     signal: AbortSignal.any([signal, left.signal]),
     onProgress: (line, layer) => lines.progress(line, layer),
   }).then(
-    (image) => lines.succeed(toImageBody(image)),
+    (image) => lines.succeed({ ...toImageBody(image), ...(warnings.length > 0 && { warnings }) }),
     (error: unknown) => {
       c.var.log.info({ err: error }, 'no image was made');
       lines.fail(error, c.var.requestId);
@@ -93,7 +103,7 @@ async function* toPieces(read: () => Promise<Uint8Array | undefined>): AsyncGene
 }
 
 function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {
-  const { cmd, entrypoint, exposedPorts, labels } = config;
+  const { cmd, entrypoint, exposedPorts, labels, labelsOmitted } = config;
   return {
     digest,
     ...(sourceRef !== undefined && { source_ref: sourceRef }),
@@ -102,6 +112,7 @@ function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {
     ...(entrypoint.length > 0 && { entrypoint }),
     ...(exposedPorts.length > 0 && { exposed_ports: exposedPorts }),
     ...(Object.keys(labels).length > 0 && { labels }),
+    ...(labelsOmitted !== undefined && { labels_omitted: labelsOmitted }),
     content_bytes: image.contentBytes,
     size_bytes: image.sizeBytes,
     entries: image.entries,

@@ -1,7 +1,7 @@
 // The supervised service: configure, start, stop, restart, look at it, read its output.
 import { DEFAULT_OUTPUT_PAGE_BYTES, MAX_OUTPUT_PAGE_BYTES } from '@sandboxd/api';
 import { clientSignal } from '../client-signal.ts';
-import type { HttpContext } from '../context.ts';
+import { guestOf, type HttpContext } from '../context.ts';
 import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { readOutputPage } from '../service/output-page.ts';
@@ -12,7 +12,7 @@ import type { HttpServices } from '../services.ts';
 const LINES = 'application/x-ndjson';
 
 export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
-  const serviceOf = (c: HttpContext, id: string) => host.as(c.get('caller')).get(id).service();
+  const serviceOf = (c: HttpContext, id: string) => guestOf(host, c, id).service();
   return {
     getService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).status(clientSignal(c))),
 

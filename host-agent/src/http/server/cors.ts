@@ -1,15 +1,17 @@
 // Pages of other origins that the operator lets use this daemon, and the headers by which a browser learns of it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ROUTES, type Route } from '@sandboxd/api';
+import { PREFERENCE_APPLIED } from '../input/preference.ts';
 import { REQUEST_ID_HEADER } from '../middleware/request-id.ts';
 
 const METHODS = [...new Set(Object.values<Route>(ROUTES).map(({ method }) => method)), 'HEAD'].join(', ');
-const ASKED_HEADERS = ['Authorization', 'Content-Type', REQUEST_ID_HEADER].join(', ');
+const ASKED_HEADERS = ['Authorization', 'Content-Type', 'Prefer', REQUEST_ID_HEADER].join(', ');
 const SHOWN_HEADERS = [
   REQUEST_ID_HEADER,
   'Retry-After',
   'WWW-Authenticate',
   'Allow',
+  PREFERENCE_APPLIED,
   ...Object.values<Route>(ROUTES).flatMap(({ answers }) =>
     answers.flatMap(({ headers }) => Object.keys(headers ?? {})),
   ),

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readSync } from 'node:fs';
 import { DataWriter } from '../erofs/data.ts';
 import { finishImage } from '../erofs/image.ts';
-import { type Budget, type Layer, readLayer } from './layers.ts';
+import { type Layer, newBudget, readLayer } from './layers.ts';
 import { type ConvertLimits, ImageError } from './limits.ts';
 import { Merger } from './merger.ts';
 
@@ -33,7 +33,7 @@ export async function convertLayers({ layers, imageFd, limits, onLayer }: Conver
     throw new ImageError(`the image has ${layers.length} layers; at most ${limits.layers} are possible`);
   const data = new DataWriter(imageFd);
   const merger = new Merger(data, limits);
-  const budget: Budget = { bytes: 0 };
+  const budget = newBudget();
   for (const [index, layer] of layers.entries()) {
     merger.nextLayer();
     await readLayer(layer, index + 1, merger, budget, limits);

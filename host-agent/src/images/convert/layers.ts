@@ -20,8 +20,12 @@ export type Layer = {
   readonly diffId?: string | undefined;
 };
 
-/** All layers together. */
-export type Budget = { bytes: number };
+/** All layers together. One that comes again costs as much again, and gives no further bytes. */
+export type Budget = { bytes: number; packedBytes: number; readonly seen: Set<string> };
+
+export function newBudget(): Budget {
+  return { bytes: 0, packedBytes: 0, seen: new Set() };
+}
 
 /** Reads one layer into the sink. ImageError when it is damaged, is not what it should be, or unpacks to too much. */
 export async function readLayer(
@@ -33,7 +37,11 @@ export async function readLayer(
 ): Promise<void> {
   const hash = diffId?.startsWith('sha256:') ? createHash('sha256') : undefined;
   const reader = new TarReader(sink, { hasAttributes: true });
-  const meter = new Meter({ packedBytes: fstatSync(fd).size, budget, limits, hash });
+  const { dev, ino, size } = fstatSync(fd);
+  const file = `${dev}:${ino}`;
+  if (!budget.seen.has(file)) budget.packedBytes += size;
+  budget.seen.add(file);
+  const meter = new Meter({ budget, limits, hash });
   try {
     await pipeline([
       () => readPieces(fd),
@@ -83,7 +91,6 @@ function describe(error: unknown, number: number): unknown {
 }
 
 type MeterOptions = {
-  readonly packedBytes: number;
   readonly budget: Budget;
   readonly limits: ConvertLimits;
   readonly hash: Hash | undefined;
@@ -91,7 +98,6 @@ type MeterOptions = {
 
 class Meter extends Transform {
   readonly #options: MeterOptions;
-  #bytes = 0;
 
   constructor(options: MeterOptions) {
     super();
@@ -99,13 +105,16 @@ class Meter extends Transform {
   }
 
   override _transform(piece: Buffer, _encoding: string, done: TransformCallback): void {
-    const { packedBytes, budget, limits, hash } = this.#options;
-    this.#bytes += piece.length;
+    const { budget, limits, hash } = this.#options;
     budget.bytes += piece.length;
     if (budget.bytes > limits.bytes)
       done(new ImageError(`the image unpacks to more than ${limits.bytes} bytes`));
-    else if (this.#bytes > FREE_RATIO_BYTES && this.#bytes > MAX_RATIO * packedBytes)
-      done(new ImageError(`it unpacks to more than ${MAX_RATIO} times its ${packedBytes} bytes`));
+    else if (budget.bytes > FREE_RATIO_BYTES && budget.bytes > MAX_RATIO * budget.packedBytes)
+      done(
+        new ImageError(
+          `with it the image unpacks to more than ${MAX_RATIO} times the ${budget.packedBytes} bytes of its layers`,
+        ),
+      );
     else {
       hash?.update(piece);
       done(null, piece);

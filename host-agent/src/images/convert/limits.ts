@@ -26,9 +26,9 @@ export const MAX_XATTR_BYTES = 65_536;
 export const MAX_XATTR_NAME_BYTES = 255;
 /** Of all sparse files as they appear: each of their blocks takes four bytes of memory here. */
 export const MAX_SPARSE_BYTES = 32 * 1024 * MIB;
-/** A layer may unpack to so many times its size, and to this in any case. */
+/** The layers may unpack to so many times the sizes of those that are different, and to this in any case. */
 export const MAX_RATIO = 400;
-export const FREE_RATIO_BYTES = 1024 * MIB;
+export const FREE_RATIO_BYTES = 256 * MIB;
 /** Entries that whiteouts may look at, by entry that there is: each looks at all beneath what it removes. */
 export const WHITEOUT_WORK = 64;
 

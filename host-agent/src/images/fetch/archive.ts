@@ -1,13 +1,11 @@
 // Saved archives of images: put on disk unpacked from gzip or zstd, and asked which images they hold.
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { type TarEntry, TarError, TarReader, type TarSink } from '@sandboxd/proto';
 import { AppError } from '../../lib/errors.ts';
-import { readSmall } from '../../lib/untrusted-path.ts';
 import { formatReference, parseReference } from '../reference.ts';
 
 export type Pieces = AsyncIterable<Uint8Array>;
@@ -27,25 +25,34 @@ export type ImageArchive = {
 const MAX_DOCUMENT_BYTES = 8 << 20;
 const DOCUMENTS: readonly string[] = ['manifest.json', 'index.json'];
 const CHUNK_BYTES = 1 << 20;
+/** All of an archive may unpack to so many times its size, and to this in any case. */
+const MAX_RATIO = 200;
+const FREE_RATIO_BYTES = 128 << 20;
 
-/** Writes what comes to `path`. AppError invalid_argument for what cannot be unpacked, or to more than `maxBytes`. */
+/**
+ * Writes what comes to `path`; gives how many bytes may be made of it. AppError invalid_argument for what cannot be unpacked, or to
+ * more than that.
+ */
 export async function spool(
   pieces: Pieces,
   path: string,
   maxBytes: number,
   signal?: AbortSignal,
-): Promise<void> {
+): Promise<number> {
   const packed = `${path}.packed`;
   await pipeline(limit(pieces, maxBytes), createWriteStream(packed, { mode: 0o600 }), { signal });
+  const { size } = await stat(packed);
+  const mostBytes = Math.min(maxBytes, Math.max(FREE_RATIO_BYTES, MAX_RATIO * size));
   const unpacker = await unpackerOf(packed);
   if (unpacker === undefined) {
     await rename(packed, path);
-    return;
+    return mostBytes;
   }
 
   try {
     const unpacked = createReadStream(packed, { highWaterMark: CHUNK_BYTES }).pipe(unpacker);
-    await pipeline(limit(unpacked, maxBytes), createWriteStream(path, { mode: 0o600 }), { signal });
+    await pipeline(limit(unpacked, mostBytes), createWriteStream(path, { mode: 0o600 }), { signal });
+    return mostBytes;
   } catch (error) {
     if (isDamage(error))
       throw new AppError('invalid_argument', 'the archive is damaged: it cannot be unpacked', {
@@ -78,11 +85,6 @@ export async function inspectArchive(path: string): Promise<ImageArchive> {
     'invalid_argument',
     'the archive holds no images: neither the manifest.json of docker save nor the index.json of an OCI layout is in it',
   );
-}
-
-/** The images of a directory that is an OCI layout. AppError invalid_argument for what is none. */
-export async function inspectLayout(dir: string): Promise<readonly ArchivedImage[]> {
-  return toOciImages((await readSmall(join(dir, 'index.json'), MAX_DOCUMENT_BYTES)).toString());
 }
 
 /** The one that is asked for. AppError invalid_argument naming those that there are. */
@@ -145,7 +147,8 @@ function toDockerImages(text: string): ArchivedImage[] {
   });
 }
 
-function toOciImages(text: string): ArchivedImage[] {
+/** The images that the index of an OCI layout lists. AppError invalid_argument for what is none. */
+export function toOciImages(text: string): ArchivedImage[] {
   const value = parseJson(text, 'index.json');
   if (!isObject(value) || !Array.isArray(value.manifests)) throw noImages('index.json');
   const manifests = value.manifests.filter(isObject);
@@ -181,7 +184,7 @@ async function* limit(pieces: AsyncIterable<Uint8Array>, maxBytes: number): Asyn
     if (bytes > maxBytes)
       throw new AppError(
         'invalid_argument',
-        `the archive has more than ${maxBytes} bytes, and no image may be larger`,
+        `the archive has, or unpacks to, more than ${maxBytes} bytes; for its size no more are possible`,
       );
     yield piece;
   }

@@ -1,10 +1,10 @@
 // Blobs on disk that are not what they are named by. All images share them, and who fetches takes one that is there as it is.
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
+import { readPieces } from '../../lib/bounded-copy.ts';
 import { AppError } from '../../lib/errors.ts';
+import { openRegular } from '../../lib/untrusted-path.ts';
 
 /** They are removed, so that the next fetch brings them anew. */
 export class DamagedBlobs extends AppError {
@@ -37,6 +37,7 @@ export async function dropDamaged(
 
 async function digestOf(path: string): Promise<string> {
   const hash = createHash('sha256');
-  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash);
+  await using file = await openRegular(path);
+  for await (const piece of readPieces(file)) hash.update(piece);
   return hash.digest('hex');
 }

@@ -1,5 +1,5 @@
 // Images into the shared layout, from registries and archives.
-import { rm, symlink } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 import type { Report } from '../progress.ts';
@@ -9,10 +9,12 @@ import {
   type ArchivedImage,
   chooseImage,
   inspectArchive,
-  inspectLayout,
   type Pieces,
   spool,
+  toOciImages,
 } from './archive.ts';
+import { blobPath } from './blobs.ts';
+import { type GatherOptions, gatherLayout, readIndex } from './gather.ts';
 import { type LaidOut, readLayout } from './layout.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
 import { unpackLayout } from './unpack.ts';
@@ -29,6 +31,8 @@ export type FetchOptions = {
   readonly maxBytes: number;
   /** A registry that sends nothing for so long is given up. */
   readonly idleMs: number;
+  /** CPU time for what unpacks it; absent: as much as it takes. */
+  readonly maxCpuS?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
@@ -43,6 +47,10 @@ type Copy = {
   /** Told of each layer when it begins; without it, what reports steps is. */
   readonly onLayer?: (hex: string) => void;
 };
+
+/** For an archive: a second for so much of what it may unpack to, a tenth of the pace of the slowest way of packing. */
+const BASE_CPU_S = 10;
+const BYTES_OF_CPU_S = 10 << 20;
 
 const PLATFORM = ['--override-os', 'linux', '--override-arch', 'amd64'];
 /** Signatures are checked by the host's policy; this layout has no place for them. */
@@ -100,13 +108,28 @@ function layoutOf(workDir: string): string {
 
 /** From pieces of an archive as it comes, which goes to disk first. AppError as `fetchFromArchive`. */
 export function fetchFromPieces(pieces: Pieces, tag?: string): (options: FetchOptions) => Promise<Fetched> {
-  let isThere = false;
+  let mostBytes: number | undefined;
   return async (options) => {
     const path = join(options.workDir, 'archive');
-    if (!isThere) await spool(pieces, path, options.maxBytes, options.signal);
-    isThere = true;
-    return fetchFromArchive(path, tag, options);
+    mostBytes ??= await spool(pieces, path, options.maxBytes, options.signal);
+    // What is in it may be packed again, in ways that only skopeo knows.
+    const maxCpuS = BASE_CPU_S + Math.ceil(mostBytes / BYTES_OF_CPU_S);
+    const fetched = await fetchFromArchive(path, tag, { ...options, maxBytes: mostBytes, maxCpuS });
+    await assertSize(fetched.laidOut, options.blobsDir, mostBytes);
+    return fetched;
   };
+}
+
+/** AppError invalid_argument for layers that are far larger than what was sent. */
+async function assertSize({ layers }: LaidOut, blobsDir: string, mostBytes: number): Promise<void> {
+  let bytes = 0;
+  for (const hex of new Set(layers.map(({ digest }) => digest)))
+    bytes += (await stat(blobPath(blobsDir, hex))).size;
+  if (bytes > mostBytes)
+    throw new AppError(
+      'invalid_argument',
+      `the layers of the archive have ${bytes} bytes; for its size at most ${mostBytes} are possible`,
+    );
 }
 
 /** AppError invalid_argument for what is no archive, or has no such image; upstream, exhausted. */
@@ -125,13 +148,16 @@ async function fetchFromArchive(
 }
 
 /** From a directory that is an OCI layout. AppError as `fetchFromArchive`. */
-export async function fetchFromLayout(dir: string, options: FetchOptions): Promise<Fetched> {
-  const images = await inspectLayout(dir);
-  // A colon in its name would begin a reference.
-  const layout = join(options.workDir, 'given');
-  await rm(layout, { force: true });
-  await symlink(dir, layout);
-  return fetchChosen(chooseImage({ images }, undefined), `oci:${layout}`, undefined, options, 'directory');
+export function fetchFromLayout(open: GatherOptions['open']): (options: FetchOptions) => Promise<Fetched> {
+  let isThere = false;
+  return async (options) => {
+    const { workDir, maxBytes, signal } = options;
+    const chosen = chooseImage({ images: toOciImages(await readIndex({ open })) });
+    const layout = join(workDir, 'given');
+    if (!isThere) await gatherLayout(layout, { open, maxBytes, signal });
+    isThere = true;
+    return fetchChosen(chosen, `oci:${layout}`, undefined, options, 'directory');
+  };
 }
 
 async function fetchChosen(
@@ -156,7 +182,7 @@ async function fetchChosen(
 }
 
 async function copy(
-  { ociDir, blobsDir, workDir, maxBytes, report, signal }: FetchOptions,
+  { ociDir, blobsDir, workDir, maxBytes, maxCpuS, report, signal }: FetchOptions,
   { source, args, what, toError, onLayer }: Copy,
 ): Promise<LaidOut> {
   const layout = layoutOf(workDir);
@@ -173,7 +199,10 @@ async function copy(
   ];
   const onLine = (line: string) => reportStep(line, report, onLayer);
   try {
-    await runSkopeo({ dir: ociDir, scratch: workDir, maxFileBytes: maxBytes, args: all, onLine, signal });
+    await runSkopeo({
+      ...{ dir: ociDir, scratch: workDir, maxFileBytes: maxBytes, maxCpuS },
+      ...{ args: all, onLine, signal },
+    });
   } catch (cause) {
     if (!(cause instanceof SkopeoError)) throw cause;
     if (/no space left on device/i.test(cause.message)) {

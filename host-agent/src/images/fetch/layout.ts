@@ -1,8 +1,8 @@
 // What skopeo wrote: an OCI layout whose blobs are in a directory that all layouts share.
-import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
+import { openRegular } from '../../lib/untrusted-path.ts';
 import { blobPath, dropDamaged } from './blobs.ts';
 
 const digest = z.string().regex(/^sha256:[\da-f]{64}$/);
@@ -40,6 +40,8 @@ export type ImageConfig = {
   /** Such as `80/tcp`, sorted. */
   readonly exposedPorts: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
+  /** Labels that were left out, since all together are too long. */
+  readonly labelsOmitted?: number;
 };
 
 export type LaidOut = {
@@ -53,6 +55,10 @@ export type LaidOut = {
 
 /** Both read whole into memory. */
 const MAX_DOCUMENT_BYTES = 8 << 20;
+/** What is kept of a config: all but labels is needed to run it, and Linux takes little more for one program. */
+const MAX_CONFIG_BYTES = 128 << 10;
+/** Labels are for people; those of builders have grown to some 50 KB. */
+const MAX_LABEL_BYTES = 64 << 10;
 
 /** AppError upstream for what is no image for this platform; the message begins with `what`. DamagedBlobs for what a disk has changed. */
 export async function readLayout(dir: string, blobsDir: string, what: string): Promise<LaidOut> {
@@ -81,25 +87,26 @@ export async function readLayout(dir: string, blobsDir: string, what: string): P
   const layers = listed.layers.map((layer, at) => ({ digest: toHex(layer.digest), diffId: diffIds[at] }));
   return {
     configDigest,
-    config: toImageConfig(about.config ?? {}),
+    config: toImageConfig(about.config ?? {}, what),
     layers,
     blobs: [...new Set([manifestHex, configDigest, ...layers.map((layer) => layer.digest)])],
   };
 }
 
 async function readDocument<T>(path: string, schema: z.ZodType<T>, what: string): Promise<T> {
-  const { size } = await stat(path);
+  await using file = await openRegular(path);
+  const { size } = await file.stat();
   if (size > MAX_DOCUMENT_BYTES)
     throw new AppError('upstream', `${what} has ${size} bytes, which is too much`);
   try {
-    return schema.parse(JSON.parse(await readFile(path, 'utf8')));
+    return schema.parse(JSON.parse(await file.readFile('utf8')));
   } catch (cause) {
     throw new AppError('upstream', `${what} is not as the OCI format wants it`, { cause });
   }
 }
 
-function toImageConfig(from: NonNullable<z.infer<typeof config>['config']>): ImageConfig {
-  return {
+function toImageConfig(from: NonNullable<z.infer<typeof config>['config']>, what: string): ImageConfig {
+  const needed = {
     entrypoint: from.Entrypoint ?? [],
     cmd: from.Cmd ?? [],
     env: toEnvironment(from.Env ?? []),
@@ -107,8 +114,28 @@ function toImageConfig(from: NonNullable<z.infer<typeof config>['config']>): Ima
     workdir: from.WorkingDir ?? '',
     stopSignal: from.StopSignal ?? '',
     exposedPorts: Object.keys(from.ExposedPorts ?? {}).sort(),
-    labels: from.Labels ?? {},
   };
+  const bytes = Buffer.byteLength(JSON.stringify(needed));
+  if (bytes > MAX_CONFIG_BYTES)
+    throw new AppError(
+      'upstream',
+      `${what} has a config of ${bytes} bytes without its labels; at most ${MAX_CONFIG_BYTES} are kept`,
+    );
+  return { ...needed, ...keepLabels(from.Labels ?? {}) };
+}
+
+/** The first ones, as many as there is room for. */
+function keepLabels(labels: Record<string, string>): Pick<ImageConfig, 'labels' | 'labelsOmitted'> {
+  const all = Object.entries(labels);
+  let bytes = 0;
+  const kept = all.filter(([name, value]) => {
+    const more = Buffer.byteLength(JSON.stringify([name, value]));
+    if (bytes + more > MAX_LABEL_BYTES) return false;
+    bytes += more;
+    return true;
+  });
+  const omitted = all.length - kept.length;
+  return { labels: Object.fromEntries(kept), ...(omitted > 0 && { labelsOmitted: omitted }) };
 }
 
 /** Of two of one name the later one counts; what is no variable is left out. */

@@ -9,6 +9,8 @@ export type SkopeoOptions = {
   readonly scratch: string;
   /** Of one file. */
   readonly maxFileBytes: number;
+  /** CPU time, of all its threads; absent: a registry's pace bounds it. */
+  readonly maxCpuS?: number | undefined;
   readonly args: readonly string[];
   /** Each line that it writes about what it does. */
   readonly onLine?: ((line: string) => void) | undefined;
@@ -42,9 +44,10 @@ const MAX_MEMORY_BYTES = 2 ** 30;
 
 /** Rejects with SkopeoError, with AppError unsupported where a program is missing, or with the signal's reason. */
 export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
-  const { dir, scratch, maxFileBytes, args, onLine, signal } = options;
+  const { dir, scratch, maxFileBytes, maxCpuS, args, onLine, signal } = options;
   signal?.throwIfAborted();
   const limits = ['prlimit', `--data=${MAX_MEMORY_BYTES}`, `--fsize=${maxFileBytes}`, '--core=0'];
+  if (maxCpuS !== undefined) limits.push(`--cpu=${maxCpuS}`);
   const child = spawn('bwrap', [...confinement(dir), ...limits, 'skopeo', ...args], {
     cwd: '/',
     env: { HOME, ...environment(), TMPDIR: scratch, LC_ALL: 'C.UTF-8' },
@@ -138,6 +141,7 @@ function withoutBody(text: string): string {
 }
 
 function explainCrash(crash: string): string {
+  if (crash.startsWith('SIGXCPU')) return 'to unpack it takes more time than its size allows';
   if (/memory/.test(crash)) return 'its documents are too large to be those of an image';
   return `skopeo ended with ${crash}`;
 }

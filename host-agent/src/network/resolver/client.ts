@@ -28,8 +28,11 @@ export type ClientOptions = {
   /** A name that was not answered as it was asked, and why. */
   readonly onDenied: (name: string, why: string) => void;
   /** Nobody could say; the guest is told so. */
-  readonly onFailed: (name: string, error: unknown) => void;
+  readonly onFailed: (name: string, error: unknown, step: FailedStep) => void;
 };
+
+/** Name servers were asked for it, or what they said was to be opened. */
+export type FailedStep = 'ask' | 'open';
 
 const NO_SUCH_NAME: Answer = { rcode: 'noSuchName' };
 const NO_DATA: Answer = { rcode: 'ok' };
@@ -78,14 +81,16 @@ export class ResolverClient {
 
   async #resolve(name: string): Promise<Answer> {
     const { upstream, open, onFailed } = this.#options;
+    let step: FailedStep = 'ask';
     try {
       const found = await upstream.resolve(name);
       if (found === undefined) return NO_SUCH_NAME;
       const records = this.#filter(name, found);
+      step = 'open';
       if (records.length > 0) await open(records);
       return { rcode: 'ok', records };
     } catch (error) {
-      onFailed(name, error);
+      onFailed(name, error, step);
       return { rcode: 'failed' };
     }
   }

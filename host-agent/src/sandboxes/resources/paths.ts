@@ -3,6 +3,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { VmPaths } from '../../engines/engine.ts';
+import { vmmRecordPath } from '../../engines/vmm-record.ts';
 
 export type Directories = { readonly dataDir: string; readonly runDir: string };
 export type SandboxPaths = VmPaths & { readonly layerPath: string };
@@ -22,6 +23,7 @@ export async function makeSandboxDirs(paths: SandboxPaths): Promise<void> {
 }
 
 export async function removeSandboxDirs(paths: SandboxPaths): Promise<void> {
+  await rm(vmmRecordPath(paths), { force: true });
   await rm(paths.socketDir, { recursive: true, force: true });
   await rm(paths.dir, { recursive: true, force: true });
 }

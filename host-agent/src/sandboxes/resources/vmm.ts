@@ -3,8 +3,9 @@ import { existsSync } from 'node:fs';
 import { EndedVm } from '../../engines/ended-vm.ts';
 import type { Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
 import { AppError } from '../../lib/errors.ts';
+import { patientDeadline } from '../../lib/patience.ts';
 import { readBootId } from '../../lib/proc.ts';
-import { deadline } from '../../lib/wait.ts';
+import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { ResolvedSandboxOptions } from '../types.ts';
 import type { Making, Resource, ResourceContext } from './resource.ts';
@@ -13,6 +14,8 @@ import type { Making, Resource, ResourceContext } from './resource.ts';
 const AGENT_DISK = 'sandbox.agent-disk';
 /** A word for it: the guest gets its root as a copy. */
 const BARE = 'sandbox.bare';
+/** Of a VMM that was killed. */
+const END_TIMEOUT_MS = 5000;
 
 export const vmm: Resource = {
   stage: ({ kind }) => (kind === 'saved' ? 'restore' : 'boot'),
@@ -58,11 +61,22 @@ export const vmm: Resource = {
   },
 
   async sweep({ context, record, held, log }) {
-    if (held.vm !== undefined) await held.vm.kill();
-    else if (record?.vmm) await engineOf(context, record.vmm)?.adopt(record.vmm, { log })?.kill();
+    const vm =
+      held.vm ?? (record?.vmm ? engineOf(context, record.vmm)?.adopt(record.vmm, { log }) : undefined);
+    if (vm) await end(vm);
     context.faults.reach('delete.killed');
   },
 };
+
+/** Rejects when it does not end, as one may that waits for a disk: nothing else waits for that. */
+async function end(vm: Vm): Promise<void> {
+  using limit = patientDeadline({
+    timeoutMs: END_TIMEOUT_MS,
+    reason: (waitedMs) =>
+      new AppError('internal', `its VMM, process ${vm.identity.pid}, has not ended for ${waitedMs} ms`),
+  });
+  await raceSignal(vm.kill(), limit.signal);
+}
 
 function vmOptions({ context, record, paths, held, log, update, giveUp }: Making) {
   const { options } = record;

@@ -34,6 +34,8 @@ export const manifestSchema = z.object({
   /** What the engine needs to be equal: its name, version, CPU model, device layout. */
   compatibility: z.record(z.string(), z.string()),
   kernelDigest: z.string(),
+  /** Of a template: the tenant, or key without one, that it was made for. */
+  owner: z.string().optional(),
   /** Of the sandbox that was saved, whole. What a copy has of them: inheritOptions. */
   options: z.object({
     rootfs: rootfsSchema,

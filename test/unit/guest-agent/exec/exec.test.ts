@@ -54,7 +54,7 @@ t.test('a command', async (t) => {
     t.equal((await run(channel, ['pwd'], { cwd: '/tmp' }).done).out, '/tmp\n');
     t.match(
       (await run(channel, ['env'], { env: ['A=1'] }).done).out,
-      /^A=1\nPATH=\/usr\/local.*\nHOME=\/root\n$/,
+      /^A=1\nPATH=\/usr\/local.*\nHOME=\/root\nUSER=root\nLOGNAME=root\n$/,
     );
     const failures: [string[], object, RegExp][] = [
       [['nope'], {}, /^command not found: "nope" is not in PATH/],

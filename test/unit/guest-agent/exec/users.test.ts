@@ -10,11 +10,15 @@ t.test('a user is found in the guest’s files', async (t) => {
     group: 'root:x:0:\nusers:x:100:\nwheel:x:10:root,ada\naudio:x:29:ada\n',
   };
   const user = (spec: string) => resolveUser(spec, files);
-  t.strictSame(user(''), { user: { uid: 0, gid: 0, groups: [0, 10], home: '/root' } });
-  t.strictSame(user('ada'), { user: { uid: 1000, gid: 100, groups: [100, 10, 29], home: '/home/ada' } });
+  t.strictSame(user(''), { user: { name: 'root', uid: 0, gid: 0, groups: [0, 10], home: '/root' } });
+  t.strictSame(user('ada'), {
+    user: { name: 'ada', uid: 1000, gid: 100, groups: [100, 10, 29], home: '/home/ada' },
+  });
   t.strictSame(user('1000'), user('ada'));
-  t.strictSame(user('ada:audio'), { user: { uid: 1000, gid: 29, groups: [29], home: '/home/ada' } });
-  t.strictSame(user('ada:5'), { user: { uid: 1000, gid: 5, groups: [5], home: '/home/ada' } });
+  t.strictSame(user('ada:audio'), {
+    user: { name: 'ada', uid: 1000, gid: 29, groups: [29], home: '/home/ada' },
+  });
+  t.strictSame(user('ada:5'), { user: { name: 'ada', uid: 1000, gid: 5, groups: [5], home: '/home/ada' } });
   t.strictSame(
     user('4242'),
     { user: { uid: 4242, gid: 0, groups: [0], home: '/' } },
@@ -32,7 +36,7 @@ t.test('a user is found in the guest’s files', async (t) => {
   }
   t.match(
     resolveUser('', { passwd: '', group: '' }),
-    { user: { uid: 0, gid: 0, home: '/root' } },
+    { user: { name: 'root', uid: 0, gid: 0, home: '/root' } },
     'an empty image',
   );
 });
@@ -45,13 +49,19 @@ t.test('lines that make no sense are nobody', async (t) => {
   };
   for (const name of ['no-uid', 'no-gid', 'large', 'sign', 'empty'])
     t.match(resolveUser(name, files), { error: `there is no user "${name}" in the guest's /etc/passwd` });
-  t.strictSame(resolveUser('ada', files), { user: { uid: 6, gid: 5, groups: [5, 9], home: '/' } });
-  t.strictSame(resolveUser('ada:empty', files), { user: { uid: 6, gid: 8, groups: [8], home: '/' } });
+  t.strictSame(resolveUser('ada', files), {
+    user: { name: 'ada', uid: 6, gid: 5, groups: [5, 9], home: '/' },
+  });
+  t.strictSame(resolveUser('ada:empty', files), {
+    user: { name: 'ada', uid: 6, gid: 8, groups: [8], home: '/' },
+  });
   t.strictSame(resolveUser('5', files), { user: { uid: 5, gid: 0, groups: [0], home: '/' } });
   t.match(resolveUser('ada:no-gid', files), { error: /^there is no group "no-gid"/ });
   t.match(resolveUser(':', files), { error: /is not name\|uid/ });
   t.match(resolveUser('ada:9:9', files), { error: /^there is no group "9:9"/ });
   t.match(resolveUser('99999999999', files), { error: /^there is no user/ });
   t.match(resolveUser('4294967294', files), { user: { uid: 4_294_967_294 } });
-  t.strictSame(resolveUser('0', files), { user: { uid: 0, gid: 0, groups: [0], home: '/root' } });
+  t.strictSame(resolveUser('0', files), {
+    user: { name: 'root', uid: 0, gid: 0, groups: [0], home: '/root' },
+  });
 });

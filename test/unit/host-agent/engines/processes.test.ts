@@ -1,15 +1,19 @@
 // VMMs that another daemon started: found, watched, and taken over once they answer.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { chownSync, existsSync, linkSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { mock } from 'node:test';
 import t, { type Test } from 'tap';
-import { adoptVmm, explainLostEnd, findVmms } from '../../../../host-agent/src/engines/adoption.ts';
+import { adoptVmm, explainLostEnd } from '../../../../host-agent/src/engines/adoption.ts';
 import type { VmmIdentity } from '../../../../host-agent/src/engines/engine.ts';
 import { startVmm } from '../../../../host-agent/src/engines/start.ts';
 import { layOut, type ProcessEnd, watchVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
-import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
+import { findVmms, vmmRecordPath } from '../../../../host-agent/src/engines/vmm-record.ts';
+import { readStartTicks, readUids } from '../../../../host-agent/src/lib/proc.ts';
+import { writeProcessRecord } from '../../../../host-agent/src/lib/process-record.ts';
 import { type MadeControl, type MadeHost, makeHost, nameOf } from '../../../support/made-vmm.ts';
+import { STRANGER } from '../../../support/stranger.ts';
 import { until } from '../../../support/until.ts';
 
 type Child = { readonly child: ChildProcess; readonly pid: number; readonly startTicks: number };
@@ -201,6 +205,7 @@ t.test('one that is started and does not answer in its time is killed', async (t
 t.test('only that process is taken for it, and one that hides is ended', async (t) => {
   const { host, identity } = await left(t);
   for (const other of [
+    { ...identity, jail: { uid: 5000 } },
     { ...identity, bootId: 'another boot' },
     { ...identity, startTicks: identity.startTicks + 1 },
   ])
@@ -212,15 +217,71 @@ t.test('only that process is taken for it, and one that hides is ended', async (
   t.same(host.controls[0]!.calls.includes('connect'), false);
 });
 
-t.test('VMMs are found by where their sockets are', async (t) => {
+t.test('VMMs are found by what a daemon has written down, and never by their words', async (t) => {
   const { host, identity, child } = await left(t);
   const { pid, startTicks, paths } = identity;
-  t.same(findVmms(host.kind, host.dir), [{ pid, startTicks, socketDir: paths.socketDir }]);
-  t.same(findVmms(host.kind, paths.socketDir), [{ pid, startTicks, socketDir: paths.socketDir }]);
-  t.same(findVmms(host.kind, paths.socketDir.slice(0, -1)), [], 'of a directory whose name only begins so');
+  t.same(findVmms(host.kind, host.dir), [], 'anybody can have its arguments');
+  const record = vmmRecordPath(paths);
+  writeProcessRecord(record, { what: host.kind.name, process: { pid, startTicks } });
+  const { pid: silent, startTicks: since } = await startChild(t);
+  const trial = { dir: '', socketDir: join(host.dir, 'probe/abc/s') };
+  mkdirSync(join(host.dir, 'probe/abc'), { recursive: true });
+  writeProcessRecord(vmmRecordPath(trial), {
+    what: host.kind.name,
+    process: { pid: silent, startTicks: since },
+  });
+  const found = () => findVmms(host.kind, host.dir).sort((a, b) => a.socketDir.length - b.socketDir.length);
+  t.same(found(), [
+    { pid, startTicks, socketDir: paths.socketDir },
+    { pid: silent, startTicks: since, socketDir: trial.socketDir },
+  ]);
+  t.same(findVmms({ ...host.kind, name: 'other' }, host.dir), [], 'of another engine');
+  t.same(findVmms(host.kind, paths.socketDir), [], 'of another run directory');
+  writeProcessRecord(vmmRecordPath(trial), {
+    what: host.kind.name,
+    process: { pid: silent, startTicks: since - 1 },
+  });
+  t.equal(found().length, 1, 'another process of that number');
   child.kill('SIGKILL');
   await once(child, 'exit');
+  t.same(found(), []);
+  t.notOk(existsSync(record), 'nothing is left to be found');
+});
+
+t.test('what a VMM puts into its own directory is no word of a daemon', async (t) => {
+  const { host, identity } = await left(t);
+  const { pid, startTicks, paths } = identity;
+  const record = join(paths.socketDir, 'other.vmm');
+  writeProcessRecord(record, { what: host.kind.name, process: { pid, startTicks } });
+  t.equal(findVmms(host.kind, host.dir).length, 1);
+  chownSync(record, STRANGER, STRANGER);
   t.same(findVmms(host.kind, host.dir), []);
+  const real = join(host.dir, 'real');
+  writeProcessRecord(real, { what: host.kind.name, process: { pid, startTicks } });
+  for (const make of [symlinkSync, linkSync]) {
+    rmSync(record, { force: true });
+    make(real, record);
+    t.same(findVmms(host.kind, host.dir), []);
+  }
+});
+
+t.test('one whose daemon was killed as it started it is known by its user', async (t) => {
+  const { host, identity } = await left(t);
+  const uid = 1_999_900_000 + Math.floor(Math.random() * 10_000);
+  const record = vmmRecordPath(identity.paths);
+  writeProcessRecord(record, { what: host.kind.name, uid });
+  t.same(findVmms(host.kind, host.dir), []);
+  t.notOk(existsSync(record), 'it was never started');
+  writeProcessRecord(record, { what: host.kind.name, uid });
+  const child = spawn('/usr/bin/sleep', ['600'], { uid, gid: uid });
+  t.teardown(() => child.kill('SIGKILL'));
+  await once(child, 'spawn');
+  t.match(findVmms(host.kind, host.dir), [{ pid: child.pid, socketDir: identity.paths.socketDir }]);
+  // It must be that user in every way.
+  const effective = spawn('/usr/bin/setpriv', ['--euid', String(uid), '/usr/bin/sleep', '600']);
+  t.teardown(() => effective.kill('SIGKILL'));
+  await until(() => readUids(effective.pid ?? 0)?.[1] === uid, 'its user');
+  t.equal(findVmms(host.kind, host.dir).length, 1);
 });
 
 t.test('an end that nobody saw is told by the console, else by the VMM’s own account', async (t) => {

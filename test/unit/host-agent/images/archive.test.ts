@@ -1,5 +1,6 @@
 // Imports of archives as others save them.
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { type Dirent, readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
@@ -30,6 +31,21 @@ function dockerArchive(...names: readonly string[]): Buffer {
     ...names.slice(1).flatMap((name) => ['--additional-tag', name]),
   );
   return readFileSync(path);
+}
+
+/** An archive as docker saves it, of layers as they are, or packed in a way of its own. */
+function saved(tags: readonly string[], layers: readonly Buffer[], pack = (tar: Buffer) => tar): Buffer {
+  const diffIds = layers.map((tar) => `sha256:${createHash('sha256').update(tar).digest('hex')}`);
+  const config = { os: 'linux', architecture: 'amd64', rootfs: { type: 'layers', diff_ids: diffIds } };
+  const names = layers.map((_, at) => `${at}.tar`);
+  return archive([
+    {
+      name: 'manifest.json',
+      content: JSON.stringify([{ Config: 'config.json', RepoTags: tags, Layers: names }]),
+    },
+    { name: 'config.json', content: JSON.stringify(config) },
+    ...layers.map((tar, at) => ({ name: names[at] ?? '', content: pack(tar) })),
+  ]);
 }
 
 const importOf = (images: OpenedImages, bytes: Buffer, tag?: string) => images.import(inPieces(bytes), tag);
@@ -177,5 +193,65 @@ t.test('an OCI archive writes nowhere but into its own image, and reads nothing 
   await fails('another manifest', [{ name, content: '{}' }], /damaged|manifest|OCI/);
   await fails('no manifest', [], /damaged/);
   t.equal(images.list().length, 1);
+  await images.close();
+});
+
+t.test(
+  'what little was sent costs little: archives and layers that unpack to far more are refused',
+  async (t) => {
+    const dataDir = world.path('data');
+    const images = await world.openImages(dataDir);
+    const zeros = Buffer.alloc(160 << 20);
+    const of = (name: string, bytes: number) => archive([{ name, content: zeros.subarray(0, bytes) }]);
+    const big = of('zeros', zeros.length);
+    const BOMBS: Readonly<Record<string, Buffer>> = {
+      'a packed archive': zstdCompressSync(saved(['a:b'], [big])),
+      'a packed layer': saved(['a:b'], [big], zstdCompressSync),
+      'packed layers that are small one by one': saved(
+        ['a:b'],
+        ['a', 'b'].map((name) => of(name, 70 << 20)),
+        zstdCompressSync,
+      ),
+    };
+    for (const [name, bytes] of Object.entries(BOMBS)) {
+      t.ok(bytes.length < 200_000, `${name}: ${bytes.length} bytes`);
+      await t.rejects(
+        importOf(images, bytes),
+        {
+          code: 'invalid_argument',
+          message: /unpacks to, more than|a blob has more than|layers of the archive have/,
+        },
+        name,
+      );
+    }
+    t.same(images.list(), []);
+    await images.close();
+  },
+);
+
+t.test('labels, names and configs of an image have their bounds', async (t) => {
+  const images = await world.openImages(world.path('data'));
+  const importLayout = (config: Readonly<Record<string, unknown>>) => {
+    const layout = makeLayout(world.path('layout'), { layers: [[{ name: 'a', content: 'x' }]], config });
+    return importOf(images, execFileSync('tar', ['-C', layout, '-c', '.'], { maxBuffer: 2 ** 28 }));
+  };
+  const long = 'x'.repeat(60_000);
+  const labelled = await importLayout({ Labels: { first: 'kept', a: long, b: long, last: 'kept' } });
+  t.same(Object.keys(labelled.config.labels), ['first', 'a', 'last']);
+  t.equal(labelled.config.labelsOmitted, 1);
+  await t.rejects(importLayout({ Env: [`A=${long}`, `B=${long}`, `C=${long}`] }), {
+    code: 'invalid_argument',
+    message: /has a config of \d+ bytes without its labels; at most 131072 are kept/,
+  });
+  const tags = (count: number) =>
+    saved(
+      Array.from({ length: count }, (_, n) => `many:v${n}`),
+      [archive([{ name: 'b', content: 'x' }])],
+    );
+  t.equal((await importOf(images, tags(64))).refs.length, 64);
+  await t.rejects(importOf(images, tags(65)), {
+    code: 'invalid_argument',
+    message: /65 names, and may have 64/,
+  });
   await images.close();
 });

@@ -156,6 +156,14 @@ for (const [name, [packed, message, diffId]] of Object.entries(REFUSED_PACKED)) 
   });
 }
 
+t.test('refused: a packed layer that comes again and again', async (t) => {
+  const layer = { packed: gzipSync(archive([file('zeros', Buffer.alloc(100 << 20))])) };
+  const limits = { ...small, bytes: 2 ** 40 };
+  await t.rejects(convert(image, [layer, layer, layer], limits), {
+    message: /layer 3: with it the image unpacks to more than 400 times the \d+ bytes of its layers/,
+  });
+});
+
 t.test('refused: a thousand layers', async (t) => {
   await t.rejects(
     convert(

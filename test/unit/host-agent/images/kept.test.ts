@@ -5,6 +5,8 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -27,10 +29,10 @@ const APP = `${registry}/app:latest`;
 world.push(APP, withLayer('a'));
 world.push(`${registry}/other`, withLayer('b'));
 
-async function importOne(images: OpenedImages, image: MadeImage): Promise<string> {
+async function importOne(images: OpenedImages, image: MadeImage, owner?: string): Promise<string> {
   const path = world.path('oci.tar');
   skopeo('copy', `oci:${makeLayout(world.path('layout'), image)}:latest`, `oci-archive:${path}`);
-  return (await images.import(createReadStream(path), undefined)).digest;
+  return (await images.import(createReadStream(path), undefined, { owner })).digest;
 }
 
 const large = (name: string): MadeImage => ({ layers: [[{ name, content: Buffer.alloc(1_000_000, name) }]] });
@@ -45,6 +47,16 @@ t.test('beyond its limit the store drops what nothing uses, the longest unused f
     digests.slice(1),
   );
   t.equal(stored(dataDir).rootfs, 2);
+  await images.close();
+});
+
+t.test('who has most of the store gives way, and not who has little of it', async (t) => {
+  const images = await world.openImages(world.path('data'), { maxBytes: 3_500_000 });
+  const kept = await importOne(images, large('a'), 'acme');
+  for (const name of ['b', 'c', 'd', 'e']) await importOne(images, large(name), 'greedy');
+  const left = images.list().map(({ digest }) => digest);
+  t.equal(left[0], kept, 'though it is the longest unused');
+  t.ok(left.length < 5, `${left.length} are left`);
   await images.close();
 });
 
@@ -144,4 +156,18 @@ t.test('work of a process that is gone is swept, also when another has its numbe
   t.same(stored(dataDir), { blobs: 0, rootfs: 0, work: 0 });
   t.same(readdirSync(join(dataDir, 'images/held')), []);
   await images.close();
+});
+
+t.test('a link in place of the blobs has nothing of the host removed', async (t) => {
+  const [dataDir, outside] = [world.path('data'), world.path('outside')];
+  await (await world.openImages(dataDir)).close();
+  mkdirSync(outside);
+  writeFileSync(join(outside, 'precious'), 'x');
+  rmSync(join(dataDir, 'images/oci/blobs/sha256'), { recursive: true });
+  symlinkSync(outside, join(dataDir, 'images/oci/blobs/sha256'));
+  await world.openImages(dataDir).then(
+    (images) => images.close(),
+    (error) => t.match(error, { message: 'sha256 is no file of its own' }),
+  );
+  t.same(readdirSync(outside), ['precious']);
 });

@@ -37,6 +37,10 @@ t.test('log lines are JSON, or readable when asked for', async (t) => {
   const line = JSON.parse(lines[0]!);
   t.match(line, { level: 'error', requestId: 'r1', sandbox: 's1', msg: 'bad', time: /^\d{4}-.*Z$/ });
   t.match(line.err.message, 'outer: inner');
+  const key = `sbk_${'aB3-_x9Z'.repeat(4)}`;
+  json.info({ path: `/images/${key}`, err: new Error(`no ${key}`) }, `what is ${key}?`);
+  t.match([lines.length, lines[1]], [2, /what is sbk_…\?/]);
+  t.notMatch(lines[1], key);
 });
 
 t.test('a process runs until its last thread has ended', async (t) => {

@@ -118,13 +118,29 @@ t.test('only an A question of an allowed name is asked upstream', async (t) => {
 
 t.test('who could not say, and who could not open, fail the question only', async (t) => {
   const failed: string[] = [];
-  const onFailed = (name: string) => failed.push(name);
+  const onFailed = (name: string, _error: unknown, step: string) => failed.push(`${step} ${name}`);
   const boom = async () => Promise.reject(new Error('boom'));
   t.same(await client({ upstream: { resolve: boom }, onFailed }).answer(question(ask('a.example'))), {
     rcode: 'failed',
   });
   t.same(await client({ open: boom, onFailed }).answer(question(ask('a.example'))), { rcode: 'failed' });
-  t.same(failed, ['a.example', 'a.example']);
+  t.same(failed, ['ask a.example', 'open a.example']);
+});
+
+t.test('what fails is in the words of no program of the host, and said once a while', async (t) => {
+  const said: string[] = [];
+  const denials = new Denials((text) => said.push(text));
+  const nft = 'cannot change rules: netlink: Error: Could not process rule: No space left on device';
+  const trouble: boolean[] = [];
+  const one = client({
+    open: () => Promise.reject(new Error(nft)),
+    onFailed: (name, _error, step) => trouble.push(denials.trouble(name, step)),
+  });
+  for (let n = 0; n < 3; n++) await one.answer(question(ask('a.example')));
+  t.same(trouble, [true, false, false]);
+  t.same(said, [
+    'network: cannot resolve a.example: its addresses could not be opened; the log of the daemon says more',
+  ]);
 });
 
 t.test('equal questions wait for one answer, and too many are not heard', async (t) => {

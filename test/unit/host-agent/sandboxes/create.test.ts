@@ -1,7 +1,9 @@
 // Creates, from socketless request to a sandbox or to nothing at all.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { ServiceSpec } from '@sandboxd/api';
 import t from 'tap';
+import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { until } from '../../../support/until.ts';
 
@@ -109,4 +111,25 @@ t.test('a create that could not be written down leaves nothing', async (t) => {
   t.equal(host.running.length, 0);
   t.same(manager.list(), []);
   t.same(readdirSync(join(home.dataDir, 'logs')), [], 'not even a log, as nobody ever heard of it');
+});
+
+t.test('commands and services get their profile’s environment without the home of root', async (t) => {
+  const { host, manager } = await startMemoryDaemon(t);
+  const service: ServiceSpec = {
+    ...{ cmd: ['serve'], env: { A: '1' }, env_exact: false, user: 'app' },
+    ...{ stop_signal: 'SIGTERM', stop_grace_s: 10, log_buffer_bytes: 65_536 },
+    restart: { policy: 'never', max_retries: 0 },
+  };
+  const { id } = await manager.create({ service });
+  await execText(manager, id, ['true']);
+  await manager.get(id).service().configure(service);
+  const { agent } = host.of(id);
+  t.same(agent.execs.at(-1)?.exec.env, ['PATH=/bin']);
+  t.same(
+    agent.services.map(({ baseEnv, env }) => [baseEnv, env]),
+    [
+      [['PATH=/bin'], ['A=1']],
+      [['PATH=/bin'], ['A=1']],
+    ],
+  );
 });

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import t from 'tap';
 import { isRunning, readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
@@ -10,6 +11,18 @@ import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 
 const ADOPTED = 'sandboxes adopted';
+
+/** Starts a process, and holds it at its end. */
+const HOLDER = `
+import ctypes, os, time
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE, PTRACE_O_TRACEEXIT = 0x4206, 0x40
+pid = os.fork()
+if pid == 0: time.sleep(600)
+assert libc.ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXIT) == 0
+print(pid, flush=True)
+time.sleep(600)
+`;
 
 t.test('a VMM that no record knows is ended, and one whose process id is another’s now is not', async (t) => {
   const home = await makeHome(t);
@@ -28,6 +41,32 @@ t.test('a VMM that no record knows is ended, and one whose process id is another
     lines.filter(({ msg }) => msg === ADOPTED),
     [{ adopted: 0, failed: 0, removed: 0, strangers: 2 }],
   );
+});
+
+t.test('a VMM that does not end costs its own sandbox, and no start', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const [kept, stuck] = [await first.manager.create({}), await first.manager.create({})];
+  const records = first.store.table<SandboxRecord>('sandboxes');
+  await records.put(stuck.id, { ...records.get(stuck.id)!, isReady: false });
+  await first.crash();
+  // Its last thread waits for its tracer, who is in no hurry.
+  const tracer = spawn('python3', ['-c', HOLDER], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const said = createInterface({ input: tracer.stdout })[Symbol.asyncIterator]();
+  const pid = Number((await said.next()).value);
+  t.teardown(() => {
+    tracer.kill('SIGKILL');
+  });
+  const startTicks = readStartTicks(pid) ?? 0;
+  home.host.strangers = [{ pid, startTicks, socketDir: join(home.runDir, stuck.id) }];
+  const { manager, lines, store } = await startMemoryDaemon(t, { home });
+  t.ok(isRunning({ pid, startTicks }), 'it has been killed and is there');
+  t.same(
+    manager.list().map(({ id }) => id),
+    [kept.id],
+  );
+  t.ok(store.table('sandboxes').get(stuck.id), 'the next start tries again');
+  t.match(lines.filter(({ msg }) => /does not end; the next start tries again/.test(msg ?? '')).length, 1);
 });
 
 t.test('directories without a record go, and those that are no sandbox’s stay', async (t) => {

@@ -53,6 +53,27 @@ t.test('the least recently used template goes first', async (t) => {
   t.notOk(kept.includes(other));
 });
 
+t.test('odd sizes of one tenant cost their own templates, and not what others use', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home });
+  const as = (tenant: string, { manager }: typeof first) =>
+    manager.as({ id: `id-${tenant}`, key: `key of ${tenant}`, tenant });
+  await as('blue', first).create(profile('other'));
+  const [theirs = ''] = templatesOf(home.dataDir);
+  await as('red', first).create({});
+  await as('blue', first).create({});
+  const common = templatesOf(home.dataDir).find((name) => name !== theirs) ?? '';
+  const sizeBytes = await directoryBytes(join(home.dataDir, 'templates', theirs));
+  await first.crash();
+  const next = await startMemoryDaemon(t, { home, templateBudgetBytes: sizeBytes * 8 });
+  await as('blue', next).create({});
+  for (let n = 1; n <= 12; n++) await as('red', next).create({ memoryMib: 128 + n });
+  const kept = templatesOf(home.dataDir);
+  t.ok(kept.includes(theirs), 'the longest unused of all, and of another tenant');
+  t.ok(kept.includes(common), 'made for red, and used by blue as well');
+  t.ok(kept.length < 12, `${kept.length} are left`);
+});
+
 t.test('a template outlives the daemon, and one of another kernel does not', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });

@@ -13,6 +13,7 @@ import { limits } from '../../../../../host-agent/src/commands/doctor/limits.ts'
 import { machine } from '../../../../../host-agent/src/commands/doctor/machine.ts';
 import { network, TRIAL } from '../../../../../host-agent/src/commands/doctor/network.ts';
 import { service } from '../../../../../host-agent/src/commands/doctor/service.ts';
+import { settings } from '../../../../../host-agent/src/commands/doctor/settings.ts';
 import { storage } from '../../../../../host-agent/src/commands/doctor/storage.ts';
 import { loadConfig } from '../../../../../host-agent/src/config/index.ts';
 
@@ -64,6 +65,22 @@ t.test('the machine', async (t) => {
     '/proc/swaps': 'Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n',
   };
   t.same(await ask(t, machine, { files: bad }), same('warning'));
+});
+
+t.test('the settings', async (t) => {
+  t.same(await ask(t, settings, {}), { careless: 'ok' });
+  const bad = [
+    ['--jail-uid-base', '1000'],
+    ['--network-allow-range', '0.0.0.0/0'],
+    ['--image-path-allow', '/'],
+    ['--listen', 'unix:/run/x.sock', '--socket-mode', '777'],
+  ].flat();
+  t.same(await ask(t, settings, { flags: bad }), {
+    jail_uid_base: 'fault',
+    network_allow_range: 'fault',
+    image_path_allow: 'fault',
+    socket_mode: 'warning',
+  });
 });
 
 t.test('the kernel', async (t) => {

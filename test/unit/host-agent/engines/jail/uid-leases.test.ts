@@ -58,6 +58,21 @@ t.test('a user stays with its VMM without the daemon, and is free when that is g
   t.same(await listLeases(dir), [], 'the next start finds that it is gone');
 });
 
+t.test('a user is nobody else’s as long as any process has it', async (t) => {
+  const dir = await makeDir(t);
+  const uid = 1_999_000_000 + Math.floor(Math.random() * 100_000);
+  const left = spawn('sleep', ['600'], { uid, gid: uid });
+  t.teardown(() => left.kill('SIGKILL'));
+  await once(left, 'spawn');
+  // Its daemon was killed before it could hand over the lease.
+  for (const name of [uid, uid + 1]) await writeFile(join(dir, String(name)), '999999999 1\n');
+  t.same((await UidLeases.open(RANGE, dir)).freed, [uid + 1]);
+  t.same(await listLeases(dir), [String(uid)]);
+  left.kill('SIGKILL');
+  await once(left, 'exit');
+  t.same((await UidLeases.open(RANGE, dir)).freed, [uid]);
+});
+
 t.test('a lease that is just being written is left alone', async (t) => {
   const dir = await makeDir(t);
   await writeFile(join(dir, '5001'), '');

@@ -21,9 +21,11 @@ import { listFirmware } from '../../../../../host-agent/src/engines/qemu/firmwar
 import { QemuEngine } from '../../../../../host-agent/src/engines/qemu/index.ts';
 import type { SealedMemories } from '../../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { hashText } from '../../../../../host-agent/src/engines/trial.ts';
+import { readUids } from '../../../../../host-agent/src/lib/proc.ts';
 import { HELPERS } from '../../../../support/helper-programs.ts';
 import { MadeJail, type MadeQemu } from '../../../../support/made-qemu.ts';
 import { argumentsOf } from '../../../../support/made-vmm.ts';
+import { until } from '../../../../support/until.ts';
 
 const SAVED = { memoryPath: '/nowhere/memory', statePath: '/dev/zero' };
 
@@ -311,7 +313,9 @@ t.test('a guest runs on an engine that was told what its probe gave', async (t) 
   t.match(vm.identity, { engine: 'qemu', paths: options.paths });
   const { identity } = vm;
   vm.detach();
-  t.same(engine.findVmms(dir), [], 'its process is none of ours here');
+  const { pid, startTicks } = identity;
+  t.same(engine.findVmms(dir), [{ pid, startTicks, socketDir: options.paths.socketDir }]);
+  await until(() => readUids(pid)?.[3] === identity.jail?.uid, 'its user');
   t.equal(engine.adopt({ ...identity, startTicks: 1 }, { log: context.log }), null);
   const adopted = engine.adopt(identity, { log: context.log })!;
   t.match(await adopted.exited, { reason: /^it hides/ });

@@ -47,7 +47,7 @@ function serve(changes: { start?: (request: ExecRequest) => void; ending?: Abort
   const connection = new PassThrough();
   const execs: FakeExec[] = [];
   serveWebSocket(socket as unknown as WebSocket, {
-    startRun: (request, onDrain) => {
+    startRun: ({ request }, onDrain) => {
       changes.start?.(request);
       return new ExecRun({
         start: (events) => {

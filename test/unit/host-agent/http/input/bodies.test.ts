@@ -295,7 +295,7 @@ t.test('what there is of a connection, and nothing without one', async (t) => {
   t.equal(endOf({ env: { outgoing, takeover: { socket } } } as unknown as HttpContext), socket);
   t.equal(addressOf({ env: { incoming: { socket: {} } } } as unknown as HttpContext), 'local');
   t.equal(addressOf({ env: {} } as unknown as HttpContext), 'local');
-  t.equal(checked({ isValid: true, value: 7 }), 7);
+  t.match(checked({ isValid: true, value: 7, warnings: ['w'] }), { value: 7, warnings: ['w'] });
   t.throws(() => checked({ isValid: false, problem: 'no' }), { code: 'invalid_argument', message: 'no' });
 });
 

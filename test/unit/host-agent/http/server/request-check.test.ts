@@ -213,7 +213,7 @@ t.test('a browser is told what pages that were let in may ask', async (t) => {
     status: 204,
     said: {
       'Access-Control-Allow-Origin': origin,
-      'Access-Control-Allow-Headers': 'Authorization, Content-Type, X-Request-Id',
+      'Access-Control-Allow-Headers': 'Authorization, Content-Type, Prefer, X-Request-Id',
       'Access-Control-Max-Age': 7200,
     },
   });

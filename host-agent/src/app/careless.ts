@@ -1,0 +1,168 @@
+// Settings that are allowed and yet give away what the rest of the daemon protects. The start refuses or logs them, and
+// `sandboxd doctor` shows them.
+import { readFileSync, realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Logger } from 'pino';
+import { type Config, ConfigError } from '../config/index.ts';
+import { doRangesOverlap, formatIpv4Range, type Ipv4Range, parseIpv4Range } from '../lib/ipv4.ts';
+import { specialKind } from '../network/index.ts';
+
+export type Careless = {
+  readonly setting: string;
+  /** `fault`: the daemon does not start with it. */
+  readonly level: 'warning' | 'fault';
+  /** What is wrong, a lower-case phrase that names the value. */
+  readonly seen: string;
+  readonly advice: string;
+};
+
+export type CarelessContext = {
+  /** Text of a file; undefined where it cannot be read. */
+  readonly read: (path: string) => string | undefined;
+  /** Whether there is a key, so that everybody needs one. */
+  readonly hasKey: boolean;
+};
+
+/** Debian gives users and services of the host ids below it, and systemd its dynamic ones. */
+const FIRST_FREE_UID = 65_536;
+/** No private range is wider. */
+const MIN_ALLOWED_PREFIX = 8;
+/** Ranges that no name of the internet may lead to, whoever allows it: nothing there is another host. */
+const MEANINGLESS = ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4'].flatMap(toRange);
+/** Where clouds answer with the credentials of the host. */
+const METADATA = ['169.254.0.0/16', '168.63.129.16/32'].flatMap(toRange);
+/** What the kernel makes, devices, and settings and secrets of the host. */
+const SYSTEM_DIRS = ['/proc', '/sys', '/dev', '/etc', '/boot'];
+/** Not as a whole; a directory beneath them may be for images. */
+const HOMES = ['/root', '/home'];
+const WRITABLE_BY_OTHERS = 0o002;
+
+export function findCareless(config: Config, context: CarelessContext): readonly Careless[] {
+  return [
+    ...findUids(config, context),
+    ...config.network.allowedRanges.flatMap(findAllowedRange),
+    ...findSubnet(config),
+    ...(config.images?.allowedDirs ?? []).flatMap((dir) => findImageDir(dir, config)),
+    ...findSockets(config, context),
+  ];
+}
+
+/** Of a daemon that starts: ConfigError for what it does not start with. */
+export function refuseCareless(config: Config, hasKey: boolean, log: Logger): void {
+  const found = findCareless(config, { read: readText, hasKey });
+  const say = ({ setting, seen, advice }: Careless): string => `${setting}: ${seen}; ${advice}`;
+  const faults = found.filter(({ level }) => level === 'fault');
+  if (faults.length > 0) throw new ConfigError(faults.map(say));
+  for (const each of found) log.warn(say(each));
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+function findUids({ jail }: Config, { read }: CarelessContext): readonly Careless[] {
+  if (jail === undefined) return [];
+  const { base, count } = jail.uids;
+  const setting = 'jail_uid_base';
+  const advice = 'leave it out, or take ids that nobody has (getent passwd, /etc/subuid)';
+  const own = `${base} to ${base + count - 1}`;
+  if (base < FIRST_FREE_UID) {
+    const seen = `VMMs would have the user ids ${own}; below ${FIRST_FREE_UID} they are those of users and services of this host`;
+    return [{ setting, level: 'fault', seen, advice }];
+  }
+  const taken = [
+    ...linesOf(read('/etc/passwd')).map(([name = '', , uid = '']) => ({ name, first: Number(uid), many: 1 })),
+    ...linesOf(read('/etc/subuid')).map(([name = '', first = '', many = '']) => ({
+      name: `${name} (/etc/subuid)`,
+      first: Number(first),
+      many: Number(many),
+    })),
+  ].find(({ first, many }) => first < base + count && first + many > base);
+  if (taken === undefined) return [];
+  const seen = `VMMs would have the user ids ${own}, some of which are those of ${taken.name}`;
+  return [{ setting, level: 'warning', seen, advice }];
+}
+
+function linesOf(text: string | undefined): readonly (readonly string[])[] {
+  return (text ?? '').split('\n').flatMap((line) => (/^[^#+-]/.test(line) ? [line.split(':')] : []));
+}
+
+function findAllowedRange(range: Ipv4Range): readonly Careless[] {
+  const setting = 'network_allow_range';
+  const shown = formatIpv4Range(range);
+  if (range.prefixLength < MIN_ALLOWED_PREFIX || doesTouch(range, MEANINGLESS)) {
+    const seen = `${shown} would let names lead guests to this host, its networks and everything else`;
+    return [
+      {
+        setting,
+        level: 'fault',
+        seen,
+        advice: 'name the private range that guests need, such as 10.1.0.0/16',
+      },
+    ];
+  }
+  if (!doesTouch(range, METADATA)) return [];
+  const seen = `${shown} has the address where clouds give the credentials of this host to who asks`;
+  return [{ setting, level: 'warning', seen, advice: 'allow only the addresses that guests need' }];
+}
+
+function findSubnet({ network: { subnet } }: Config): readonly Careless[] {
+  if (subnet === undefined) return [];
+  const setting = 'network_subnet';
+  const advice = 'leave it out, or take a private range such as 10.87.0.0/16';
+  const shown = formatIpv4Range(subnet);
+  if (doesTouch(subnet, [...MEANINGLESS, ...METADATA]))
+    return [{ setting, level: 'fault', seen: `${shown} cannot be addresses of guests`, advice }];
+  if (specialKind(subnet.base) !== undefined) return [];
+  const seen = `${shown} belongs to others on the internet, whom this host and its guests could not reach`;
+  return [{ setting, level: 'warning', seen, advice }];
+}
+
+function doesTouch(range: Ipv4Range, others: readonly Ipv4Range[]): boolean {
+  return others.some((other) => doRangesOverlap(range, other));
+}
+
+function findImageDir(dir: string, { dataDir, runDir }: Config): readonly Careless[] {
+  const real = realPathOf(dir);
+  const holds = (own: string): boolean => isWithin(realPathOf(own), real);
+  const near =
+    [...SYSTEM_DIRS, dataDir, runDir].find((own) => holds(own) || isWithin(real, realPathOf(own))) ??
+    HOMES.find(holds);
+  if (near === undefined) return [];
+  const what = real === '/' ? 'is all of this host' : `has files of ${near}`;
+  const seen = `${dir} ${what}, which any client could boot from and read`;
+  const advice = 'give images and archives a directory of their own, such as /srv/images';
+  return [{ setting: 'image_path_allow', level: 'fault', seen, advice }];
+}
+
+function isWithin(path: string, dir: string): boolean {
+  return path === dir || path.startsWith(dir.endsWith('/') ? dir : `${dir}/`);
+}
+
+/** Without its links; as it is written where it is not there. */
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return resolve(path);
+  }
+}
+
+function findSockets({ listen, metrics }: Config, { hasKey }: CarelessContext): readonly Careless[] {
+  const open = [listen, metrics.listen].find(
+    (at) => at !== undefined && 'path' in at && (at.mode & WRITABLE_BY_OTHERS) !== 0,
+  );
+  if (open === undefined || !('path' in open) || hasKey) return [];
+  const seen = `mode ${open.mode.toString(8)} of ${open.path} lets in every user of this host, and there is no key`;
+  const advice = 'make a key (`sandboxd keys create <name>`), or use 660 with --socket-owner';
+  return [{ setting: 'socket_mode', level: 'warning', seen, advice }];
+}
+
+function toRange(text: string): readonly Ipv4Range[] {
+  const range = parseIpv4Range(text);
+  return range === undefined ? [] : [range];
+}

@@ -1,0 +1,112 @@
+// Which requests have a line of their own. The trail is of a bounded size, so what costs a client nothing must not push out what
+// was done, and one kind of it must not hide another: each class of each key has so many lines a minute. What made or deleted
+// something always has its line. What else reached a guest has at least one a minute for each route and sandbox, and a count.
+import { ROUTES, type Route } from '@sandboxd/api';
+import type { AuditEntry, ListedClass, Repeated, RequestEntry } from './line.ts';
+
+const MINUTE_MS = 60_000;
+/** Of all callers without a key together. */
+const LINES_OF_STRANGERS = 60;
+/** Of one key, or of all callers where nobody needs one. Told by their count beyond. */
+const LINES: Readonly<Record<ListedClass, number>> = {
+  unauthenticated: LINES_OF_STRANGERS,
+  denied: 120,
+  failed: 120,
+  broken: 120,
+  listed: 600,
+};
+/** Of one key on one route that reaches guests; beyond, requests that say the same share a line. */
+const LINES_OF_ROUTE = 1200;
+
+const routes: Readonly<Partial<Record<string, Route>>> = ROUTES;
+
+type Budget = { lines: number; unlisted: number };
+type Repetition = { readonly what: Repeated; times: number };
+
+export class Budgets {
+  readonly #tell: (entry: AuditEntry) => void;
+  /** By class and key; by route and key. All begin anew with each minute. */
+  readonly #listed = new Map<string, Budget & { readonly class: ListedClass; readonly key_id?: string }>();
+  readonly #lines = new Map<string, number>();
+  readonly #repeated = new Map<string, Repetition>();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `tell` gets what was not listed, a minute later at most. */
+  constructor(tell: (entry: AuditEntry) => void) {
+    this.#tell = tell;
+  }
+
+  admits(entry: RequestEntry): boolean {
+    this.#timer ??= setTimeout(() => this.close(), MINUTE_MS).unref();
+    const { key_id } = entry;
+    const kind = classOf(entry);
+    if (kind === 'made') return true;
+    if (kind === 'reached') return this.#admitsToGuest(entry);
+    const id = `${kind} ${key_id}`;
+    const budget = this.#listed.get(id) ?? {
+      class: kind,
+      ...(key_id !== undefined && { key_id }),
+      lines: 0,
+      unlisted: 0,
+    };
+    this.#listed.set(id, budget);
+    const isListed = budget.lines < LINES[kind];
+    if (isListed) budget.lines += 1;
+    else budget.unlisted += 1;
+    return isListed;
+  }
+
+  /** Tells the counts of this minute. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const unlisted = [...this.#listed.values()].filter((budget) => budget.unlisted > 0);
+    const repeated = [...this.#repeated.values()].filter(({ times }) => times > 0);
+    this.#listed.clear();
+    this.#lines.clear();
+    this.#repeated.clear();
+    for (const { lines: _, unlisted: lines, ...rest } of unlisted)
+      this.#tell({ event: 'unlisted', lines, ...rest });
+    for (const { what, times } of repeated) this.#tell({ event: 'repeated', times, ...what });
+  }
+
+  #admitsToGuest(entry: RequestEntry): boolean {
+    const { event, key, key_id, tenant, route, operation, ids } = entry;
+    const id = `${route} ${key_id}`;
+    const lines = this.#lines.get(id) ?? 0;
+    if (lines < LINES_OF_ROUTE) {
+      this.#lines.set(id, lines + 1);
+      return true;
+    }
+    const same = `${event} ${id} ${ids?.join(' ')}`;
+    const known = this.#repeated.get(same);
+    if (known === undefined) {
+      const what = {
+        ...(key !== undefined && { key }),
+        ...(key_id !== undefined && { key_id }),
+        ...(tenant !== undefined && { tenant }),
+        ...(route !== undefined && { route }),
+        ...(operation !== undefined && { operation }),
+        ...(ids !== undefined && { ids }),
+      };
+      this.#repeated.set(same, { what, times: 0 });
+      return true;
+    }
+    // A request whose answer streams is counted when it is over.
+    if (event !== 'begun') known.times += 1;
+    return false;
+  }
+}
+
+/** `made`: something is there or gone that was not before. `reached`: a guest was read, or something was asked of one. */
+function classOf(entry: RequestEntry): ListedClass | 'made' | 'reached' {
+  const { decision, status, made, reached, route } = entry;
+  if (decision !== 'allowed') return decision;
+  if (made !== undefined && made.length > 0) return 'made';
+  if (reached) return 'reached';
+  if (status >= 500) return 'broken';
+  if (status >= 400) return 'failed';
+  const { method, readsGuest } = (route === undefined ? undefined : routes[route]) ?? {};
+  if (method === 'DELETE') return 'made';
+  return readsGuest || (method !== undefined && method !== 'GET') ? 'reached' : 'listed';
+}

@@ -1,0 +1,47 @@
+// What a daemon writes down of a VMM before it starts it, and how the next one finds those that no sandbox has.
+import { lstatSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { findRecorded, readProcessRecord, removeProcessRecord } from '../lib/process-record.ts';
+import type { VmmKind } from './control.ts';
+import type { FoundVmm, VmPaths } from './engine.ts';
+
+const SUFFIX = '.vmm';
+/** Sockets of a trial are in `<run-dir>/probe/<trial>`. */
+const DEPTH = 2;
+
+/** Beside its socket directory, which may be the VMM's own for a while: the one above is the daemon's alone. */
+export function vmmRecordPath({ socketDir }: Pick<VmPaths, 'socketDir'>): string {
+  return `${socketDir}${SUFFIX}`;
+}
+
+/**
+ * Running VMMs of this kind that a daemon started with their sockets in `dir`, by what it wrote down before it did. A record of one that
+ * is gone is removed.
+ */
+export function findVmms({ name }: Pick<VmmKind, 'name'>, dir: string): FoundVmm[] {
+  return listRecords(dir, DEPTH).flatMap((path) => {
+    const record = readProcessRecord(path);
+    if (record?.what !== name) return [];
+    const found = findRecorded(record);
+    if (found.length === 0) removeProcessRecord(path);
+    return found.map((process) => ({ ...process, socketDir: path.slice(0, -SUFFIX.length) }));
+  });
+}
+
+function listRecords(dir: string, depth: number): string[] {
+  return listNames(dir).flatMap((name) => {
+    const path = join(dir, name);
+    if (name.endsWith(SUFFIX)) return [path];
+    return depth > 0 && lstatSync(path, { throwIfNoEntry: false })?.isDirectory()
+      ? listRecords(path, depth - 1)
+      : [];
+  });
+}
+
+function listNames(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return [];
+  }
+}

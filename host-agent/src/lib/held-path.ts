@@ -1,0 +1,141 @@
+// Opening by name where others can exchange names meanwhile: each step of a path is a descriptor, and what was looked at is what is
+// used. As openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which Node does not have.
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
+import { errnoOf } from './errors.ts';
+import { O_PATH } from './untrusted-path.ts';
+
+const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
+/** As the kernel's own limit. */
+const MAX_LINKS = 40;
+const WRITABLE_BY_OTHERS = 0o022;
+const STICKY = 0o1000;
+
+/** Another name for what a descriptor has open, also as a directory on the way to what is in it. Valid while that is open. */
+export function pathOf({ fd }: Pick<FileHandle, 'fd'>): string {
+  return `/proc/${process.pid}/fd/${fd}`;
+}
+
+/**
+ * Opens for reading the regular file or directory that `names` lead to from a directory, and follows no link on the way or at
+ * its end. Nothing else is opened, not even for a moment. Rejects with the system's error, or says what is there instead.
+ */
+export async function openBeneath(root: string, names: readonly string[]): Promise<FileHandle> {
+  let held = await open(root, O_PATH | O_DIRECTORY);
+  try {
+    for (const [at, name] of names.entries()) {
+      if (name === '' || name === '.' || name === '..' || name.includes('/'))
+        throw new Error(`${JSON.stringify(name)} is no name of a file`);
+      const isLast = at === names.length - 1;
+      const next = await open(`${pathOf(held)}/${name}`, O_PATH | O_NOFOLLOW | (isLast ? 0 : O_DIRECTORY));
+      await held.close();
+      held = next;
+    }
+    const found = await held.stat();
+    if (!found.isFile() && !found.isDirectory()) throw new Error(`${names.at(-1)} is no file of its own`);
+    return await open(pathOf(held), O_RDONLY);
+  } finally {
+    await held.close();
+  }
+}
+
+export type DirectoryOptions = {
+  /** Who may change what leads there, beside root and the user of this process. */
+  readonly trusted?: readonly number[];
+  /** With this mode it is made, and what is missing above it; else it must be there. */
+  readonly makeMode?: number;
+};
+
+export type HeldDirectory = AsyncDisposable & {
+  /** Names it, and nothing else, until it is disposed. */
+  readonly path: string;
+  readonly stats: Stats;
+  /** Says who else could put another directory, or other entries, in its place. */
+  readonly exposure: string | undefined;
+};
+
+/**
+ * Holds a directory that is named by this process's own operator. A link on the way counts only where no other user can
+ * have put it; rejects with a sentence that names it where one could.
+ */
+export async function holdDirectory(path: string, options: DirectoryOptions = {}): Promise<HeldDirectory> {
+  const { trusted = [], makeMode } = options;
+  const isTrusted = (uid: number) => uid === 0 || uid === process.geteuid?.() || trusted.includes(uid);
+  let held = await open('/', O_PATH | O_DIRECTORY);
+  try {
+    let here = '';
+    let links = 0;
+    let exposure: string | undefined;
+    const rest = path.split('/').filter((part) => part !== '' && part !== '.');
+    for (let name = rest.shift(); name !== undefined; name = rest.shift()) {
+      const child = `${pathOf(held)}/${name}`;
+      const next = await openStep(child, makeMode);
+      try {
+        const [parent, found] = [await held.stat(), await next.stat()];
+        const isExchangeable =
+          canChange(parent, isTrusted) && !(isSticky(parent, isTrusted) && isTrusted(found.uid));
+        const where = here || '/';
+        if (found.isSymbolicLink()) {
+          links += 1;
+          if (isExchangeable)
+            throw new Error(
+              `${here}/${name} is a link in a directory that ${describeWriter(parent)} can change`,
+            );
+          if (links > MAX_LINKS) throw new Error(`${path} leads through too many links`);
+          const target = await readlink(child);
+          rest.unshift(...target.split('/').filter((part) => part !== '' && part !== '.'));
+          if (!target.startsWith('/')) continue;
+          await held.close();
+          held = await open('/', O_PATH | O_DIRECTORY);
+          here = '';
+          continue;
+        }
+        if (!found.isDirectory()) throw new Error(`${here}/${name} is no directory`);
+        if (isExchangeable) exposure ??= `${where}, which ${describeWriter(parent)} can change`;
+        here = name === '..' ? here.slice(0, Math.max(0, here.lastIndexOf('/'))) : `${here}/${name}`;
+        const left = held;
+        held = await open(`${pathOf(next)}/.`, O_PATH | O_DIRECTORY);
+        await left.close();
+      } finally {
+        await next.close();
+      }
+    }
+    const stats = await held.stat();
+    if (canChange(stats, isTrusted) && !isSticky(stats, isTrusted))
+      exposure ??= `${here || '/'}, which ${describeWriter(stats)} can change`;
+    const kept = held;
+    return { path: pathOf(kept), stats, exposure, [Symbol.asyncDispose]: () => kept.close() };
+  } catch (error) {
+    await held.close();
+    throw error;
+  }
+}
+
+async function openStep(path: string, makeMode: number | undefined): Promise<FileHandle> {
+  try {
+    return await open(path, O_PATH | O_NOFOLLOW);
+  } catch (error) {
+    if (makeMode === undefined || errnoOf(error) !== 'ENOENT') throw error;
+  }
+  await mkdir(path, { mode: makeMode }).catch((error) => {
+    if (errnoOf(error) !== 'EEXIST') throw error;
+  });
+  return open(path, O_PATH | O_NOFOLLOW);
+}
+
+type IsTrusted = (uid: number) => boolean;
+
+/** Whether others can change what is in a directory. */
+function canChange({ uid, mode }: Stats, isTrusted: IsTrusted): boolean {
+  return !isTrusted(uid) || (mode & WRITABLE_BY_OTHERS) !== 0;
+}
+
+/** There only the owner of an entry renames or removes it, beside those who are trusted. */
+function isSticky({ uid, mode }: Stats, isTrusted: IsTrusted): boolean {
+  return isTrusted(uid) && (mode & STICKY) !== 0;
+}
+
+function describeWriter({ uid, gid, mode }: Stats): string {
+  if ((mode & 0o002) !== 0) return 'every user';
+  return (mode & 0o020) !== 0 ? `group ${gid}` : `user ${uid}`;
+}
