@@ -3,6 +3,7 @@
 export * from './errors.ts';
 export * from './exec-frames.ts';
 export * from './input/host-sockets.ts';
+export * from './input/port-ranges.ts';
 export * from './input/problems.ts';
 export { show } from './input/shown.ts';
 export { findUnknownParameters } from './input/unknown-fields.ts';

@@ -35,7 +35,7 @@ import { keepAlive, once } from './lib/once.ts';
 import { ensurePrivateDirectory } from './lib/private-directory.ts';
 import { LogStore } from './logs/index.ts';
 import { Metrics, measureHost, measureProcess } from './metrics/index.ts';
-import { type HostSideRecord, HostUpstream, Network } from './network/index.ts';
+import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from './network/index.ts';
 import { readHostRoom } from './sandboxes/host-room.ts';
 import { LifeEvents, logLifeEvents } from './sandboxes/life-events.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
@@ -204,6 +204,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       log,
     });
     resources.defer(() => network.close());
+    const { publishPorts } = config;
     const agentImage = once(() => ensureAgentImage(config.dataDir, helpers.agent));
     const sandboxes = new SandboxManager({
       network,
@@ -229,6 +230,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       templateBudgetBytes: config.templateBudgetBytes,
       admission: config.admission,
       quotaOf: (tenant) => keys.quotaOf(tenant),
+      publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
       watchdogTimeoutMs: config.watchdogTimeoutMs,
       maxConcurrentStarts: MAX_CONCURRENT_STARTS,
       log,

@@ -1,50 +1,30 @@
 // Limits of policies and quotas, on the request as it will be carried out: real sandboxes' manager, registry and files over an
 // engine in memory.
 import { type Policy, policy } from '@sandboxd/api';
-import t, { type Test } from 'tap';
-import { type NewKey, QUOTA_KEYS, type Quota } from '../../host-agent/src/keys/index.ts';
+import t from 'tap';
+import { QUOTA_KEYS, type Quota } from '../../host-agent/src/keys/index.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
-import { openKeyring } from './keyed.ts';
-import { makeApp } from './support.ts';
+import { scaled } from '../support/time-scale.ts';
+import { startKeyed as start } from './keyed-daemon.ts';
 
-const GIB = 2 ** 30;
+// Daemon after daemon, on a host that may be busy.
+t.setTimeout(scaled(120_000));
 
-async function start(t: Test) {
-  const keyring = await openKeyring(t);
-  const daemon = await startMemoryDaemon(t, { quotaOf: (tenant) => keyring.registry.quotaOf(tenant) });
-  const { app } = makeApp({
-    sandboxes: daemon.manager,
-    logs: daemon.logs,
-    authenticator: keyring.authenticator,
-    limits: { vcpus: 4, memoryMib: 4096, diskBytes: GIB, sandboxes: 100, fork: 64 },
-  });
-  /** One who has a key. */
-  const as = async (wanted: Partial<NewKey> = {}) => {
-    const key = await keyring.make(wanted);
-    return async (method: string, path: string, body?: unknown) => {
-      const response = await app.request(path, {
-        method,
-        headers: { authorization: `Bearer ${key}` },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      });
-      const text = await response.text();
-      const isJson = text.startsWith('{');
-      return { status: response.status, ...(isJson ? JSON.parse(text) : {}), text };
-    };
-  };
-  const root = await as();
-  const snapshotOf = async (options: object): Promise<string> => {
-    const { id } = await root('POST', '/sandboxes', options);
-    const snapshot = await root('POST', `/sandboxes/${id}/snapshot`);
-    return snapshot.id;
-  };
-  return { keyring, daemon, as, root, snapshotOf };
-}
+/** Those that have tests of their own: most, as copies do not inherit them. */
+const OTHERS = [
+  'operations',
+  'max_sandboxes',
+  'net_allow_max',
+  'max_fork',
+  'publish_ports',
+  'publish_addresses',
+  'max_published_ports',
+] as const;
 
 /** For each limit of a policy a create and a fork that just keep it, and ones that just pass it. */
 const CASES: Readonly<
   Record<
-    Exclude<keyof Policy, 'operations' | 'max_sandboxes' | 'net_allow_max' | 'max_fork'>,
+    Exclude<keyof Policy, (typeof OTHERS)[number]>,
     { readonly policy: Policy; readonly within: object; readonly beyond: object; readonly reason: RegExp }
   >
 > = {
@@ -83,9 +63,8 @@ const CASES: Readonly<
 t.test(
   'each limit of a policy, just kept and just passed, by a create and by a fork that inherits',
   async (t) => {
-    const others = ['operations', 'max_sandboxes', 'net_allow_max', 'max_fork'];
     t.same(
-      [...Object.keys(CASES), ...others].sort(),
+      [...Object.keys(CASES), ...OTHERS].sort(),
       Object.keys(policy.shape).sort(),
       'there is a case for each',
     );
@@ -276,6 +255,8 @@ t.test('a tenant brings no image that others would boot, and takes none away', a
   t.equal((await ask('GET', '/images')).status, 501);
 });
 
+const PORT = { publish: [{ host_port: 8080, guest_port: 80 }] };
+
 /** For each quota what to make twice, of which the second is one too many. */
 const QUOTAS: Readonly<
   Record<keyof Quota, { readonly quota: Quota; readonly path: string; readonly options: object }>
@@ -289,6 +270,7 @@ const QUOTAS: Readonly<
     options: { disk_bytes: 2 ** 27 },
   },
   max_snapshots: { quota: { max_snapshots: 1 }, path: '/snapshot', options: {} },
+  max_published_ports: { quota: { max_published_ports: 1 }, path: '/sandboxes', options: PORT },
   max_creates_per_minute: { quota: { max_creates_per_minute: 1 }, path: '/sandboxes', options: {} },
 };
 

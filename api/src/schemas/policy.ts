@@ -1,6 +1,8 @@
 // What a key may do.
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { integer, type Parsed } from '../input/fields.ts';
+import { parsePortRange } from '../input/port-ranges.ts';
 import { MAX_FORKS, MAX_MEMORY_MIB, MAX_SECONDS, MAX_VCPUS, MIN_MEMORY_MIB } from '../limits.ts';
 import { hostPattern } from './network.ts';
 
@@ -27,6 +29,8 @@ export function includesOperation(listed: readonly Operation[], operation: Opera
   return listed.includes(operation) || (isInRead && listed.includes('read'));
 }
 
+const PORTS_ERROR = 'must be a port such as 8080, or a range of them such as 8000-8999';
+const ADDRESS_ERROR = 'must be an IP address';
 const names = { error: 'must be an array of strings' };
 
 /** What is absent is not restricted. An unknown field is refused: it would be a limit that nobody enforces. */
@@ -47,6 +51,32 @@ export const policy = z
         .array(z.string({ error: 'must be a string' }), names)
         .optional()
         .describe('profiles that may be booted'),
+      publish_ports: z
+        .array(
+          z
+            .string({ error: PORTS_ERROR })
+            .regex(/^\d{1,5}(-\d{1,5})?$/, { error: PORTS_ERROR, abort: true })
+            .refine((text) => parsePortRange(text) !== undefined, { error: PORTS_ERROR }),
+          names,
+        )
+        .optional()
+        .describe(
+          'ports of the host that may be published, such as 8080 or 8000-8999; empty: none; absent: those that the daemon allows keys with a policy or a tenant',
+        ),
+      publish_addresses: z
+        .array(
+          z
+            .string({ error: ADDRESS_ERROR })
+            .refine((text) => isIP(text) !== 0 && !text.includes('%'), { error: ADDRESS_ERROR }),
+          names,
+        )
+        .optional()
+        .describe(
+          'addresses of the host that ports may be published on; 0.0.0.0 and :: are every one of their family, and a port without an address needs both',
+        ),
+      max_published_ports: integer(0, 2 ** 31 - 1)
+        .optional()
+        .describe('published ports of this key at once'),
       max_sandboxes: integer(0, 2 ** 31 - 1)
         .optional()
         .describe('sandboxes of this key at once'),

@@ -73,6 +73,12 @@ export interface components {
             readonly net_allow_max?: readonly (string & (string))[];
             /** @description profiles that may be booted */
             readonly allow_profiles?: readonly string[];
+            /** @description ports of the host that may be published, such as 8080 or 8000-8999; empty: none; absent: those that the daemon allows keys with a policy or a tenant */
+            readonly publish_ports?: readonly string[];
+            /** @description addresses of the host that ports may be published on; 0.0.0.0 and :: are every one of their family, and a port without an address needs both */
+            readonly publish_addresses?: readonly string[];
+            /** @description published ports of this key at once */
+            readonly max_published_ports?: number;
             /** @description sandboxes of this key at once */
             readonly max_sandboxes?: number;
             /** @description forks of one request */

@@ -81,6 +81,8 @@ export type Config = {
     readonly retentionMs: number;
     readonly retentionBytes: number;
   };
+  /** That keys may publish whose policy does not say which; none: those that the host does not use itself. */
+  readonly publishPorts: readonly string[];
   readonly network: {
     /** Absent: one that is free. */
     readonly subnet?: Ipv4Range;
@@ -157,6 +159,7 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
         retentionBytes: values.sandbox_log_retention_bytes,
       },
     }),
+    publishPorts: values.publish_ports,
     network: {
       ...(values.network_subnet !== 'auto' && { subnet: values.network_subnet }),
       allowedRanges: values.network_allow_range,

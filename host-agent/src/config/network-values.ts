@@ -1,5 +1,6 @@
 // The kinds of value that settings of networks have.
 import { isIP } from 'node:net';
+import { parsePortRange } from '@sandboxd/api';
 import { z } from 'zod';
 import { type Ipv4Range, parseIpv4Range } from '../lib/ipv4.ts';
 import { type About, refuse, type Setting } from './values.ts';
@@ -28,6 +29,16 @@ export function ranges(about: About<Ipv4Range[]>): Setting<Ipv4Range[]> {
     schema: z.array(z.string().transform((value, context) => parseIpv4Range(value) ?? refuse(context))),
     expected: 'a list of ranges of IPv4 addresses such as 10.1.0.0/16',
     placeholder: 'range',
+    fromText: splitList,
+    ...about,
+  };
+}
+
+export function portRanges(about: About<string[]>): Setting<string[]> {
+  return {
+    schema: z.array(z.string().refine((value) => parsePortRange(value) !== undefined)),
+    expected: 'a list of ports such as 8080, or ranges of them such as 8000-8999',
+    placeholder: 'ports',
     fromText: splitList,
     ...about,
   };

@@ -10,7 +10,7 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
-import { nameServers, ranges, subnet } from './network-values.ts';
+import { nameServers, portRanges, ranges, subnet } from './network-values.ts';
 import {
   bytes,
   choice,
@@ -224,6 +224,10 @@ export function createSettings(engineNames: readonly string[]) {
     network_allow_range: ranges({
       fallback: [],
       help: 'let names lead to addresses of this range although it is not the internet, such as 10.1.0.0/16; may be given more than once',
+    }),
+    publish_ports: portRanges({
+      fallback: [],
+      help: 'ports of the host that keys with a policy or a tenant may publish where their policy does not say which, such as 8000-8999; by default those from 1024 on that the host takes for no connection outward',
     }),
     dns_upstream: nameServers({
       fallback: [],

@@ -10,7 +10,8 @@ export {
   sharerOf,
   toOwner,
 } from './caller.ts';
-export { type Holding, Limits, type Visit } from './limits.ts';
+export { KeyMark } from './key-mark.ts';
+export { type Holding, Limits, type LimitsOptions, type Visit } from './limits.ts';
 export { clampTimeout, type Wanted } from './policy.ts';
 export { type KeyChange, type KeyRecord, QUOTA_KEYS, type Quota, quota } from './record.ts';
 export {
@@ -21,3 +22,4 @@ export {
   type NewKey,
   stateOf,
 } from './registry.ts';
+export { concernsTenants, findWideGrants } from './wide.ts';

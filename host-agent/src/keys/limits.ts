@@ -1,7 +1,9 @@
 // Whether somebody may make what they ask for: the policy of their key and the quota of their tenant, at once, so that two
 // requests at the same time cannot both have the last room.
+import type { Policy } from '@sandboxd/api';
 import { type Caller, describe, forbidden, mayDo, type Owner } from './caller.ts';
 import { findPassed, over, type Wanted } from './policy.ts';
+import type { Published } from './published.ts';
 import type { Quota } from './record.ts';
 
 const MINUTE_MS = 60_000;
@@ -12,6 +14,8 @@ export type Holding = {
   readonly vcpus: number;
   readonly memoryMib: number;
   readonly diskBytes: number;
+  /** Absent: none. */
+  readonly publish?: readonly Published[] | undefined;
 };
 
 /** Who wants to make something, and who is to know what it comes to, allowed or not. */
@@ -24,6 +28,8 @@ export type LimitsOptions = {
   /** Read anew each time: quotas change under a running daemon. */
   readonly quotaOf: (tenant: string) => Quota | undefined;
   readonly sandboxes: () => Iterable<Holding>;
+  /** Ports of the host that a key may publish whose policy does not say which, but which has one, or a tenant. */
+  readonly publishPorts: readonly string[];
   /** Owners of the snapshots that exist. */
   readonly snapshots: () => Iterable<Owner | undefined>;
   readonly now?: () => number;
@@ -47,7 +53,8 @@ export class Limits {
   admit({ caller, onWanted }: Visit, wanted: Wanted): Disposable {
     onWanted?.(wanted);
     if (caller === undefined) return NOTHING_HELD;
-    const { policy = {}, key, tenant } = caller;
+    const { key, tenant } = caller;
+    const policy = this.#policyOf(caller);
     const passed = findPassed(policy, wanted);
     if (wanted.startsService && !mayDo(caller, 'exec'))
       passed.push(`a service needs exec: ${describe(caller, 'exec')}`);
@@ -57,10 +64,13 @@ export class Limits {
     const own = all.filter(({ owner }) => owner?.key === key && owner.tenant === tenant);
     const total = own.length + wanted.count;
     passed.push(...over('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
+    const most = policy.max_published_ports;
+    passed.push(...over('ports of this key', countPorts([...own, wanted]), 'max_published_ports', most));
     if (tenant !== undefined) passed.push(...this.#findOverQuota(tenant, all, wanted));
     if (passed.length > 0) throw forbidden(caller, passed);
-    const { vcpus, memoryMib, diskBytes, count } = wanted;
-    const promised = Array.from({ length: count }, () => ({ owner: caller, vcpus, memoryMib, diskBytes }));
+    const { vcpus, memoryMib, diskBytes, publish, count } = wanted;
+    const each = { owner: caller, vcpus, memoryMib, diskBytes, publish };
+    const promised = Array.from({ length: count }, () => ({ ...each }));
     for (const each of promised) this.#promised.add(each);
     if (tenant !== undefined) this.#noteAsked(tenant, count);
     return {
@@ -68,6 +78,13 @@ export class Limits {
         for (const each of promised) this.#promised.delete(each);
       },
     };
+  }
+
+  /** One that nothing narrows is the operator's own. */
+  #policyOf({ policy, tenant, keepsOldGrants }: Caller): Policy {
+    const isNarrow = policy !== undefined || tenant !== undefined;
+    const { publishPorts } = this.#options;
+    return { ...(isNarrow && !keepsOldGrants && { publish_ports: publishPorts }), ...policy };
   }
 
   /** The same for a snapshot. */
@@ -95,6 +112,7 @@ export class Limits {
       ['vcpus', sum(({ vcpus }) => vcpus), 'max_vcpus'],
       ['memory_mib', sum(({ memoryMib }) => memoryMib), 'max_memory_mib'],
       ['disk_bytes', sum(({ diskBytes }) => diskBytes), 'max_disk_bytes'],
+      ['published ports', countPorts([...theirs, wanted]), 'max_published_ports'],
       ['creates within a minute', creates, 'max_creates_per_minute'],
     ] as const;
     return totals.flatMap(([what, total, limit]) =>
@@ -112,6 +130,12 @@ export class Limits {
     const times = new Array<number>(count).fill(now());
     this.#asked.set(tenant, [...this.#recentlyAsked(tenant), ...times]);
   }
+}
+
+function countPorts(all: Iterable<Pick<Holding, 'publish'>>): number {
+  let count = 0;
+  for (const { publish = [] } of all) count += publish.length;
+  return count;
 }
 
 const NOTHING_HELD: Disposable = { [Symbol.dispose]: () => undefined };

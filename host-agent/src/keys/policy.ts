@@ -1,5 +1,6 @@
 // What a policy says to a request as it will be carried out: defaults filled in, what a copy inherits included.
 import type { Policy } from '@sandboxd/api';
+import { checkPublished, type Published } from './published.ts';
 
 /** Of an allowlist, in a message. */
 const MAX_SHOWN_HOSTS = 5;
@@ -21,6 +22,8 @@ export type Wanted = {
   readonly rootfs: { readonly kind: 'profile' | 'image'; readonly name: string };
   /** Absent: no network. */
   readonly allowlist?: readonly string[];
+  /** Ports of the host; absent: none. */
+  readonly publish?: readonly Published[];
   /** A service is started in them, of the request or of the image. */
   readonly startsService: boolean;
 };
@@ -44,6 +47,7 @@ export function findPassed(policy: Policy, wanted: Wanted): string[] {
     ...(wanted.areForks ? over('count', wanted.count, 'max_fork', max_fork) : []),
     ...checkRootfs(wanted.rootfs, allow_profiles),
     ...checkNetwork(wanted.allowlist, net_allow_max),
+    ...checkPublished(wanted.publish ?? [], policy),
   ];
 }
 

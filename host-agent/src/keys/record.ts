@@ -8,6 +8,8 @@ export type KeyRecord = {
   readonly hash: string;
   readonly createdAtMs: number;
   readonly tenant?: string;
+  /** It has a policy and no tenant, and was made to see everybody's all the same. */
+  readonly seesAllTenants?: true;
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
@@ -43,6 +45,7 @@ export const quota = z.strictObject({
   max_memory_mib: most('memory of all its sandboxes, MiB'),
   max_disk_bytes: most('writable layers of all its sandboxes, as large as they may become'),
   max_snapshots: most('snapshots at once'),
+  max_published_ports: most('published ports of all its sandboxes'),
   max_creates_per_minute: most('sandboxes created or forked within a minute'),
 });
 

@@ -17,6 +17,7 @@ const NO_HASH = hashKey('');
 export type NewKey = {
   readonly name: string;
   readonly tenant?: string;
+  readonly seesAllTenants?: true;
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
 };

@@ -32,7 +32,7 @@ export async function forkGuest(context: ResourceContext, input: ForkInput): Pro
   const { manifest } = saved;
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
-  const options = { ...inheritOptions(manifest.options), ...(publish.length > 0 && { publish }) };
+  const options = inheritOptions(manifest.options, publish);
   let firstFailure: unknown;
   const startOne = async (): Promise<Sandbox> => {
     const id = newId('sbx');

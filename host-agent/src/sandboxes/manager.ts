@@ -41,7 +41,7 @@ import type {
   SandboxInfo,
   SnapshotInfo,
 } from './types.ts';
-import { countInUse, toForkNeed, toHoldings, toWanted } from './usage.ts';
+import { countInUse, toCreateNeed, toForkNeed, toHoldings, toWanted } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
 export type SandboxManagerOptions = ResourceContext & {
@@ -58,6 +58,7 @@ export type SandboxManagerOptions = ResourceContext & {
   readonly readRoom?: AdmissionOptions['readRoom'];
   /** What a tenant may have; absent: nobody has a quota. */
   readonly quotaOf?: (tenant: string) => Quota | undefined;
+  readonly publishPorts: readonly string[];
   readonly log: Logger;
 };
 
@@ -65,8 +66,6 @@ export type SandboxManagerOptions = ResourceContext & {
 const EXPIRY_RETRY_MS = 10_000;
 /** What is being deleted when the daemon stops has this long to be gone; the next one would finish it. */
 const LAST_DELETES_MS = 10_000;
-/** What a guest writes into its layer before anyone uses it. */
-const NEW_LAYER_BYTES = 16 * 2 ** 20;
 
 export class SandboxManager implements SandboxHost, SandboxOwner {
   readonly #options: SandboxManagerOptions;
@@ -108,6 +107,7 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     this.#limits = new Limits({
       quotaOf: options.quotaOf ?? (() => undefined),
       sandboxes: () => toHoldings(this.#sandboxes.values()),
+      publishPorts: options.publishPorts,
       snapshots: () => this.#snapshots.owners,
     });
     this.#templates = new Templates({
@@ -160,8 +160,7 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     await using holds = new AsyncDisposableStack();
     const finding = { signal, holds, owner: sharerOf(visit.caller) };
     const resolved = await resolveWhole(early, options, this.#options, finding, visit.caller);
-    const diskBytes = this.#options.reservesDisks ? resolved.diskBytes : NEW_LAYER_BYTES;
-    const need = { memoryMib: [resolved.memoryMib], areCopies: false, diskBytes };
+    const need = toCreateNeed(resolved, this.#options.reservesDisks);
     const input = { ...this.#shared, options: resolved, owner: toOwner(visit.caller), signal };
     const createOne = () => createSandbox(this.#options, input);
     const make = async () => [await this.#options.engines.withReplacement(createOne)] as const;
@@ -244,8 +243,9 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   ): Promise<SandboxInfo[]> {
     const signal = this.#signal(outer);
     const saved = this.#snapshots.open(id, visit.caller);
-    using _allowed = this.#limits.admit(visit, toWanted(inheritOptions(saved.manifest.options), count));
-    assertCanPublish(publish, count, saved.manifest.options);
+    const { options } = saved.manifest;
+    using _allowed = this.#limits.admit(visit, toWanted(inheritOptions(options, publish), count));
+    assertCanPublish(publish, count, options);
     const { log, reservesDisks, engines } = this.#options;
     const owner = toOwner(visit.caller);
     const input = { snapshotId: id, saved, count, publish, owner, slots: this.#slots, log, signal };

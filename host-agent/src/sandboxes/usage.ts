@@ -8,6 +8,9 @@ import type { Sandbox } from './sandbox.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
+/** What a guest writes into its layer before anyone uses it. */
+const NEW_LAYER_BYTES = 16 * 2 ** 20;
+
 /** `leaving` are deleted, and may still run. */
 export function countInUse(
   sandboxes: readonly Sandbox[],
@@ -25,7 +28,7 @@ export function toHoldings(sandboxes: Iterable<Sandbox>): Holding[] {
 
 /** `count` of a fork; absent for a create. What a copy runs on with was allowed when it was started. */
 export function toWanted(options: ResolvedSandboxOptions, count?: number): Wanted {
-  const { vcpus, memoryMib, diskBytes, timeoutS, idle, rootfs, service, network } = options;
+  const { vcpus, memoryMib, diskBytes, timeoutS, idle, rootfs, service, network, publish = [] } = options;
   return {
     count: count ?? 1,
     areForks: count !== undefined,
@@ -39,7 +42,14 @@ export function toWanted(options: ResolvedSandboxOptions, count?: number): Wante
     rootfs: { kind: rootfs.kind === 'profile' ? 'profile' : 'image', name: rootfs.name },
     startsService: service !== undefined,
     ...(network !== undefined && { allowlist: network.allowlist }),
+    ...(publish.length > 0 && { publish }),
   };
+}
+
+/** What a new sandbox needs of the host. */
+export function toCreateNeed(options: ResolvedSandboxOptions, reservesDisks: boolean): Need {
+  const diskBytes = reservesDisks ? options.diskBytes : NEW_LAYER_BYTES;
+  return { memoryMib: [options.memoryMib], areCopies: false, diskBytes };
 }
 
 /** What copies of a saved guest need of the host. */

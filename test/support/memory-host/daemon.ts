@@ -102,6 +102,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     admission: { memoryReserveBytes: 0, memoryOvercommit: 100 },
     watchdogTimeoutMs: 0,
     reservesDisks: false,
+    publishPorts: ['1024-32767', '61000-65535'],
     maxConcurrentStarts: 4,
     log,
     ...options,

@@ -48,8 +48,8 @@ t.test('a key has no more names than net_allow_max, by a create and by a fork', 
     return { status: response.status, text: await response.text() };
   };
   const [some, none, any] = [
-    await makeKey('some', '--net-allow-max', 'web.test'),
-    await makeKey('none', '--net-allow-max', ''),
+    await makeKey('some', '--all-tenants', '--net-allow-max', 'web.test'),
+    await makeKey('none', '--all-tenants', '--net-allow-max', ''),
     await makeKey('any'),
   ];
   const beyond = { ...OPTIONS, network: { enabled: true, allowlist: ['web.test', 'inside.test'] } };

@@ -8,6 +8,7 @@ import { cgroups } from './cgroups.ts';
 import { engines } from './engines.ts';
 import { type Finding, fault, type Group, type Host, type Level, realHost } from './host.ts';
 import { kernel } from './kernel.ts';
+import { keys } from './keys.ts';
 import { limits } from './limits.ts';
 import { machine } from './machine.ts';
 import { network } from './network.ts';
@@ -43,6 +44,7 @@ export const doctor: Command = {
       limits,
       storage,
       network,
+      keys,
       settings,
       service,
     ];

@@ -4,7 +4,7 @@ import type { Command } from '../command.ts';
 import { handOver } from '../hand-over.ts';
 import { withKeys } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
-import { checkName, POLICY_FLAGS, parseExpiry, readName, readPolicy } from './flags.ts';
+import { checkName, checkSight, POLICY_FLAGS, parseExpiry, readName, readPolicy } from './flags.ts';
 import { toJson } from './format.ts';
 
 export const create: Command = {
@@ -18,6 +18,7 @@ export const create: Command = {
       placeholder: 'name',
       help: 'sees only what keys of this tenant made; else everything',
     },
+    'all-tenants': { type: 'boolean', help: 'has a policy, and sees what the keys of all tenants made' },
     expires: {
       type: 'string',
       placeholder: 'time',
@@ -30,10 +31,13 @@ export const create: Command = {
     const tenant = input.text('tenant');
     const expires = input.text('expires');
     const policy = readPolicy(input);
+    const seesAllTenants = input.isSet('all-tenants');
+    checkSight(tenant, seesAllTenants, policy);
     const wanted: NewKey = {
       name: readName(input, 'key'),
       ...(tenant !== undefined && { tenant: checkName(tenant, 'tenant') }),
       ...(expires !== undefined && { expiresAtMs: parseExpiry(expires) }),
+      ...(seesAllTenants && { seesAllTenants }),
       ...(policy !== undefined && { policy }),
     };
     const isJson = input.isSet('json');

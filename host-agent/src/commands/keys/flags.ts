@@ -1,48 +1,70 @@
 // What the words of `sandboxd keys create` mean.
 import { readFileSync } from 'node:fs';
 import { checkBody, type Policy, policy } from '@sandboxd/api';
+import { concernsTenants } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
 import { type Flags, type Input, UsageError } from '../command.ts';
 
 const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const UNIT_S: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
-/** Flags that are a policy's fields: lists of words, and numbers. */
-const LISTS = ['operations', 'net-allow-max', 'allow-profiles'] as const;
-const NUMBERS = ['max-sandboxes', 'max-fork', 'max-timeout-s', 'max-vcpus', 'max-memory-mib'] as const;
+/** Each field of a policy is a flag: a list of words, or a number. */
+const FIELDS: Readonly<Record<keyof Policy, 'list' | 'number'>> = {
+  operations: 'list',
+  net_allow_max: 'list',
+  allow_profiles: 'list',
+  publish_ports: 'list',
+  publish_addresses: 'list',
+  max_published_ports: 'number',
+  max_sandboxes: 'number',
+  max_fork: 'number',
+  max_timeout_s: 'number',
+  max_idle_timeout_s: 'number',
+  max_vcpus: 'number',
+  max_memory_mib: 'number',
+};
+const PLACEHOLDERS = { list: 'a,b,…', number: 'n' } as const;
 
-const toField = (flag: string): string => flag.replaceAll('-', '_');
+const toFlag = (field: string): string => field.replaceAll('_', '-');
 
-/** Help and placeholder come from the fields of the schema. */
+/** Help comes from the fields of the schema. */
 export const POLICY_FLAGS: Flags = {
   policy: { type: 'string', placeholder: 'file.json', help: 'policy as JSON; flags go before its fields' },
-  ...Object.fromEntries([
-    ...LISTS.map((flag) => [flag, flagOf(flag, 'a,b,…')] as const),
-    ...NUMBERS.map((flag) => [flag, flagOf(flag, 'n')] as const),
-  ]),
+  ...Object.fromEntries(
+    Object.entries(FIELDS).map(([field, kind]) => {
+      const help = policy.shape[field as keyof Policy].description ?? '';
+      return [toFlag(field), { type: 'string', placeholder: PLACEHOLDERS[kind], help }];
+    }),
+  ),
 };
-
-function flagOf(flag: string, placeholder: string): Flags[string] {
-  const field = policy.shape[toField(flag) as keyof typeof policy.shape];
-  return { type: 'string', placeholder, help: field.description ?? '' };
-}
 
 /** Undefined when nothing is restricted. Throws UsageError naming each bad field. */
 export function readPolicy(input: Input): Policy | undefined {
   const file = input.text('policy');
   const fields: Record<string, unknown> = file === undefined ? {} : readJsonFile(file);
-  for (const flag of LISTS) {
-    const text = input.text(flag);
-    if (text !== undefined) fields[toField(flag)] = text.split(',').filter((word) => word !== '');
-  }
-  for (const flag of NUMBERS) {
-    const text = input.text(flag);
-    if (text !== undefined) fields[toField(flag)] = toNumber(text);
+  for (const [field, kind] of Object.entries(FIELDS)) {
+    const text = input.text(toFlag(field));
+    if (text === undefined) continue;
+    fields[field] = kind === 'number' ? toNumber(text) : text.split(',').filter((word) => word !== '');
   }
   if (file === undefined && Object.keys(fields).length === 0) return undefined;
   const checked = checkBody(policy, fields);
   if (!checked.isValid) throw new UsageError(`the policy makes no sense: ${checked.problem}`);
   return checked.value;
+}
+
+/** A policy bounds what a key does, and not to whom: that is said, so that nobody takes the one for the other. Throws UsageError. */
+export function checkSight(
+  tenant: string | undefined,
+  seesAllTenants: boolean,
+  policy: Policy | undefined,
+): void {
+  if (tenant !== undefined && seesAllTenants)
+    throw new UsageError('--tenant and --all-tenants are two answers to one question; give one');
+  if (policy === undefined || tenant !== undefined || seesAllTenants || !concernsTenants(policy)) return;
+  throw new UsageError(
+    'a policy does not bound whose sandboxes a key sees; give --tenant <name> for those that keys of that tenant made, or --all-tenants for everybody’s',
+  );
 }
 
 /** The one operand; throws UsageError for anything else. `what` is what it names. */

@@ -16,7 +16,7 @@ import { requireImages } from './images.ts';
 
 /** Ways to have stats each second, by what Accept names. */
 const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
-/** Of an allowlist, in the audit trail. */
+/** Of an allowlist or of published ports, in the audit trail. */
 const MAX_AUDITED_HOSTS = 50;
 
 export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServices) {
@@ -64,13 +64,17 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
 
 /** The caller's sandboxes, for what makes more of them: the audit trail has what that comes to. */
 export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
-  return host.as(c.get('caller'), ({ rootfs, allowlist, ...wanted }) => {
+  return host.as(c.get('caller'), ({ rootfs, allowlist, publish, ...wanted }) => {
     c.get('audit').effective = {
       ...wanted,
       [rootfs.kind]: rootfs.name,
       ...(allowlist !== undefined && {
         hosts: allowlist.length,
         allowlist: allowlist.slice(0, MAX_AUDITED_HOSTS),
+      }),
+      ...(publish !== undefined && {
+        ports: publish.length,
+        publish: publish.slice(0, MAX_AUDITED_HOSTS).map(({ hostIp, hostPort }) => ({ hostIp, hostPort })),
       }),
     };
   });

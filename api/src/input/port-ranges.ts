@@ -1,0 +1,12 @@
+// Ports as policies and settings write them: `8080`, or `8000-8999`.
+import { MAX_PORT } from '../limits.ts';
+
+export type PortRange = { readonly first: number; readonly last: number };
+
+/** Undefined for what is no port and no range of them. */
+export function parsePortRange(text: string): PortRange | undefined {
+  const [, first = '', last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(text) ?? [];
+  const range = { first: Number(first), last: Number(last) };
+  const isRange = first !== '' && range.first >= 1 && range.first <= range.last && range.last <= MAX_PORT;
+  return isRange ? range : undefined;
+}

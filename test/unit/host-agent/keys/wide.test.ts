@@ -1,0 +1,163 @@
+// Whose sandboxes a key with a policy sees has to be said; and which keys of older daemons may do more than it looks like.
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Policy } from '@sandboxd/api';
+import t, { type Test } from 'tap';
+import { realHost } from '../../../../host-agent/src/commands/doctor/host.ts';
+import { keys as keysGroup } from '../../../../host-agent/src/commands/doctor/keys.ts';
+import { checkSight } from '../../../../host-agent/src/commands/keys/flags.ts';
+import { loadConfig } from '../../../../host-agent/src/config/index.ts';
+import { findWideGrants, KeyRegistry, type NewKey } from '../../../../host-agent/src/keys/index.ts';
+import { Store } from '../../../../host-agent/src/store/store.ts';
+import { scaled } from '../../../support/time-scale.ts';
+
+t.setTimeout(scaled(120_000));
+const PROGRAM = join(resolve(import.meta.dirname, '../../../..'), 'host-agent/src/main.ts');
+
+async function makeDir(t: Test): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'wide-'));
+  t.teardown(() => rm(dir, { recursive: true }));
+  return dir;
+}
+
+const run = (dir: string, ...words: string[]) =>
+  new Promise<{ code: number; stdout: string; stderr: string }>((settle) => {
+    execFile(process.execPath, [PROGRAM, ...words, '--data-dir', dir], (error, stdout, stderr) =>
+      settle({ code: Number(error?.code ?? 0), stdout, stderr }),
+    );
+  });
+
+/** Findings of the doctor on a data directory, by name. */
+async function examine(dir: string, ...flags: string[]) {
+  const loaded = loadConfig({ argv: ['--data-dir', dir, ...flags], env: {}, engineNames: ['first'] });
+  if (!('config' in loaded)) throw new Error('no configuration');
+  const findings = await keysGroup.check(realHost(loaded.config));
+  return Object.fromEntries(findings.map(({ name, level, seen }) => [name, `${level}: ${seen}`]));
+}
+
+/** Keys of an older daemon in a registry, with those of this one. */
+async function fill(dir: string, old: readonly NewKey[], now: readonly NewKey[] = []): Promise<void> {
+  const store = await Store.open(join(dir, 'state.lmdb'));
+  const registry = new KeyRegistry(store);
+  for (const key of old) await registry.create(key);
+  const table = store.table<object>('keys');
+  await table.putAll(
+    table.all().map(({ id, record }) => ({ id, record: { ...record, keepsOldGrants: true } })),
+  );
+  for (const key of now) await registry.create(key);
+  await store.close();
+}
+
+t.test('a policy says whose sandboxes its key sees, or the key is none', async (t) => {
+  const refused = {
+    message: /does not bound whose sandboxes a key sees; give --tenant <name>.*or --all-tenants/,
+  };
+  const check = (policy?: Policy, tenant?: string, isAll = false) => checkSight(tenant, isAll, policy);
+  for (const policy of [
+    {},
+    { max_vcpus: 1 },
+    { operations: ['read' as const] },
+    { operations: ['metrics' as const, 'view' as const] },
+  ]) {
+    t.throws(() => check(policy), refused);
+    t.doesNotThrow(() => check(policy, 'acme'));
+    t.doesNotThrow(() => check(policy, undefined, true));
+  }
+  t.throws(() => check(undefined, 'acme', true), { message: /--tenant and --all-tenants/ });
+  t.doesNotThrow(() => check());
+  t.doesNotThrow(() => check({ operations: ['images', 'metrics'] }), 'nothing of anybody’s');
+
+  const dir = await makeDir(t);
+  await writeFile(join(dir, 'policy.json'), '{"max_idle_timeout_s": 60}');
+  const words = [
+    'keys',
+    'create',
+    'ci',
+    '--policy',
+    join(dir, 'policy.json'),
+    '--publish-ports',
+    '80,8000-8999',
+  ];
+  t.match(await run(dir, ...words), { code: 2, stdout: '', stderr: /give --tenant <name>/ });
+  const made = await run(dir, ...words, '--all-tenants', '--max-published-ports', '2', '--json');
+  t.match(JSON.parse(made.stdout), {
+    all_tenants: true,
+    policy: { max_idle_timeout_s: 60, publish_ports: ['80', '8000-8999'], max_published_ports: 2 },
+  });
+});
+
+t.test('what keys of older daemons may do beyond their policies', (t) => {
+  const wide = (key: Partial<NewKey>, keepsOldGrants = true) =>
+    findWideGrants({
+      name: 'k',
+      hash: 'h',
+      createdAtMs: 1,
+      ...key,
+      ...(keepsOldGrants && { keepsOldGrants }),
+    });
+  t.same(wide({}), [], 'one that may do everything looks like it');
+  t.same(wide({ policy: { operations: ['read'] } }), ['sees all tenants']);
+  t.same(wide({ policy: { operations: ['create', 'delete', 'exec'] } }), [
+    'sees all tenants',
+    'pulls and imports images',
+    'deletes images',
+    'publishes any port',
+  ]);
+  t.same(wide({ policy: { operations: ['create', 'delete'] }, tenant: 'acme' }), [
+    'pulls images',
+    'publishes any port',
+  ]);
+  t.same(wide({ policy: { allow_profiles: ['base'], net_allow_max: [] }, tenant: 'acme' }), ['pulls images']);
+  t.same(wide({ policy: { operations: ['read'] }, tenant: 'acme' }), []);
+  t.same(wide({ tenant: 'acme' }), ['publishes any port']);
+  t.same(wide({ policy: { operations: ['create', 'delete'] } }, false), [], 'newer ones have what they name');
+  t.end();
+});
+
+t.test('keys list and the doctor name those that are wide, and who is let in', async (t) => {
+  const dir = await makeDir(t);
+  t.same(await examine(dir), { keys: 'ok: none: who reaches 127.0.0.1:7878 may do everything' });
+  t.match(await examine(dir, '--require-keys'), { keys: /^warning: none, and require_keys is set/ });
+  const policy = { operations: ['create' as const] };
+  await fill(
+    dir,
+    [
+      { name: 'old', policy },
+      { name: 'gone', policy },
+    ],
+    [{ name: 'new', policy }],
+  );
+  t.same(await examine(dir), {
+    keys: 'ok: 3 valid',
+    'wide keys':
+      'warning: older than some words of policies, and keep what they could: old (sees all tenants, pulls and imports images, publishes any port); gone (sees all tenants, pulls and imports images, publishes any port)',
+  });
+  const revoke = async (...names: string[]) => {
+    const store = await Store.open(join(dir, 'state.lmdb'));
+    for (const name of names) await new KeyRegistry(store).revoke(name);
+    await store.close();
+  };
+  await revoke('gone');
+  t.match((await examine(dir))['wide keys'], /^warning: (?!.*gone).*old/);
+  const { stdout } = await run(dir, 'keys', 'list');
+  const lines = stdout.split('\n');
+  t.match(
+    lines.find((line) => line.startsWith('old')),
+    /WIDE: sees all tenants, pulls and imports images/,
+  );
+  for (const name of ['new', 'gone'])
+    t.notMatch(
+      lines.find((line) => line.startsWith(name)),
+      /WIDE/,
+    );
+  await revoke('old', 'new');
+  t.match(await examine(dir), { keys: /^warning: none is valid/, 'wide keys': 'ok: none' });
+  await rm(join(dir, 'state.lmdb'));
+  t.match(await examine(dir), { keys: /^fault: none, and .*keys-required says that there were some/ });
+  const store = await Store.open(join(dir, 'state.lmdb'));
+  await store.table('meta').put('schema_version', 3);
+  await store.close();
+  t.match(await examine(dir), { keys: /^warning: the registry is of an older daemon/ });
+});
