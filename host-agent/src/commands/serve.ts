@@ -1,7 +1,14 @@
 // `sandboxd serve`: reads the configuration, runs the daemon, obeys signals.
 import type { Logger } from 'pino';
 import { type App, createApp, type Helpers } from '../app.ts';
-import { ConfigError, formatListen, type LoadedConfig, loadConfig, renderConfig, renderHelp } from '../config/index.ts';
+import {
+  ConfigError,
+  formatListen,
+  type LoadedConfig,
+  loadConfig,
+  renderConfig,
+  renderHelp,
+} from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
 import { toError } from '../lib/errors.ts';
 import { type Faults, NO_FAULTS } from '../lib/faults.ts';
