@@ -163,5 +163,6 @@ function findSockets({ listen, metrics }: Config, { hasKey }: CarelessContext): 
 }
 
 function toRange(text: string): readonly Ipv4Range[] {
-  return parseIpv4Range(text) ?? [];
+  const range = parseIpv4Range(text);
+  return range === undefined ? [] : [range];
 }
