@@ -1,10 +1,11 @@
 // The container images of this daemon: pulled or imported, converted, found again, deleted.
 import { createReadStream, existsSync } from 'node:fs';
+import { show } from '@sandboxd/api';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import { copyRootfs } from './copy-rootfs.ts';
 import type { Pieces } from './fetch/archive.ts';
 import { fetchFromLayout, fetchFromPieces, fetchFromRegistry } from './fetch/fetcher.ts';
-import { findImage, isPullable, type StoredImage } from './find.ts';
+import { findImage, isMeaningless, isPullable, type StoredImage } from './find.ts';
 import { findHostFile, type HostFile } from './host-path.ts';
 import { type Fetch, makeImage, type Workshop } from './making.ts';
 import type { Report } from './progress.ts';
@@ -68,6 +69,10 @@ export class Images {
     // A crash of the host, or somebody who tidied up, may have taken the file.
     const known = found !== undefined && existsSync(this.rootfsPath(found)) ? found : undefined;
     if (known !== undefined && (mode !== 'always' || !isPullable(text))) return this.#touch(known);
+    if (isMeaningless(text)) {
+      const message = `image reference ${show(text)} is none; send one such as nginx:alpine or name@sha256: and 64 hexadecimal digits, or a digest`;
+      throw new AppError('invalid_argument', message);
+    }
     const reference = isPullable(text) ? parseReference(text) : undefined;
     if (mode === 'never' || reference === undefined) throw notFound(text, mode);
     return await this.#pulls.run(
