@@ -12,6 +12,7 @@ export const EXEC_FRAME = {
   stdinClose: 5,
   resize: 6,
   signal: 7,
+  error: 8,
 } as const;
 export const EXEC_FRAME_HEADER_BYTES = 8;
 

@@ -122,7 +122,7 @@ t.test('connections that were used before, and upgrade headers', async (t) => {
   t.match(readReply(t, upgrade), { result: { exit_code: 4 } });
 });
 
-t.test('signals and sizes arrive, unknown and broken frames are ignored', async (t) => {
+t.test('signals and sizes arrive, broken ones get an error frame, unknown frames are ignored', async (t) => {
   const { port, id, sandboxes } = await serveCat(t);
   const client = new RawClient(t, port);
   client.write(
@@ -142,6 +142,10 @@ t.test('signals and sizes arrive, unknown and broken frames are ignored', async 
   await client.ended();
   t.same(sandboxes.execs[0]!.calls, ['signal SIGINT', 'resize 100x30', 'closeStdin']);
   t.match(readReply(t, client), { stdout: '', result: { exit_code: 4 } });
+  const frames = decodeFrames(client.received.subarray(REPLY.length));
+  const errors = frames.filter(({ type }) => type === EXEC_FRAME.error);
+  t.equal(errors.length, 4);
+  t.match(JSON.parse(errors[1]?.payload.toString() ?? ''), { error: /^signal must be .*, got nothing$/ });
 });
 
 t.test('a client that half-closes, leaves or breaks the framing ends its command', async (t) => {

@@ -27,7 +27,8 @@ parameters of the query included, are named in the \`warnings\` of the answer; w
 Where keys are configured each request but those marked otherwise needs one: \`Authorization: Bearer <key>\`.
 
 Exec frames: one byte type, three zero bytes, four bytes payload size (big-endian), payload of at most 65,536 bytes. Types:
-1 stdout, 2 stderr, 3 exit (JSON, ExecResult, the last frame), 4 stdin, 5 stdin_close, 6 resize (JSON, ResizeFrame), 7 signal (JSON, SignalFrame).
+1 stdout, 2 stderr, 3 exit (JSON, ExecResult, the last frame), 4 stdin, 5 stdin_close, 6 resize (JSON, ResizeFrame), 7 signal (JSON, SignalFrame),
+8 error (JSON, ErrorResponse: a signal or size of the client that makes no sense, and is for nobody).
 
 A path that is not here is 404, a wrong method on one that is 405 with \`Allow\`; \`HEAD\` works where \`GET\` does.`;
 

@@ -5,7 +5,8 @@ import { sandboxPath } from '../schemas/id.ts';
 import { SANDBOX_ID } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
-const DOWNWARD = ['stdout', 'stderr', 'exit'] as const;
+/** Errors are answers to frames of the client. */
+const DOWNWARD = ['stdout', 'stderr', 'exit', 'error'] as const;
 const UPWARD = ['stdin', 'stdinClose', 'resize', 'signal'] as const;
 const ERRORS = {
   404: 'there is no such sandbox',

@@ -141,7 +141,8 @@ export class NodeTransport implements Transport {
 
 /** SandboxdError for what is no address, such as one without its scheme. */
 function parseHost(host: string): URL {
-  const url = URL.canParse(host) ? new URL(host) : undefined;
+  // What URL would leave out or read as something else makes another host of it.
+  const url = /^[!-~]+$/.test(host) && !host.includes('\\') && URL.canParse(host) ? new URL(host) : undefined;
   if (url !== undefined && /^https?:$/.test(url.protocol) && url.hostname !== '') return url;
   throw new SandboxdError(`host must be http://…, https://… or unix:/path, not ${JSON.stringify(host)}`);
 }

@@ -25,6 +25,8 @@ export type ExecOptions = {
   readonly stdin?: Stdin;
   /** A terminal of that size in place of pipes. */
   readonly tty?: TerminalSize;
+  /** Told why a signal or a size that was sent was not obeyed. */
+  readonly onRefused?: (problem: string) => void;
   /** Kills the command. */
   readonly signal?: AbortSignal;
   /** Longest wait for the command's start. */
@@ -44,10 +46,12 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
   readonly #leave = new AbortController();
   readonly #duplex: Promise<Duplex> | undefined;
   readonly #chunks: AsyncGenerator<Chunk, void>;
+  readonly #onRefused: ((problem: string) => void) | undefined;
   #result: ExecResult | undefined;
 
   constructor(requests: Requests, id: string, cmd: readonly string[], options: ExecOptions = {}) {
     this.cmd = cmd;
+    this.#onRefused = options.onRefused;
     const { signal, timeoutMs, stdin, tty } = options;
     const onAbort = (): void => this.#leave.abort(signal?.reason);
     signal?.addEventListener('abort', onAbort, { once: true });
@@ -166,7 +170,8 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
   }
 
   #take({ type, payload }: ExecFrame): Chunk | undefined {
-    if (type === EXEC_FRAME.exit) this.#result = JSON.parse(new TextDecoder().decode(payload)) as ExecResult;
+    if (type === EXEC_FRAME.exit) this.#result = fromBytes(payload) as ExecResult;
+    if (type === EXEC_FRAME.error) this.#onRefused?.((fromBytes(payload) as { error: string }).error);
     return toChunk(type, payload);
   }
 
@@ -191,6 +196,10 @@ function toRequest(cmd: readonly string[], { env, cwd, user, timeoutS, tty }: Ex
     ...(timeoutS !== undefined && { timeout_s: timeoutS }),
     ...(tty !== undefined && { tty }),
   };
+}
+
+function fromBytes(payload: Uint8Array): unknown {
+  return JSON.parse(new TextDecoder().decode(payload));
 }
 
 function toBytes(value: object): Uint8Array {

@@ -42,7 +42,7 @@ class Push {
   constructor(stream: Stream, extractor: Extractor) {
     this.#stream = stream;
     this.#extractor = extractor;
-    this.#reader = new TarReader(extractor);
+    this.#reader = new TarReader(extractor, { isForRoot: true });
     stream.handlers = {
       data: (_flow, chunk) => this.#attempt(() => this.#take(chunk)),
       end: () => this.#attempt(() => this.#end()),

@@ -26,6 +26,11 @@ export function findImage(images: readonly StoredImage[], text: string): StoredI
   );
 }
 
+/** Whether it is neither a reference nor a digest or the beginning of one, and so names no image anywhere. */
+export function isMeaningless(text: string): boolean {
+  return parseReference(text) === undefined && !DIGEST_PREFIX.test(text);
+}
+
 /** Whether a registry may know it; else it can only be here. */
 export function isPullable(text: string): boolean {
   return !text.startsWith('sha256:') && parseReference(text) !== undefined;

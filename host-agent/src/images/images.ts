@@ -1,12 +1,13 @@
 // The container images of this daemon: pulled or imported, converted, found again, deleted.
 import { existsSync } from 'node:fs';
+import { show } from '@sandboxd/api';
 import { readPieces } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
 import { copyRootfs } from './copy-rootfs.ts';
 import type { Pieces } from './fetch/archive.ts';
 import { fetchFromLayout, fetchFromPieces, fetchFromRegistry } from './fetch/fetcher.ts';
-import { findImage, isPullable, type StoredImage } from './find.ts';
+import { findImage, isMeaningless, isPullable, type StoredImage } from './find.ts';
 import { type HostFile, openHostFile } from './host-path.ts';
 import { type Fetch, makeImage, type Order, type Workshop } from './making.ts';
 import type { Report } from './progress.ts';
@@ -80,6 +81,10 @@ export class Images {
     // A crash of the host, or somebody who tidied up, may have taken the file.
     const known = found !== undefined && existsSync(this.rootfsPath(found)) ? found : undefined;
     if (known !== undefined && (mode !== 'always' || !isPullable(text))) return this.#touch(known);
+    if (isMeaningless(text)) {
+      const message = `image reference ${show(text)} is none; send one such as nginx:alpine or name@sha256: and 64 hexadecimal digits, or a digest`;
+      throw new AppError('invalid_argument', message);
+    }
     const reference = isPullable(text) ? parseReference(text) : undefined;
     if (mode === 'never' || reference === undefined) throw notFound(text, mode);
     onMake?.();

@@ -1,4 +1,5 @@
 // Whether anything is sent, by the variables that OpenTelemetry has for it.
+import { parseWebUrl } from '../lib/web-url.ts';
 import type { Signals, Telemetry, TelemetryOptions } from './telemetry.ts';
 
 const ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT';
@@ -26,7 +27,7 @@ function readSignals(env: TelemetryOptions['env']): Signals {
 }
 
 function assertUrl(variable: string, endpoint: string): void {
-  if (URL.canParse(endpoint) && /^https?:$/.test(new URL(endpoint).protocol)) return;
+  if (parseWebUrl(endpoint) !== undefined) return;
   throw new Error(
     `${variable} is "${endpoint}", but must be the URL of a collector such as http://127.0.0.1:4318`,
   );

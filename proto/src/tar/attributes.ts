@@ -20,6 +20,8 @@ const DEVICE_MINOR = { at: 337, bytes: 8 };
 const MAX_ID = 0xffff_fffe;
 const MAX_MAJOR = 0xfff;
 const MAX_MINOR = 0xf_ffff;
+const SET_USER_ID = 0o4000;
+const SET_GROUP_ID = 0o2000;
 const XATTR = 'SCHILY.xattr.';
 const NO_XATTRS: ReadonlyMap<string, string> = new Map();
 
@@ -33,6 +35,26 @@ export function readAttributes(block: Buffer, flag: string, pax: PaxRecords): Me
     deviceMinor: isDevice ? bounded('a device', numberOf(block, DEVICE_MINOR), MAX_MINOR) : 0,
     xattrs: readXattrs(pax),
   };
+}
+
+/**
+ * The mode that a member may have once it is root's: a program that ran as somebody else by its set-user-id or set-group-id bit
+ * would run as root. A number that makes no sense is not root's.
+ */
+export function modeForRoot(mode: number, block: Buffer, pax: PaxRecords): number {
+  const isRoots = (field: typeof UID, text: string | undefined): boolean =>
+    text === undefined ? isZero(block, field) : toInteger(text) === 0;
+  const user = isRoots(UID, pax.get('uid')) ? 0 : SET_USER_ID;
+  const group = isRoots(GID, pax.get('gid')) ? 0 : SET_GROUP_ID;
+  return mode & ~(user | group);
+}
+
+function isZero(block: Buffer, field: typeof UID): boolean {
+  try {
+    return numberOf(block, field) === 0;
+  } catch {
+    return false;
+  }
 }
 
 function readId(what: string, block: Buffer, field: typeof UID, text: string | undefined): number {

@@ -1,6 +1,6 @@
 // A tar archive as it comes, in pieces of any size: every byte is looked at once and none is kept, but for headers.
 // Not tar-stream: it makes a stream of each member, reads names as UTF-8 (others are lost), and knows no sparse files.
-import { type MemberAttributes, readAttributes } from './attributes.ts';
+import { type MemberAttributes, modeForRoot, readAttributes } from './attributes.ts';
 import { BLOCK_BYTES, paddingAfter, showName, type TarEntry, TarError } from './entry.ts';
 import { Extensions, type ResolvedHeader } from './extensions.ts';
 import { parseHeader, type TarHeader } from './header.ts';
@@ -56,6 +56,7 @@ type State =
 export class TarReader {
   readonly #sink: TarSink;
   readonly #hasAttributes: boolean;
+  readonly #isForRoot: boolean;
   readonly #extensions = new Extensions();
   readonly #block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
   #blockBytes = 0;
@@ -71,9 +72,11 @@ export class TarReader {
   #isFile = false;
   #extension: { readonly header: TarHeader; readonly pieces: Buffer[] } | undefined;
 
-  constructor(sink: TarSink, { hasAttributes = false } = {}) {
+  /** `isForRoot`: members become root's, whoever had them. */
+  constructor(sink: TarSink, { hasAttributes = false, isForRoot = false } = {}) {
     this.#sink = sink;
     this.#hasAttributes = hasAttributes;
+    this.#isForRoot = isForRoot;
   }
 
   /** Throws TarError, and what the sink throws; the reader is of no use then. What follows the archive is ignored. */
@@ -179,8 +182,9 @@ export class TarReader {
   }
 
   #onMember(plain: TarHeader, block: Buffer): void {
-    const header = this.#extensions.apply(plain);
+    const found = this.#extensions.apply(plain);
     const { pax } = this.#extensions;
+    const header = this.#isForRoot ? { ...found, mode: modeForRoot(found.mode, block, pax) } : found;
     this.#header = header;
     if (this.#hasAttributes) this.#attributes = readAttributes(block, header.flag, pax);
     this.#left = header.sizeBytes;

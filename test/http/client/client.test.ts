@@ -224,6 +224,17 @@ t.test('a limit in time says what was waited for', async (t) => {
   await t.rejects(client.sandboxes.create({ timeoutMs: 50 }), TimeoutError);
 });
 
+t.test('an address that would be read as another one is none', (t) => {
+  for (const host of [
+    'http://a.exam\nple',
+    ' http://a.example',
+    'http://a.example\\@b.example',
+    'a.example:1',
+  ])
+    t.throws(() => new Client({ host }), { name: 'SandboxdError', message: /^host must be http/ }, host);
+  t.end();
+});
+
 t.test('it speaks over a Unix socket, with a key', async (t) => {
   // Not t.testdir: the path of a socket has at most 107 bytes.
   const directory = mkdtempSync(join(tmpdir(), 'client-'));

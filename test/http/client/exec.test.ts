@@ -88,13 +88,19 @@ t.test('stdin is a text, bytes, a stream, or written piece by piece', async (t) 
 t.test('a terminal has a size, another one, and signals', async (t) => {
   const { url, id, sandboxes } = await serveCat(t);
   const sandbox = new Client({ host: url }).sandboxes.get(id);
-  await using terminal = sandbox.terminal({ size: { cols: 100, rows: 30 } });
+  const refused: string[] = [];
+  const onRefused = (problem: string) => void refused.push(problem);
+  await using terminal = sandbox.terminal({ size: { cols: 100, rows: 30 }, onRefused });
   await terminal.resize({ cols: 90, rows: 20 });
   await terminal.signal('SIGINT');
   const exec = () => sandboxes.execs[0];
   await until(() => exec()?.calls.length === 2, 'resize and signal');
   t.match(exec()?.request, { cmd: ['bash'], tty: { cols: 100, rows: 30 } });
   t.same(exec()?.calls, ['resize 90x20', 'signal SIGINT']);
+  await terminal.signal('INT');
+  await terminal.closeStdin();
+  await terminal.result();
+  t.match(refused, [/got "INT"; did you mean SIGINT\?$/]);
 });
 
 t.test('who leaves a command ends it: a loop, a signal, a block, kill', async (t) => {

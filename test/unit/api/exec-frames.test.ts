@@ -28,7 +28,16 @@ const frames = fc.array(
 t.test('the bytes on the wire are frozen', (t) => {
   t.equal(encodeExecFrame(EXEC_FRAME.stdout, Buffer.from('hi\n')).toString('hex'), '010000000000000368690a');
   t.equal(encodeExecFrame(EXEC_FRAME.stdinClose, Buffer.alloc(0)).toString('hex'), '0500000000000000');
-  t.strictSame(EXEC_FRAME, { stdout: 1, stderr: 2, exit: 3, stdin: 4, stdinClose: 5, resize: 6, signal: 7 });
+  t.strictSame(EXEC_FRAME, {
+    stdout: 1,
+    stderr: 2,
+    exit: 3,
+    stdin: 4,
+    stdinClose: 5,
+    resize: 6,
+    signal: 7,
+    error: 8,
+  });
   t.equal(execFrameHeader(3, MAX_EXEC_PAYLOAD_BYTES).toString('hex'), '0300000000010000');
   t.throws(() => execFrameHeader(1, MAX_EXEC_PAYLOAD_BYTES + 1), ExecFrameError);
   t.throws(() => encodeExecFrame(1, Buffer.alloc(MAX_EXEC_PAYLOAD_BYTES + 1)), ExecFrameError);

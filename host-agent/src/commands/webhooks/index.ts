@@ -1,5 +1,6 @@
 // `sandboxd webhooks …`: who is told what happens.
-import { EVENT_KINDS } from '@sandboxd/api';
+import { EVENT_KINDS, show } from '@sandboxd/api';
+import { parseWebUrl } from '../../lib/web-url.ts';
 import { WebhookRegistry } from '../../webhooks/index.ts';
 import { type Command, type Group, UsageError } from '../command.ts';
 import { handOver } from '../hand-over.ts';
@@ -127,10 +128,11 @@ export const webhooks: Group = {
 
 /** Throws UsageError. Any host may be named, this one and private networks too: who runs this is root here. */
 function checkUrl(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isWeb = url?.protocol === 'http:' || url?.protocol === 'https:';
-  if (url === undefined || !isWeb || url.username !== '' || url.password !== '' || url.hash !== '')
-    throw new UsageError('the URL must be http:// or https://, without a user, a password or a fragment');
+  const url = parseWebUrl(text);
+  if (url === undefined || url.username !== '' || url.password !== '' || url.hash !== '')
+    throw new UsageError(
+      `the URL must be http:// or https://, of printable ASCII characters without blanks and backslashes, and without a user, a password or a fragment, got ${show(text)}`,
+    );
   return url.href;
 }
 

@@ -5,13 +5,14 @@ import {
   type ExecFrame,
   ExecFrameDecoder,
   ExecFrameError,
+  encodeExecFrame,
   execFrameHeader,
   MAX_EXEC_PAYLOAD_BYTES,
-  MAX_TTY_CELLS,
 } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
 import { ByteQueue, type Outflow, type Piece } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
+import { type Read, readSignal, readSize } from './client-frames.ts';
 import { encodeExitFrame } from './exec-result.ts';
 
 export type ExecRunOptions = {
@@ -24,6 +25,9 @@ export type ExecRunOptions = {
   /** Of the request, for the result. */
   readonly warnings?: readonly string[];
 };
+
+/** Error frames of one command: no credit holds them back. */
+const MAX_COMPLAINTS = 100;
 
 export class ExecRun implements Outflow {
   /**
@@ -43,6 +47,8 @@ export class ExecRun implements Outflow {
   #exitFrame: Buffer | undefined;
   readonly #startedAtMs = performance.now();
   readonly #warnings: readonly string[];
+  /** Error frames so far. */
+  #complaints = 0;
   #isOver = false;
 
   constructor({ start, onExit, onDrain, warnings = [] }: ExecRunOptions) {
@@ -78,7 +84,7 @@ export class ExecRun implements Outflow {
   /** Encoded frames in order, the exit frame last; ends early only after `cancel`. */
   async next(): Promise<Piece | undefined> {
     while (!this.#isOver) {
-      const piece = this.#take();
+      const piece = this.#takeOutput();
       if (piece !== undefined) return piece;
       if (this.#exitFrame !== undefined) {
         this.#isOver = true;
@@ -137,18 +143,27 @@ export class ExecRun implements Outflow {
     this.#wake();
   }
 
-  #accept({ type, payload }: ExecFrame): boolean {
+  #accept(frame: ExecFrame): boolean {
+    const { type, payload } = frame;
     if (type === EXEC_FRAME.stdin) return payload.length === 0 || this.#session.write(payload);
     if (type === EXEC_FRAME.stdinClose) this.#session.closeStdin();
-    else if (type === EXEC_FRAME.signal) {
-      const name = readJsonFields(payload).signal;
-      // What UTF-8 has no bytes for would break the guest's connection.
-      if (typeof name === 'string' && name.isWellFormed()) this.#session.signal(name);
-    } else if (type === EXEC_FRAME.resize) {
-      const { cols, rows } = readJsonFields(payload);
-      if (isTtyExtent(cols) && isTtyExtent(rows)) this.#session.resize({ cols, rows });
-    }
+    else if (type === EXEC_FRAME.signal)
+      this.#take(readSignal(frame), (signal) => this.#session.signal(signal));
+    else if (type === EXEC_FRAME.resize) this.#take(readSize(frame), (size) => this.#session.resize(size));
     return true;
+  }
+
+  /** What makes no sense is not for the command: the client is told, as often as somebody may read. */
+  #take<T>(read: Read<T>, use: (value: T) => void): void {
+    if ('value' in read) {
+      use(read.value);
+      return;
+    }
+    if (++this.#complaints > MAX_COMPLAINTS) return;
+    this.#output.push(
+      encodeExecFrame(EXEC_FRAME.error, Buffer.from(JSON.stringify({ error: read.problem }))),
+    );
+    this.#wake();
   }
 
   #append(type: number, chunk: Buffer): void {
@@ -160,7 +175,7 @@ export class ExecRun implements Outflow {
     }
   }
 
-  #take(): Piece | undefined {
+  #takeOutput(): Piece | undefined {
     const piece = this.#output.take();
     if (piece === undefined) return undefined;
     return {
@@ -177,16 +192,4 @@ export class ExecRun implements Outflow {
     this.#heldBytes -= bytes;
     if (bytes > 0) this.#session.consumed(bytes);
   }
-}
-
-function readJsonFields(payload: Buffer): { readonly [name: string]: unknown } {
-  try {
-    return { ...JSON.parse(payload.toString()) };
-  } catch {
-    return {};
-  }
-}
-
-function isTtyExtent(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= MAX_TTY_CELLS;
 }

@@ -56,7 +56,14 @@ const PLATFORM = ['--override-os', 'linux', '--override-arch', 'amd64'];
 /** Signatures are checked by the host's policy; this layout has no place for them. */
 const COPY = ['copy', '--remove-signatures', '--dest-oci-accept-uncompressed-layers'];
 
-/** AppError upstream, exhausted. */
+/**
+ * What skopeo says of a reference that it cannot ask a registry for: its grammar and its digests are narrower than Docker's, and
+ * differ from version to version.
+ */
+const NO_REFERENCE =
+  /\b(invalid reference format|unsupported digest algorithm|invalid checksum digest|invalid repository name|repository name must|invalid port)\b.*/;
+
+/** AppError upstream, exhausted, invalid_argument for a name that cannot be asked for. */
 export async function fetchFromRegistry(reference: Reference, options: FetchOptions): Promise<Fetched> {
   const { domain, path, tag, digest } = reference;
   // It takes one of both, and the digest says more.
@@ -79,7 +86,13 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
     args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
     onLayer: (hex) => amount.begin(hex),
     what: `image ${name}`,
-    toError: (cause) => new AppError('upstream', `cannot pull ${name}: ${cause.message}`, { cause }),
+    toError: (cause) => {
+      const [reason] = NO_REFERENCE.exec(cause.message) ?? [];
+      if (reason === undefined)
+        return new AppError('upstream', `cannot pull ${name}: ${cause.message}`, { cause });
+      const message = `image reference ${name} cannot be pulled: ${reason}; write it as Docker does, such as nginx:alpine`;
+      return new AppError('invalid_argument', message, { cause });
+    },
   });
   return { laidOut, names: [formatReference(reference)] };
 }

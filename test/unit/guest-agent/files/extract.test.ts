@@ -55,6 +55,33 @@ t.test('files, directories and links are as the archive says', (t) => {
   t.end();
 });
 
+t.test('a program of somebody else does not become one that runs as root', (t) => {
+  const to = freshDirectory();
+  const owned = (uid: string, gid: string) => (header: Buffer) => {
+    header.write(uid.padStart(7, '0'), 108);
+    header.write(gid.padStart(7, '0'), 116);
+  };
+  const cases: readonly (readonly [name: string, mode: number, owner: [string, string], wanted: number])[] = [
+    ['roots', 0o6755, ['0', '0'], 0o6755],
+    ['users', 0o6755, ['1750', '1750'], 0o755],
+    ['of a user', 0o6755, ['1750', '0'], 0o2755],
+    ['of a group', 0o7755, ['0', '62'], 0o5755],
+    ['of a broken number', 0o6755, ['x', '9'], 0o755],
+    ['plain', 0o644, ['1750', '1750'], 0o644],
+  ];
+  for (const [name, mode, owner] of cases)
+    for (const size of [1, 100_000])
+      put(to, { name: `${name} ${size}`, mode, content: 'x'.repeat(size), patch: owned(...owner) });
+  for (const [name, , , wanted] of cases)
+    for (const size of [1, 100_000])
+      t.equal(statSync(join(to, `${name} ${size}`)).mode & 0o7777, wanted, `${name}, ${size} bytes`);
+  put(to, { name: 'shared/', flag: '5', mode: 0o2775, patch: owned('1750', '1750') });
+  t.equal(statSync(join(to, 'shared')).mode & 0o7777, 0o775);
+  put(to, pax({ uid: '1000', gid: '0' }), { name: 'by pax', mode: 0o6755, content: 'x' });
+  t.equal(statSync(join(to, 'by pax')).mode & 0o7777, 0o2755);
+  t.end();
+});
+
 t.test('what exists is replaced, but for directories', (t) => {
   const dir = freshDirectory();
   writeFileSync(join(dir, 'outside'), 'kept');

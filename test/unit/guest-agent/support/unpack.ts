@@ -27,7 +27,7 @@ export function freshDirectory(): string {
 export function unpack(dir: string, bytes: Buffer, pieceBytes = 65_536): { files: number; bytes: number } {
   const extractor = new Extractor(Destination.open(Buffer.from(dir).toString('latin1')), true);
   try {
-    const reader = new TarReader(extractor);
+    const reader = new TarReader(extractor, { isForRoot: true });
     for (let at = 0; at < bytes.length; at += pieceBytes) reader.push(bytes.subarray(at, at + pieceBytes));
     reader.end();
     return extractor.counts;

@@ -321,7 +321,7 @@ t.test('the commands, beside what has the registry open', async (t) => {
   t.match((await sandboxd('list')).stderr, /there are no webhooks; `sandboxd webhooks add <name> <url>`/);
   t.match((await sandboxd('add', 'one', url, '--kinds', 'created')).stdout, /^whsec_/);
   t.match((await sandboxd('add', 'one', url)).stderr, /there is a webhook one already/);
-  for (const bad of ['ftp://x/', 'x', 'http://u:p@x/', 'https://x/#y', 'file:///etc/passwd'])
+  for (const bad of ['ftp://x/', 'x', 'http://u:p@x/', 'https://x/#y', 'http://x\r\ny.example/'])
     t.match(await sandboxd('add', 'two', bad), { code: 2, stderr: /must be http/ }, bad);
   t.match(await sandboxd('add', 'two', url, '--kinds', 'born'), { code: 2, stderr: /no kind "born"/ });
   await new Promise((resolve) => setTimeout(resolve, 100));

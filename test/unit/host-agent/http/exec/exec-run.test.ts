@@ -7,44 +7,15 @@ import {
   encodeExecFrame,
   execFrameHeader,
   MAX_EXEC_PAYLOAD_BYTES,
-  MAX_TTY_CELLS,
 } from '@sandboxd/api';
 import t from 'tap';
-import type { ExecOutcome } from '../../../../../host-agent/src/guest/exec-types.ts';
 import { ExecRun } from '../../../../../host-agent/src/http/exec/exec-run.ts';
 import { feedFromSocket, sendToSocket } from '../../../../../host-agent/src/http/exec/raw.ts';
-import type { Outflow } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { FakeExec } from '../../../../http/fake-sandboxes.ts';
 import { decodeFrames, summarize } from '../../../../http/support.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';
-
-function start() {
-  const seen: { outcomes: ExecOutcome[]; drains: number } = { outcomes: [], drains: 0 };
-  let exec!: FakeExec;
-  const run = new ExecRun({
-    start: (events) => {
-      exec = new FakeExec({} as ExecRequest, events, true);
-      return exec;
-    },
-    onExit: (outcome) => seen.outcomes.push(outcome),
-    onDrain: () => {
-      seen.drains += 1;
-    },
-  });
-  run.opened.catch(() => undefined);
-  return { run, exec, seen };
-}
-
-/** All that comes, each piece released. */
-async function drain(flow: Outflow): Promise<Buffer> {
-  const all: Buffer[] = [];
-  for (let piece = await flow.next(); piece !== undefined; piece = await flow.next()) {
-    all.push(Buffer.from(piece.bytes));
-    piece.release();
-  }
-  return Buffer.concat(all);
-}
+import { drain, start } from './started-run.ts';
 
 /** Whether it has come to an end, one way or the other, by now. */
 async function stateOf(promise: Promise<unknown>): Promise<string> {
@@ -208,54 +179,6 @@ t.test('a guest that is lost before its command was seen refuses it, and later e
   late.exec.exit({ exitCode: -1, isLost: true, error: 'the guest hung up' });
   t.equal(await stateOf(late.run.opened), 'done');
   t.match(summarize(decodeFrames(await drain(late.run))), { result: { error: 'the guest hung up' } });
-});
-
-t.test('frames of the client become input, sizes and signals; what makes no sense is nothing', async (t) => {
-  const { run, exec, seen } = start();
-  const send = (type: number, payload: string): boolean =>
-    run.push(encodeExecFrame(type, Buffer.from(payload)));
-  t.ok(send(EXEC_FRAME.stdin, 'hello'));
-  t.ok(send(EXEC_FRAME.stdin, ''));
-  t.same(exec.stdin.map(String), ['hello']);
-  for (const payload of [
-    '{"signal":"SIGINT"}',
-    '{"signal":"\\ud800"}',
-    '{"signal":7}',
-    '{"signal"',
-    'null',
-    '"signal"',
-    '7',
-    '{}',
-  ])
-    t.ok(send(EXEC_FRAME.signal, payload));
-  for (const [cols, rows] of [
-    [80, 24],
-    [1, MAX_TTY_CELLS],
-    [0, 24],
-    [80, 0],
-    [MAX_TTY_CELLS + 1, 24],
-    [80, MAX_TTY_CELLS + 1],
-    [1.5, 24],
-    ['80', 24],
-    [80, null],
-  ])
-    t.ok(send(EXEC_FRAME.resize, JSON.stringify({ cols, rows })));
-  t.ok(send(99, '{"signal":"SIGTERM","cols":1,"rows":1}'));
-  t.ok(send(EXEC_FRAME.stdinClose, ''));
-  t.same(exec.calls, ['signal SIGINT', 'resize 80x24', `resize 1x${MAX_TTY_CELLS}`, 'closeStdin']);
-  exec.isStdinFull = true;
-  const full = Buffer.concat([
-    encodeExecFrame(EXEC_FRAME.stdin, Buffer.from('a')),
-    encodeExecFrame(EXEC_FRAME.resize, Buffer.from('{"cols":2,"rows":3}')),
-  ]);
-  t.notOk(run.push(full), 'the client waits');
-  t.equal(exec.calls.at(-1), 'resize 2x3');
-  t.equal(seen.drains, 0);
-  exec.events.drain?.();
-  t.equal(seen.drains, 1);
-  exec.exit();
-  t.ok(send(EXEC_FRAME.stdin, 'late'), 'thrown away');
-  t.equal(exec.stdin.length, 2);
 });
 
 t.test('a client that breaks the framing ends its command', async (t) => {

@@ -1,0 +1,39 @@
+// Signals and sizes that a client sends to its command: what it wants, or a sentence about what makes no sense.
+import { type ExecFrame, MAX_TTY_CELLS, SIGNALS, show } from '@sandboxd/api';
+import type { ExecSession } from '../../guest/exec-types.ts';
+
+type TtySize = Parameters<ExecSession['resize']>[0];
+
+export type Read<T> = { readonly value: T } | { readonly problem: string };
+
+/** Name of a Linux signal from 1 to 31. */
+export function readSignal({ payload }: ExecFrame): Read<string> {
+  const { signal } = readFields(payload);
+  const known = SIGNALS.find((name) => name === signal);
+  if (known !== undefined) return { value: known };
+  const word = typeof signal === 'string' ? signal.toUpperCase() : '';
+  const [meant] = SIGNALS.filter((name) => name === word || name === `SIG${word}`);
+  const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+  return {
+    problem: `signal must be a Linux signal from 1 to 31, such as SIGTERM, got ${show(signal)}${hint}`,
+  };
+}
+
+export function readSize({ payload }: ExecFrame): Read<TtySize> {
+  const { cols, rows } = readFields(payload);
+  if (isExtent(cols) && isExtent(rows)) return { value: { cols, rows } };
+  const sent = `${show(cols)} and ${show(rows)}`;
+  return { problem: `cols and rows must be integers from 1 to ${MAX_TTY_CELLS}, got ${sent}` };
+}
+
+function readFields(payload: Buffer): { readonly [name: string]: unknown } {
+  try {
+    return { ...JSON.parse(payload.toString()) };
+  } catch {
+    return {};
+  }
+}
+
+function isExtent(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) > 0 && Number(value) <= MAX_TTY_CELLS;
+}
