@@ -24,6 +24,9 @@ export const MAX_PROBLEMS = 5;
 /** Largest integer of a query; what is above 2^53 − 1 means that number. */
 export const MAX_INT64 = 2n ** 63n - 1n;
 
+/** Entries of one page of a list. */
+export const MAX_PAGE_ITEMS = 1000;
+
 // ---- one sandbox ----
 
 export const MAX_VCPUS = 32;
@@ -35,6 +38,9 @@ export const MAX_DISK_BYTES = 16_384 * GIB;
 export const DISK_STEP_BYTES = MIB;
 /** Longest image reference. */
 export const MAX_IMAGE_REF_CHARS = 512;
+/** As Linux has it. */
+export const MAX_HOST_PATH_CHARS = 4096;
+export const MAX_PROFILE_NAME_CHARS = 255;
 /** Longest time in seconds that is counted: 68 years, a signed 32-bit number. */
 export const MAX_SECONDS = 2 ** 31 - 1;
 /** The kernel's own limit on x86 is 2048, of which the engine needs a part. */
@@ -75,6 +81,11 @@ export const INTERFACE_LIMITS: RequestLimits = {
 
 export const MAX_PORT = 65_535;
 export const MAX_HOST_NAME_CHARS = 253;
+/** Patterns of an allowlist, and their characters together: every list of sandboxes has them all. */
+export const MAX_ALLOWED_HOSTS = 1000;
+export const MAX_ALLOWLIST_CHARS = 64 * KIB;
+/** Ports of one sandbox. */
+export const MAX_PUBLISHED_PORTS = 256;
 
 // ---- exec ----
 
@@ -95,6 +106,9 @@ export const MAX_EXEC_OUTPUT_BYTES = 16 * MIB;
 export const DEFAULT_FILE_BYTES = 10 * MIB;
 
 // ---- service ----
+
+/** Of a service's program, arguments and environment together, which are kept with the sandbox. */
+export const MAX_SERVICE_CHARS = 256 * KIB;
 
 export const DEFAULT_STOP_GRACE_S = 10;
 export const DEFAULT_LOG_BUFFER_BYTES = 2 * MIB;

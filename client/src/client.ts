@@ -92,7 +92,7 @@ export class Sandboxes {
   }
 
   async list(options: CallOptions = {}): Promise<readonly SandboxInfo[]> {
-    return (await this.#requests.ask('listSandboxes', options)).sandboxes;
+    return this.#requests.list('listSandboxes', options, ({ sandboxes }) => sandboxes);
   }
 
   /** One that is there, without asking. */
@@ -121,7 +121,7 @@ export class Snapshots {
   }
 
   async list(options: CallOptions = {}): Promise<readonly SnapshotInfo[]> {
-    return (await this.#requests.ask('listSnapshots', options)).snapshots;
+    return this.#requests.list('listSnapshots', options, ({ snapshots }) => snapshots);
   }
 
   /** One that is there, without asking. */

@@ -48,7 +48,7 @@ export class Images {
   }
 
   async list(options: CallOptions = {}): Promise<readonly ImageInfo[]> {
-    return (await this.#requests.ask('listImages', options)).images;
+    return this.#requests.list('listImages', options, ({ images }) => images);
   }
 
   get(ref: string, options: CallOptions = {}): Promise<ImageInfo> {

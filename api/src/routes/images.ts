@@ -7,6 +7,7 @@ import {
   importQuery,
   pullImageRequest,
 } from '../schemas/image.ts';
+import { pageQuery } from '../schemas/page.ts';
 import { IMAGE } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
@@ -30,6 +31,8 @@ export const imageRoutes = {
     tag: 'images',
     summary: 'List the converted images',
     access: 'view',
+    description: 'All of it, or with limit a page of it; next_cursor is there when more follows.',
+    query: pageQuery,
     answers: [{ status: 200, description: 'the images', content: json(imageList) }],
     errors: { 501: OFF },
     example: { answer: { images: [IMAGE] } },

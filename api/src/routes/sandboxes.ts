@@ -1,6 +1,7 @@
 // Create, list, show and delete sandboxes.
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath } from '../schemas/id.ts';
+import { pageQuery } from '../schemas/page.ts';
 import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 import { SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
@@ -16,6 +17,8 @@ export function sandboxRoutes(limits: RequestLimits) {
       tag: 'sandboxes',
       summary: 'List the sandboxes',
       access: 'view',
+      description: 'All of it, or with limit a page of it; next_cursor is there when more follows.',
+      query: pageQuery,
       answers: [{ status: 200, description: 'the sandboxes', content: json(sandboxList) }],
       example: { answer: { sandboxes: [SANDBOX] } },
     },

@@ -1,6 +1,7 @@
 // Snapshots of sandboxes, and forks of snapshots.
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath, snapshotPath } from '../schemas/id.ts';
+import { pageQuery } from '../schemas/page.ts';
 import { sandboxList } from '../schemas/sandbox.ts';
 import { forkQuery, forkRequest, importSnapshotQuery, snapshot, snapshotList } from '../schemas/snapshot.ts';
 import { SANDBOX, SANDBOX_ID, SNAPSHOT, SNAPSHOT_ID } from './examples.ts';
@@ -27,6 +28,8 @@ export function snapshotRoutes(limits: RequestLimits) {
       tag: 'snapshots',
       summary: 'List the snapshots',
       access: 'view',
+      description: 'All of it, or with limit a page of it; next_cursor is there when more follows.',
+      query: pageQuery,
       answers: [{ status: 200, description: 'the snapshots', content: json(snapshotList) }],
       example: { answer: { snapshots: [SNAPSHOT] } },
     },

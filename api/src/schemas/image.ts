@@ -1,8 +1,9 @@
 // Container images: what to pull, what is there, and what a create boots from.
 import { z } from 'zod';
 import { choice, optionalText, rule, text } from '../input/fields.ts';
-import { MAX_IMAGE_REF_CHARS } from '../limits.ts';
+import { MAX_HOST_PATH_CHARS, MAX_IMAGE_REF_CHARS } from '../limits.ts';
 import { count, unixMs, warnings, word } from './answers.ts';
+import { nextCursor } from './page.ts';
 
 const HOST =
   /(?:[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?)*|\[[\da-fA-F:]+\])(?::\d+)?/;
@@ -31,7 +32,9 @@ const imageFields = z.object(
       'reference as Docker writes it, or digest or digest prefix of a converted image',
     ),
     path: optionalText(
-      text('must be an absolute path', /^(?:\/|$)/),
+      text('must be an absolute path', /^(?:\/|$)/).max(MAX_HOST_PATH_CHARS, {
+        error: `must be a path of at most ${MAX_HOST_PATH_CHARS} characters`,
+      }),
       'root filesystem or image archive on the host of the daemon, beneath a directory that its operator allowed',
     ),
   },
@@ -117,5 +120,5 @@ export const imageProgress = z
   .describe('a line: a step, or how it ended');
 
 export const imageList = z
-  .object({ images: z.array(image).describe('oldest first') })
+  .object({ images: z.array(image).describe('oldest first'), next_cursor: nextCursor })
   .describe('the converted images');

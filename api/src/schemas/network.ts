@@ -3,7 +3,13 @@ import { z } from 'zod';
 import { choice, integer, rule, text, withDefault } from '../input/fields.ts';
 import { findAddressProblem } from '../input/host-address.ts';
 import { findRepeats } from '../input/host-sockets.ts';
-import { MAX_HOST_NAME_CHARS, MAX_PORT } from '../limits.ts';
+import {
+  MAX_ALLOWED_HOSTS,
+  MAX_ALLOWLIST_CHARS,
+  MAX_HOST_NAME_CHARS,
+  MAX_PORT,
+  MAX_PUBLISHED_PORTS,
+} from '../limits.ts';
 import { word } from './answers.ts';
 
 /** Two labels at least, the last one with a letter: so no addresses. `*.` stands for exactly one more label. */
@@ -21,6 +27,15 @@ export const hostPattern = text('must be a host name', HOST_PATTERN, (value) =>
   .transform((value) => value.toLowerCase().replace(/\.$/, ''))
   .meta({ description: 'a host name, or *. and a host name, which matches exactly one more label' });
 
+const allowlist = rule(
+  z
+    .array(hostPattern, { error: 'must be an array of host name patterns' })
+    .max(MAX_ALLOWED_HOSTS, { error: `must have at most ${MAX_ALLOWED_HOSTS} entries` }),
+  `at most ${MAX_ALLOWLIST_CHARS} characters in all entries together`,
+  (names) => names.reduce((sum, name) => sum + name.length, 0) <= MAX_ALLOWLIST_CHARS,
+  { error: `must have at most ${MAX_ALLOWLIST_CHARS} characters in all entries together` },
+);
+
 const networkFields = z.object(
   {
     enabled: withDefault(
@@ -28,11 +43,7 @@ const networkFields = z.object(
       false,
       'whether there is a network at all',
     ),
-    allowlist: withDefault(
-      z.array(hostPattern, { error: 'must be an array of host name patterns' }),
-      [],
-      'the hosts that the guest may reach; nothing else is reachable',
-    ),
+    allowlist: withDefault(allowlist, [], 'the hosts that the guest may reach; nothing else is reachable'),
   },
   { error: 'must be an object' },
 );
@@ -82,6 +93,7 @@ export const portMapping = z.object(
 export const publish = withDefault(
   z
     .array(portMapping, { error: 'must be an array of port mappings' })
+    .max(MAX_PUBLISHED_PORTS, { error: `must have at most ${MAX_PUBLISHED_PORTS} entries` })
     .superRefine((ports, context) => {
       for (const at of findRepeats(ports)) {
         const message = `must not repeat host port ${ports[at]?.host_port} of another entry`;

@@ -15,6 +15,7 @@ import {
   DEFAULT_MEMORY_MIB,
   DEFAULT_VCPUS,
   MAX_BOOT_ARGS_CHARS,
+  MAX_PROFILE_NAME_CHARS,
   MAX_SECONDS,
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
@@ -24,6 +25,7 @@ import { dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { imageRef, pull } from './image.ts';
 import { networkRequest, networkResponse, publish, publishedPort } from './network.ts';
+import { nextCursor } from './page.ts';
 import { createdService } from './service.ts';
 
 /** Of vCPUs, memory and disk the default is the daemon's own setting; what is described is that of a daemon without settings. */
@@ -64,7 +66,9 @@ export function createSandboxRequest(limits: RequestLimits) {
         'appended to the command line of the kernel; such a sandbox is always booted, never copied',
       ),
       profile: optionalText(
-        text('must be a profile name'),
+        text('must be a profile name').max(MAX_PROFILE_NAME_CHARS, {
+          error: `must be a profile name of at most ${MAX_PROFILE_NAME_CHARS} characters`,
+        }),
         'root filesystem to boot from; the daemon has a default',
       ),
       image: optional(imageRef, 'container image to boot from, instead of a profile'),
@@ -116,5 +120,5 @@ export const sandbox = z
   .describe('a sandbox');
 
 export const sandboxList = z
-  .object({ sandboxes: z.array(sandbox).describe('oldest first'), warnings })
+  .object({ sandboxes: z.array(sandbox).describe('oldest first'), next_cursor: nextCursor, warnings })
   .describe('sandboxes');

@@ -10,6 +10,7 @@ import {
   MAX_LOG_BUFFER_BYTES,
   MAX_OUTPUT_PAGE_BYTES,
   MAX_SECONDS,
+  MAX_SERVICE_CHARS,
 } from '../limits.ts';
 import { count, flag, unixMs, warnings, word } from './answers.ts';
 import { cmd, cwd, env, execResult, optionalCmd, SIGNALS, user } from './command.ts';
@@ -73,19 +74,40 @@ const common = {
 
 const object = { error: 'must be a JSON object' };
 
-export const serviceSpec = z
-  .object({ cmd, ...common }, object)
-  .describe('what to run and how to keep it running');
+type Kept = {
+  readonly cmd?: readonly string[] | undefined;
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd?: string | undefined;
+  readonly user?: string | undefined;
+};
+
+/** What a sandbox has of it for as long as it lives. */
+function isKeepable({ cmd = [], env, cwd = '', user = '' }: Kept): boolean {
+  const texts = [...cmd, ...Object.entries(env).flat(), cwd, user];
+  return texts.reduce((sum, text) => sum + text.length, 0) <= MAX_SERVICE_CHARS;
+}
+const SIZE_RULE = `cmd, env, cwd and user have at most ${MAX_SERVICE_CHARS} characters together`;
+const SIZE_ERROR = { error: `must have at most ${MAX_SERVICE_CHARS} characters in cmd, env, cwd and user` };
+
+export const serviceSpec = rule(
+  z.object({ cmd, ...common }, object),
+  SIZE_RULE,
+  isKeepable,
+  SIZE_ERROR,
+).describe('what to run and how to keep it running');
 
 /** What to run, checked and with its defaults. */
 export type ServiceSpec = Parsed<z.output<typeof serviceSpec>>;
 
 /** The `service` of a create, where an image may name the command. */
-export const createdService = z
-  .object({ cmd: optionalCmd, ...common }, object)
-  .describe(
-    'the service, configured and started before the answer; with an image, what differs from the image’s own',
-  );
+export const createdService = rule(
+  z.object({ cmd: optionalCmd, ...common }, object),
+  SIZE_RULE,
+  isKeepable,
+  SIZE_ERROR,
+).describe(
+  'the service, configured and started before the answer; with an image, what differs from the image’s own',
+);
 
 /** The same as `ServiceSpec`, but for what an image may say in its place. */
 export type CreatedService = Parsed<z.output<typeof createdService>>;

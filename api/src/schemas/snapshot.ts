@@ -6,6 +6,7 @@ import type { RequestLimits } from '../limits.ts';
 import { count, dateTime, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { publish } from './network.ts';
+import { nextCursor } from './page.ts';
 
 export const snapshot = z
   .object({
@@ -22,7 +23,7 @@ export const snapshot = z
   .describe('a snapshot');
 
 export const snapshotList = z
-  .object({ snapshots: z.array(snapshot).describe('oldest first') })
+  .object({ snapshots: z.array(snapshot).describe('oldest first'), next_cursor: nextCursor })
   .describe('snapshots');
 
 export const importSnapshotQuery = z.object({

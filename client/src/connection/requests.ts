@@ -18,6 +18,12 @@ const FIRST_WAIT_MS = 200;
 const MAX_WAIT_MS = 10_000;
 /** Statuses of a daemon or a proxy that may do it the next time. */
 const PASSING: readonly number[] = [502, 503, 504];
+/** Of a JSON answer: the largest one, an exec's with 16 MiB of each stream, has a third of it. */
+const MAX_ANSWER_CHARS = 96 << 20;
+const MAX_FAILURE_CHARS = 64 << 10;
+/** Entries that a list is asked for at once. */
+const PAGE_ITEMS = 500;
+const MAX_ENTRIES = 1_000_000;
 /** How long the answer to what made something may be on its way after it was given up. */
 const GRACE_MS = 500;
 
@@ -31,6 +37,8 @@ export type Call<N extends RouteName> = CallOptions & {
   /** Doing it twice is as good as doing it once, so it is repeated; what a GET is by default. */
   readonly isIdempotent?: boolean;
 };
+
+type ListName = 'listSandboxes' | 'listSnapshots' | 'listImages';
 
 export type RequestsOptions = {
   readonly transport: Transport;
@@ -50,6 +58,27 @@ export class Requests {
   /** The JSON of the answer, undefined where it has none. ApiError, ConnectionError, TimeoutError. */
   async ask<N extends RouteName>(name: N, call: Call<N> = {}): Promise<Calls[N]['answer']> {
     return this.#within(name, call, (signal) => this.#ask(name, call, signal));
+  }
+
+  /** A list, page by page; a daemon that has no pages answers with all of it. */
+  async list<N extends ListName, T>(
+    name: N,
+    call: Call<N>,
+    toEntries: (answer: Calls[N]['answer']) => readonly T[],
+  ): Promise<readonly T[]> {
+    const entries: T[] = [];
+    let cursor: string | undefined;
+    do {
+      const query = { ...call.query, limit: PAGE_ITEMS, cursor };
+      const answer = await this.ask(name, { ...call, query });
+      const page = toEntries(answer);
+      for (const entry of page) entries.push(entry);
+      // A page of nothing that leads on would do so for ever.
+      cursor = page.length === 0 ? undefined : answer.next_cursor;
+      if (cursor !== undefined && entries.length > MAX_ENTRIES)
+        throw new SandboxdError(`${ROUTES[name].path} lists more than ${MAX_ENTRIES} entries`);
+    } while (cursor !== undefined);
+    return entries;
   }
 
   /**
@@ -83,7 +112,7 @@ export class Requests {
   #ask<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): Promise<Calls[N]['answer']> {
     return this.#repeat(name, call, signal, async () => {
       const answer = await this.#send(name, { accept: 'application/json', ...call }, signal);
-      const text = await readText(answer);
+      const text = await readBounded(name, answer);
       return (text === '' ? undefined : parseAnswer(name, text)) as Calls[N]['answer'];
     });
   }
@@ -256,7 +285,8 @@ function parseAnswer(name: RouteName, text: string): unknown {
 }
 
 async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
-  const text = await readText(answer);
+  // A page of a proxy may be long, or have no end: its beginning says enough.
+  const text = await readText(answer, MAX_FAILURE_CHARS);
   let message = text.slice(0, 500) || `the daemon answered ${answer.status}`;
   try {
     message = String((JSON.parse(text) as { error: unknown }).error);
@@ -269,9 +299,25 @@ async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
   return error;
 }
 
-export async function readText({ body }: Pick<WireAnswer, 'body'>): Promise<string> {
+/** Whatever listens at a port may answer without end. */
+async function readBounded(name: RouteName, answer: WireAnswer): Promise<string> {
+  const text = await readText(answer, MAX_ANSWER_CHARS + 1);
+  if (text.length <= MAX_ANSWER_CHARS) return text;
+  const { method, path } = ROUTES[name];
+  const message = `the answer to ${method} ${path} has more than ${MAX_ANSWER_CHARS} characters; is it a sandboxd that listens there?`;
+  throw new SandboxdError(message);
+}
+
+/** Its first `maxChars` characters; the rest is not waited for. */
+export async function readText(
+  { body }: Pick<WireAnswer, 'body'>,
+  maxChars = Number.POSITIVE_INFINITY,
+): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
-  for await (const bytes of body) text += decoder.decode(bytes, { stream: true });
+  for await (const bytes of body) {
+    text += decoder.decode(bytes, { stream: true });
+    if (text.length >= maxChars) return text.slice(0, maxChars);
+  }
   return text + decoder.decode();
 }

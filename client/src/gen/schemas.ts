@@ -632,6 +632,8 @@ export interface components {
         readonly ImageListResponse: {
             /** @description oldest first */
             readonly images: readonly components["schemas"]["ImageResponse"][];
+            /** @description where the next page begins; absent on the last one */
+            readonly next_cursor?: string;
         };
         /** @description a sandbox to create; every field may be left out */
         readonly CreateSandboxRequest: {
@@ -724,6 +726,8 @@ export interface components {
         readonly ListResponse: {
             /** @description oldest first */
             readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
+            /** @description where the next page begins; absent on the last one */
+            readonly next_cursor?: string;
             /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];
         };
@@ -805,6 +809,8 @@ export interface components {
         readonly SnapshotListResponse: {
             /** @description oldest first */
             readonly snapshots: readonly components["schemas"]["SnapshotResponse"][];
+            /** @description where the next page begins; absent on the last one */
+            readonly next_cursor?: string;
         };
         /** @description which forks to make; may be left out */
         readonly ForkReq: {

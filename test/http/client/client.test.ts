@@ -303,3 +303,44 @@ t.test('a signal that outlives its calls keeps nothing of them', async (t) => {
   t.match(await sandbox.exec(['x'], { signal }).output(), { result: { exit_code: 0 } });
   await until(() => getEventListeners(signal, 'abort').length === 0, 'the end of all listeners');
 });
+
+t.test('lists are read page by page', async (t) => {
+  const { client, sandboxes } = await connect(t);
+  const made = Array.from({ length: 501 }, () => sandboxes.add().id);
+  t.same(new Set((await client.sandboxes.list()).map(({ id }) => id)), new Set(made));
+  const entry = (id: string) => `{"sandboxes":[{"id":"${id}"}],"next_cursor":"on"}`;
+  const { seen, url } = await stub(t, [
+    { status: 200, body: entry('a') },
+    { status: 200, body: entry('b') },
+    { status: 200, body: '{"sandboxes":[],"next_cursor":"on"}' },
+  ]);
+  t.match(await new Client({ host: url }).sandboxes.list(), [{ id: 'a' }, { id: 'b' }], 'and end');
+  t.equal(seen[1], 'GET /sandboxes?limit=500&cursor=on');
+});
+
+t.test('an answer without end costs some memory, and is given up', async (t) => {
+  let sent = 0;
+  const piece = Buffer.alloc(1 << 20, ' ');
+  const server = createServer((incoming, outgoing) => {
+    outgoing.writeHead(incoming.url?.startsWith('/whoami') ? 500 : 200);
+    const send = () => {
+      sent += piece.length;
+      if (!outgoing.destroyed) outgoing.write(piece, () => setImmediate(send));
+    };
+    send();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.closeAllConnections());
+  t.teardown(() => server.close());
+  const client = new Client({
+    host: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    retries: 0,
+  });
+  await t.rejects(client.profiles(), { message: /answer to GET \/profiles has more than \d+ characters/ });
+  await t.rejects(client.images.pull('nginx', { onProgress: () => undefined }), {
+    message: /a line of the answer has more than \d+ characters/,
+  });
+  sent = 0;
+  await t.rejects(client.whoami(), ApiError);
+  t.ok(sent < 32 << 20, `${sent} bytes of an error were sent`);
+});

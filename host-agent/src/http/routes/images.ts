@@ -7,6 +7,7 @@ import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
 import { ImageLines } from '../image-lines.ts';
 import { readBody } from '../input/body-source.ts';
+import { toPage } from '../input/page.ts';
 import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
@@ -21,7 +22,14 @@ const LINES = 'application/x-ndjson';
 
 export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
   return {
-    listImages: () => ({ images: requireImages(images).list().map(toImageBody) }),
+    listImages: ({ query }) => {
+      const { entries, next } = toPage(
+        requireImages(images).list(),
+        ({ convertedAtMs, digest }) => ({ atMs: convertedAtMs, name: digest }),
+        query,
+      );
+      return { images: entries.map(toImageBody), ...next };
+    },
 
     pullImage: async ({ body: { ref, pull }, warnings }, c) => {
       assertMayChangeImages(c.get('caller'));

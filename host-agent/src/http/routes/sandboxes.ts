@@ -7,6 +7,7 @@ import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/face
 import type { CreateSandboxOptions, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
+import { type Place, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
 import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
@@ -26,7 +27,10 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
     mostOfEach: MAX_WATCHERS_OF_EACH,
   });
   return {
-    listSandboxes: (_, c) => ({ sandboxes: host.as(c.get('caller')).list().map(toSandboxBody) }),
+    listSandboxes: ({ query }, c) => {
+      const { entries, next } = toPage(host.as(c.get('caller')).list(), placeOf, query);
+      return { sandboxes: entries.map(toSandboxBody), ...next };
+    },
 
     createSandbox: async ({ body }, c) => {
       if (body.image !== undefined) requireImages(images);
@@ -60,6 +64,11 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       return undefined;
     },
   } satisfies Partial<Handlers>;
+}
+
+/** Of what lists have. */
+export function placeOf({ createdAt, id }: { readonly createdAt: Date; readonly id: string }): Place {
+  return { atMs: createdAt.getTime(), name: id };
 }
 
 /** The caller's sandboxes, for what makes more of them: the audit trail has what that comes to. */

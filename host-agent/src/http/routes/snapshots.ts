@@ -7,10 +7,11 @@ import type { SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
+import { toPage } from '../input/page.ts';
 import { answerOutflow } from '../outflow.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
-import { callersOf, toPorts, toSandboxBody } from './sandboxes.ts';
+import { callersOf, placeOf, toPorts, toSandboxBody } from './sandboxes.ts';
 
 export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
   const most = { most: MAX_MOVES, mostOfEach: MAX_MOVES_OF_EACH };
@@ -27,7 +28,10 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       return toSnapshotBody(snapshot);
     },
 
-    listSnapshots: (_, c) => ({ snapshots: host.as(c.get('caller')).listSnapshots().map(toSnapshotBody) }),
+    listSnapshots: ({ query }, c) => {
+      const { entries, next } = toPage(host.as(c.get('caller')).listSnapshots(), placeOf, query);
+      return { snapshots: entries.map(toSnapshotBody), ...next };
+    },
 
     getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('caller')).getSnapshot(id)),
 

@@ -258,3 +258,30 @@ t.test('fork, pull, policy', (t) => {
   t.match(refuse(policy, { operations: ['write'] }), /^operations\[0\] must be one of create, exec/);
   t.end();
 });
+
+t.test('what a sandbox keeps has a size', (t) => {
+  const hosts = (count: number, name = 'a.example') => ({
+    network: { enabled: true, allowlist: Array.from({ length: count }, () => name) },
+  });
+  accept(create, hosts(1000));
+  t.match(refuse(create, hosts(62_000)), /^network.allowlist must have at most 1000 entries/);
+  const long = `${'a'.repeat(60)}.${'b'.repeat(60)}.${'c'.repeat(60)}.example`;
+  t.match(refuse(create, hosts(1000, long)), /at most 65536 characters in all entries together/);
+  const ports = (count: number) => ({
+    publish: Array.from({ length: count }, (_, n) => ({ host_port: 20_000 + n, guest_port: 80 })),
+  });
+  accept(create, ports(256));
+  t.match(refuse(create, ports(257)), /^publish must have at most 256 entries/);
+  const service = (chars: number) => ({ service: { cmd: ['x'], env: { A: 'x'.repeat(chars) } } });
+  accept(create, service(250_000));
+  t.match(
+    refuse(create, service(270_000)),
+    /^service must have at most 262144 characters in cmd, env, cwd and user/,
+  );
+  t.match(refuse(create, { profile: 'x'.repeat(300) }), /^profile must be a profile name of at most 255/);
+  t.match(
+    refuse(create, { image: { path: `/${'x'.repeat(5000)}` } }),
+    /^image.path must be a path of at most 4096/,
+  );
+  t.end();
+});
