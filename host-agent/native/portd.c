@@ -2,8 +2,8 @@
 // not lead to the guest themselves: IPv6, and what the host itself sends. It has no privilege once it listens, and lives until it is killed, whether the
 // daemon runs or not. Says `ready` on its standard output, or on its standard error why not, and ends with 1.
 //
-// usage: portd NAME GUEST SOURCE { ADDRESS PORT GUEST-PORT }…
-//   NAME     by which it is found again
+// usage: portd UID GUEST SOURCE { ADDRESS PORT GUEST-PORT }…
+//   UID      user and group that nobody else has: whoever had the same could take its ports
 //   GUEST    IPv4 address that connections are passed on to, from SOURCE
 //   ADDRESS  of the host, IPv4 or IPv6, to listen on
 #define _GNU_SOURCE
@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { NOBODY = 65534, BACKLOG = 512, MAX_CONNECTIONS = 2000, BUFFER_BYTES = 65536, MAX_EVENTS = 64 };
+enum { BACKLOG = 512, MAX_CONNECTIONS = 2000, BUFFER_BYTES = 65536, MAX_EVENTS = 64 };
 
 /** One end of a connection, or a port that is listened on. */
 struct end {
@@ -83,8 +83,8 @@ static void listen_on(const char *address, const char *port, int guest_port) {
   watch(end, EPOLL_CTL_ADD);
 }
 
-static void drop_privileges(void) {
-  if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0 ||
+static void drop_privileges(uid_t uid) {
+  if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
       prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || chdir("/") < 0)
     die("drop", "privileges", "");
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -189,9 +189,13 @@ static void handle(struct end *end, unsigned events) {
 
 int main(int count, char **words) {
   if (count < 7 || (count - 4) % 3 != 0) {
-    fprintf(stderr, "usage: portd NAME GUEST SOURCE { ADDRESS PORT GUEST-PORT }...\n");
+    fprintf(stderr, "usage: portd UID GUEST SOURCE { ADDRESS PORT GUEST-PORT }...\n");
     return 2;
   }
+  char *end;
+  unsigned long uid = strtoul(words[1], &end, 10);
+  errno = EINVAL;
+  if (*words[1] == '\0' || *end != '\0' || uid == 0) die("become", "user", words[1]);
   struct rlimit files = {2 * MAX_CONNECTIONS + 256 + count, 2 * MAX_CONNECTIONS + 256 + count};
   setrlimit(RLIMIT_NOFILE, &files);
   poller = epoll_create1(EPOLL_CLOEXEC);
@@ -201,7 +205,7 @@ int main(int count, char **words) {
     die("read", words[2], words[3]);
   for (int at = 4; at < count; at += 3) listen_on(words[at], words[at + 1], atoi(words[at + 2]));
   signal(SIGPIPE, SIG_IGN);
-  drop_privileges();
+  drop_privileges(uid);
   printf("ready\n");
   fflush(stdout);
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -13,7 +13,7 @@ import { EngineChoice } from './engines/choice.ts';
 import { makeAdopters, makeEngines } from './engines/index.ts';
 import { type Isolation, openIsolation } from './engines/isolation.ts';
 import { confine } from './engines/jail/confine.ts';
-import { LEASES_DIR } from './engines/jail/uid-leases.ts';
+import { LEASES_DIR, leaseUsers } from './engines/jail/uid-leases.ts';
 import { Journal } from './events/index.ts';
 import {
   Authenticator,
@@ -201,6 +201,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       records: store.table<HostSideRecord>('network'),
       program: helpers.netd,
       portProgram: helpers.portd,
+      portUsers: leaseUsers(config.uids),
       log,
     });
     resources.defer(() => network.close());
@@ -246,7 +247,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     });
     measureHost(metrics, {
       registryPath,
-      users: config.jail && { leasesDir: LEASES_DIR, count: config.jail.uids.count },
+      users: config.jail && { leasesDir: LEASES_DIR, count: config.uids.count },
       usedNetworks: () => network.usedSlots,
     });
 

@@ -36,6 +36,8 @@ export type Config = {
   /** Paths of engines' programs, by the engine's name; absent: the one that PATH finds. */
   readonly enginePrograms: Readonly<Record<string, string>>;
   readonly forkMemory: ForkMemory;
+  /** User ids of processes that are to have one of their own. */
+  readonly uids: { readonly base: number; readonly count: number };
   /** Absent: VMMs run as the daemon does. */
   readonly jail?: {
     readonly uids: { readonly base: number; readonly count: number };
@@ -98,6 +100,7 @@ export type Config = {
 };
 
 export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<string, string>>): Config {
+  const uids = { base: values.jail_uid_base, count: values.jail_uid_count };
   return {
     ...toReach(values),
     requiresKeys: values.require_keys,
@@ -111,9 +114,10 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
     engine: values.engine,
     enginePrograms,
     forkMemory: values.fork_memory,
+    uids,
     ...(!values.insecure_no_jail && {
       jail: {
-        uids: { base: values.jail_uid_base, count: values.jail_uid_count },
+        uids,
         cgroups: {
           path: values.cgroup,
           cpuShare: values.sandbox_cpu_percent / 100,

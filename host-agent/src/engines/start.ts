@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { patientDeadline } from '../lib/patience.ts';
 import { readBootId } from '../lib/proc.ts';
-import { removeProcessRecord, writeProcessRecord } from '../lib/process-record.ts';
+import { noteProcess, removeProcessRecord, writeProcessRecord } from '../lib/process-record.ts';
 import { resetScheduling } from '../lib/scheduling.ts';
 import { poll, raceSignal } from '../lib/wait.ts';
 import { type VmmKind, VmmRefusal } from './control.ts';
@@ -94,13 +94,12 @@ async function spawn(
   const command: Command = cell ?? withoutJail(options, launch);
   let process: VmmProcess | undefined;
   try {
-    const note = { what: kind.name, uid: cell?.uid };
-    writeProcessRecord(record, note);
+    writeProcessRecord(record, { what: kind.name, uid: cell?.uid });
     process = await spawnVmm(command.program, command.args, logPath, {
       inheritedFds,
       ...(command.argv0 !== undefined && { argv0: command.argv0 }),
     });
-    writeProcessRecord(record, { ...note, process });
+    noteProcess(record, process);
     if (cell === undefined) return { process };
     await jail?.confirm(cell, process);
     const { uid, cgroup } = cell;

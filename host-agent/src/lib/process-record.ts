@@ -1,7 +1,7 @@
 // Processes of ours that outlive the daemon, each by a file in a directory that only the daemon writes to. The file is there before
 // the process is, so that the next daemon finds it by what the kernel says of it. What it says of itself, its arguments, counts
 // for nothing: any process of the host can say the same.
-import { lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import {
   isRunning,
   listPidsOfUser,
@@ -26,14 +26,15 @@ export type ProcessRecord = {
   readonly process?: ProcessId;
 };
 
-type Stored = ProcessRecord & { readonly bootId: string };
-
 /** Makes or replaces the record. */
 export function writeProcessRecord(path: string, { what, uid, process }: ProcessRecord): void {
-  const id = process && { pid: process.pid, startTicks: process.startTicks };
-  const stored: Stored = { what, uid, ...(id && { process: id }), bootId: readBootId() };
-  writeFileSync(`${path}.new`, JSON.stringify(stored), { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  writeFileSync(path, `${JSON.stringify({ what, uid, bootId: readBootId() })}\n`, { mode: 0o600 });
+  if (process !== undefined) noteProcess(path, process);
+}
+
+/** It has been started. */
+export function noteProcess(path: string, { pid, startTicks }: ProcessId): void {
+  appendFileSync(path, `${JSON.stringify({ pid, startTicks })}\n`);
 }
 
 export function removeProcessRecord(path: string): void {
@@ -45,8 +46,10 @@ export function readProcessRecord(path: string): ProcessRecord | undefined {
   try {
     const file = lstatSync(path);
     if (!file.isFile() || file.nlink !== 1 || file.uid !== process.geteuid?.()) return undefined;
-    const { bootId, ...record } = JSON.parse(readFileSync(path, 'utf8')) as Stored;
-    return bootId === readBootId() ? record : undefined;
+    const [first = '', second = ''] = readFileSync(path, 'utf8').split('\n');
+    const { what, uid, bootId } = JSON.parse(first) as ProcessRecord & { readonly bootId: string };
+    if (bootId !== readBootId()) return undefined;
+    return { what, uid, ...(second !== '' && { process: JSON.parse(second) as ProcessId }) };
   } catch {
     return undefined;
   }

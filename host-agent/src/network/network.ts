@@ -12,7 +12,7 @@ import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, type HostSideRecord, hostLacks } from './host-side.ts';
 import { listLinks } from './links.ts';
 import { OpenAddresses, readOpenings } from './open-addresses.ts';
-import type { PublishedPort } from './port-holder.ts';
+import type { PublishedPort, Users } from './port-holder.ts';
 import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
 import { RESOLVER_PORT } from './resolver/port.ts';
@@ -35,6 +35,8 @@ export type NetworkOptions = {
   readonly program: string;
   /** Path of the program that holds published ports. */
   readonly portProgram: string;
+  /** Whom that runs as. */
+  readonly portUsers: Users;
   readonly log: Logger;
 };
 
@@ -79,6 +81,8 @@ export class Network {
     this.#slow = new NetHelper(program);
     this.#published = new Published({
       program: options.portProgram,
+      dir: join(runDir, 'ports'),
+      users: options.portUsers,
       change: (namespace, commands) => this.#quick.ask(['rules', namespace], commands),
     });
   }
@@ -219,7 +223,7 @@ export class Network {
       await this.#removeSlot(name, subnet.guestIp(name));
       this.#options.log.info({ link: name }, 'removed a network that an earlier daemon left');
     }
-    await this.#published.tidy(subnet, `${this.#dir}/`);
+    await this.#published.tidy(subnet, this.#dir);
     if (this.#taken.size === 0) await this.#removeHostSide();
   }
 

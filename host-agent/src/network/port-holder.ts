@@ -1,13 +1,23 @@
-// The process that holds the published ports of a sandbox (native/portd.c): found by its name, so no record of it is needed. It
-// outlives the daemon, and ends with the sandbox.
-import { spawn } from 'node:child_process';
+// The process that holds the published ports of a sandbox (native/portd.c), as a user of its own, which is found again by a record
+// that the daemon wrote before it started it. It outlives the daemon, and ends with the sandbox.
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readlinkSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { dirname } from 'node:path';
+import type { Readable } from 'node:stream';
 import { AppError } from '../lib/errors.ts';
-import { isRunning, listPids, readArguments, readStartTicks, signalProcess } from '../lib/proc.ts';
-import { poll } from '../lib/wait.ts';
+import { type ProcessId, readStartTicks } from '../lib/proc.ts';
+import {
+  endProcess,
+  findRecorded,
+  noteProcess,
+  readProcessRecord,
+  removeProcessRecord,
+  writeProcessRecord,
+} from '../lib/process-record.ts';
+import { ARGV0, findEarlierHolders } from './earlier-holders.ts';
 
 export type PublishedPort = {
   /** Absent: every address of the host, of both families. */
@@ -16,24 +26,61 @@ export type PublishedPort = {
   readonly guestPort: number;
 };
 
+export type HolderPlace = {
+  /** Path of the file by which it is found again; its directory is made. */
+  readonly record: string;
+  /** Of the slot, which no other has. */
+  readonly namespace: string;
+};
+
 export type HolderOptions = {
   readonly program: string;
-  /** No other sandbox has it. */
-  readonly name: string;
+  readonly place: HolderPlace;
+  readonly users: Users;
   readonly guestIp: string;
   /** Address of the host that the guest sees as the other end. */
   readonly source: string;
   readonly ports: readonly PublishedPort[];
 };
 
-const ARGV0 = 'sandboxd-portd';
-const POLL_MS = 5;
-const END_TIMEOUT_MS = 5000;
+/** User ids that no other process of the host has. */
+export type Users = {
+  /** AppError exhausted. */
+  take(): Promise<number>;
+  /** It is that process's now. */
+  handOver(uid: number, holder: ProcessId): Promise<void>;
+  giveBack(uid: number): Promise<void>;
+};
 
-/** AppError conflict for a port that somebody has, invalid_argument for an address that is not the host's. */
-export async function startHolder({ program, name, guestIp, source, ports }: HolderOptions): Promise<void> {
+/** AppError conflict for a port that somebody has, invalid_argument for an address that is not the host's, exhausted without a user. */
+export async function startHolder(options: HolderOptions): Promise<void> {
+  const { place, users, ports } = options;
   const broadcast = ports.find(({ hostIp }) => hostIp !== undefined && isBroadcast(hostIp))?.hostIp;
   if (broadcast !== undefined) throw notOfThisHost(broadcast);
+  const { record } = place;
+  const uid = await users.take();
+  try {
+    await mkdir(dirname(record), { recursive: true, mode: 0o700 });
+    writeProcessRecord(record, { what: ARGV0, uid });
+    const child = spawnHolder(options, uid);
+    const pid = child.pid ?? 0;
+    // Of one that has ended already why is heard.
+    const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
+    noteProcess(record, process);
+    await hearReady(child);
+    await users.handOver(uid, process);
+  } catch (error) {
+    const left = findHolders(record);
+    await Promise.all(left.map(endProcess));
+    removeProcessRecord(record);
+    await users.giveBack(uid);
+    throw error;
+  }
+}
+
+type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+function spawnHolder({ program, guestIp, source, ports }: HolderOptions, uid: number): Child {
   const words = ports.flatMap(({ hostIp, hostPort, guestPort }) =>
     (hostIp === undefined ? ['0.0.0.0', '::'] : [hostIp]).flatMap((address) => [
       address,
@@ -41,13 +88,16 @@ export async function startHolder({ program, name, guestIp, source, ports }: Hol
       String(guestPort),
     ]),
   );
-  const child = spawn(program, [name, guestIp, source, ...words], {
+  return spawn(program, [String(uid), guestIp, source, ...words], {
     argv0: ARGV0,
     detached: true,
     cwd: '/',
     env: {},
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+}
+
+async function hearReady(child: Child): Promise<void> {
   child.unref();
   let said = '';
   let complaint = '';
@@ -59,7 +109,7 @@ export async function startHolder({ program, name, guestIp, source, ports }: Hol
   });
   const failed = new Promise<never>((_, reject) => {
     child.once('error', (cause) =>
-      reject(new AppError('internal', `cannot start ${program}: ${cause.message}`)),
+      reject(new AppError('internal', `cannot start ${child.spawnfile}: ${cause.message}`)),
     );
     child.once('close', () => {
       if (!said.includes('ready')) reject(explain(complaint.trim()));
@@ -103,41 +153,22 @@ function isBroadcast(address: string): boolean {
   );
 }
 
-export function isHeld(name: string): boolean {
-  return findHolders(name).length > 0;
+/** Whether a daemon of this run directory started one that holds the ports of a slot. */
+export function isHeld({ record, namespace }: HolderPlace): boolean {
+  return findHolders(record).length > 0 || findEarlierHolders(namespace).length > 0;
 }
 
-/** Resolves when the ports are free. */
-export async function endHolders(name: string): Promise<void> {
-  for (const holder of findHolders(name)) {
-    signalProcess(holder, 'SIGKILL');
-    await poll(async () => !isRunning(holder) || undefined, POLL_MS, AbortSignal.timeout(END_TIMEOUT_MS));
-  }
+/** Resolves when the ports are free. Rejects when a process that holds them does not end. */
+export async function endHolders({ record, namespace }: HolderPlace, users: Users): Promise<void> {
+  const uid = readProcessRecord(record)?.uid;
+  const holders = findHolders(record);
+  for (const holder of [...holders, ...findEarlierHolders(namespace)]) await endProcess(holder);
+  removeProcessRecord(record);
+  // The user of one that ended before may be another's by now.
+  if (uid !== undefined && holders.length > 0) await users.giveBack(uid);
 }
 
-/** Names of holders whose names begin so. */
-export function listHolders(prefix: string): string[] {
-  return listPids().flatMap((pid) => {
-    const name = holderName(pid);
-    return name?.startsWith(prefix) === true ? [name] : [];
-  });
-}
-
-function findHolders(name: string): { readonly pid: number; readonly startTicks: number }[] {
-  return listPids().flatMap((pid) => {
-    const startTicks = holderName(pid) === name ? readStartTicks(pid) : undefined;
-    return startTicks === undefined ? [] : [{ pid, startTicks }];
-  });
-}
-
-/** Undefined for any other process. */
-function holderName(pid: number): string | undefined {
-  const [argv0, name] = readArguments(pid);
-  if (argv0 !== ARGV0) return undefined;
-  try {
-    // Anybody may call a program so.
-    return /\/portd(?: \(deleted\))?$/.test(readlinkSync(`/proc/${pid}/exe`)) ? name : undefined;
-  } catch {
-    return undefined;
-  }
+function findHolders(path: string): ProcessId[] {
+  const record = readProcessRecord(path);
+  return record === undefined ? [] : findRecorded(record);
 }

@@ -1,7 +1,17 @@
 // The published ports of all sandboxes: each held by a process, and led to its guest by the host's rules.
+import { readdir, rmdir } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
+import { basename, join } from 'node:path';
 import { AppError, isAppError } from '../lib/errors.ts';
-import { endHolders, isHeld, listHolders, type PublishedPort, startHolder } from './port-holder.ts';
+import { findEarlierHolders } from './earlier-holders.ts';
+import {
+  endHolders,
+  type HolderPlace,
+  isHeld,
+  type PublishedPort,
+  startHolder,
+  type Users,
+} from './port-holder.ts';
 import { openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts } from './rules/host.ts';
 import type { NetworkSlot } from './slot.ts';
@@ -10,6 +20,10 @@ import type { Subnet } from './subnet.ts';
 export type PublishedOptions = {
   /** Path of the program that holds ports. */
   readonly program: string;
+  /** For the records of who holds ports; the daemon's alone, made and removed as needed. */
+  readonly dir: string;
+  /** Of processes that hold ports. */
+  readonly users: Users;
   /** Runs nftables commands, in a namespace or in that of the host, `-`. */
   readonly change: (namespace: string, commands: string) => Promise<unknown>;
 };
@@ -39,7 +53,7 @@ export class Published {
   /** What an earlier daemon published. Rejects where nobody holds the ports any more, and somebody else has one. */
   async adopt(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     this.#ports.set(slot.namespace, { slot, ports });
-    if (!isHeld(slot.namespace)) await this.#hold(subnet, slot, ports);
+    if (!isHeld(this.#placeOf(slot.namespace))) await this.#hold(subnet, slot, ports);
   }
 
   /** They are free when it resolves. Can be called again. */
@@ -47,15 +61,20 @@ export class Published {
     const own = this.#ports.get(namespace);
     if (own === undefined) return;
     if (subnet !== undefined) await this.#mislead(subnet, toMaps(own.slot, own.ports));
-    await endHolders(namespace);
+    await this.#end(namespace);
     this.#ports.delete(namespace);
   }
 
-  /** Ends what is nobody's, whose names begin so, and leads only to guests that there are. */
-  async tidy(subnet: Subnet, prefix: string): Promise<void> {
-    for (const name of listHolders(prefix)) if (!this.#ports.has(name)) await endHolders(name);
+  /** Ends what is nobody's, of slots with namespaces in that directory, and leads only to guests that there are. */
+  async tidy(subnet: Subnet, netDir: string): Promise<void> {
+    const recorded = (await readdir(this.#options.dir).catch(() => [])).map((link) => join(netDir, link));
+    const earlier = findEarlierHolders(`${netDir}/`).map(({ namespace }) => namespace);
+    const failures: unknown[] = [];
+    for (const namespace of new Set([...recorded, ...earlier]))
+      if (!this.#ports.has(namespace)) await this.#end(namespace).catch((error) => failures.push(error));
     const maps = [...this.#ports.values()].flatMap(({ slot, ports }) => toMaps(slot, ports));
     await succeeds(this.#options.change('-', replacePorts(subnet.table, maps)));
+    for (const failure of failures) throw failure;
   }
 
   /** All at once, which fails where one is another sandbox's by now: then one by one. */
@@ -70,9 +89,21 @@ export class Published {
     { namespace, guestIp }: NetworkSlot,
     ports: readonly PublishedPort[],
   ): Promise<void> {
-    const { program } = this.#options;
+    const { program, users } = this.#options;
     if (ports.length === 0) throw new AppError('internal', 'no ports to publish');
-    await startHolder({ program, name: namespace, guestIp, source: subnet.hostAddress, ports });
+    const place = this.#placeOf(namespace);
+    await startHolder({ program, place, users, guestIp, source: subnet.hostAddress, ports });
+  }
+
+  async #end(namespace: string): Promise<void> {
+    const { dir, users } = this.#options;
+    await endHolders(this.#placeOf(namespace), users);
+    // Those of other sandboxes may be in it.
+    await rmdir(dir).catch(() => undefined);
+  }
+
+  #placeOf(namespace: string): HolderPlace {
+    return { record: join(this.#options.dir, basename(namespace)), namespace };
   }
 }
 

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import type { Test } from 'tap';
+import { leaseUsers } from '../../../host-agent/src/engines/jail/uid-leases.ts';
 import {
   HostUpstream,
   Network,
@@ -17,6 +18,7 @@ import {
 import { Store } from '../../../host-agent/src/store/store.ts';
 import { compileGuestProgram } from '../guest-program.ts';
 import { HELPERS } from '../helper-programs.ts';
+import { TEST_UIDS } from '../jailed.ts';
 import { NameServer } from './name-server.ts';
 
 const run = promisify(execFile);
@@ -70,6 +72,7 @@ export class Lab {
       records: this.#store.table('network'),
       program: HELPERS.netd,
       portProgram: HELPERS.portd,
+      portUsers: leaseUsers(TEST_UIDS),
       log: pino({ level: process.env.LAB_LOG ?? 'silent' }),
       ...options,
     });

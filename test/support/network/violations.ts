@@ -4,7 +4,6 @@ import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { listHolders } from '../../../host-agent/src/network/port-holder.ts';
 import type { SandboxJson } from '../api.ts';
 import type { Daemon } from '../daemon.ts';
 import { settled } from '../settled.ts';
@@ -57,7 +56,7 @@ async function lookForViolations({ api, directories }: Daemon, ports: readonly n
     ...compare('mount', mounted, own),
     ...compare(
       'holder',
-      listHolders(`${net}/`).map((name) => name.slice(net.length + 1)),
+      await readdir(join(directories.runDir, 'ports')).catch((): string[] => []),
       own,
       true,
     ),

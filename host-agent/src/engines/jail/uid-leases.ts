@@ -1,15 +1,14 @@
-// A user id for each VMM that no other process of the host has, of any daemon: a file for each lease, which names the process
+// A user id for each VMM, and each process that holds ports, that no other process of the host has, of any daemon: a file for each lease, which names the process
 // that holds it. Host-wide, as ids are; emptied by a boot, as processes are.
 import { randomInt } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import { lockDirectory } from '../../lib/instance-lock.ts';
-import { isRunning, listUsers, readStartTicks } from '../../lib/proc.ts';
+import { once } from '../../lib/once.ts';
+import { isRunning, listUsers, type ProcessId, readStartTicks } from '../../lib/proc.ts';
 
 export const LEASES_DIR = '/run/sandboxd-uids';
-
-type Holder = { readonly pid: number; readonly startTicks: number };
 
 export type UidRange = { readonly base: number; readonly count: number };
 
@@ -53,18 +52,28 @@ export class UidLeases {
   }
 
   /** From now on the lease lasts as long as that process, whatever becomes of this one. */
-  async handOver(uid: number, holder: Holder): Promise<void> {
+  async handOver(uid: number, holder: ProcessId): Promise<void> {
     const path = join(this.#dir, String(uid));
     await writeFile(`${path}.new`, describe(holder), { mode: 0o600 });
     await rename(`${path}.new`, path);
   }
 }
 
+/** Leases that are looked after when the first is wanted. */
+export function leaseUsers(range: UidRange, dir = LEASES_DIR) {
+  const leases = once(() => UidLeases.open(range, dir));
+  return {
+    take: async (): Promise<number> => (await leases()).take(),
+    handOver: async (uid: number, holder: ProcessId): Promise<void> => (await leases()).handOver(uid, holder),
+    giveBack: (uid: number): Promise<void> => giveBackUid(uid, dir),
+  };
+}
+
 export async function giveBackUid(uid: number, dir = LEASES_DIR): Promise<void> {
   await rm(join(dir, String(uid)), { force: true });
 }
 
-function describe({ pid, startTicks }: Holder): string {
+function describe({ pid, startTicks }: ProcessId): string {
   return `${pid} ${startTicks}\n`;
 }
 
