@@ -1,8 +1,9 @@
 // The program that changes network namespaces for the daemon (native/netd.c), spoken to over its standard input and output. It
 // holds nothing that outlives a request but what it listens to, so one that ended is replaced by the next request.
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { AppError } from '../lib/errors.ts';
+import { startProgram } from '../lib/programs.ts';
 
 type Child = ChildProcessByStdio<Writable, Readable, null>;
 type Waiting = { readonly resolve: (text: string) => void; readonly reject: (error: Error) => void };
@@ -53,7 +54,7 @@ export class NetHelper {
 
   #start(): Child {
     if (this.#child !== undefined) return this.#child;
-    const child = spawn(this.#program, [], { stdio: ['pipe', 'pipe', 'inherit'], cwd: '/' });
+    const child = startProgram(this.#program, [], { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#child = child;
     const onEnd = (what: string) => {
       if (this.#child !== child) return;
