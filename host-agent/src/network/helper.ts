@@ -33,14 +33,14 @@ export class NetHelper {
     this.#onRestart = onRestart;
   }
 
-  /** What it listed. Words have no blanks. AppError internal with the reason. */
+  /** What it listed. AppError internal with the reason. */
   ask(words: readonly string[], body = ''): Promise<string> {
     if (this.#isClosed) return Promise.reject(new AppError('cancelled', 'the daemon is stopping'));
     const child = this.#start();
     const id = String(this.#nextId++);
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      child.stdin.write(`${[id, ...words, Buffer.byteLength(body)].join(' ')}\n${body}`);
+      child.stdin.write(`${[id, ...words.map(encode), Buffer.byteLength(body)].join(' ')}\n${body}`);
     });
   }
 
@@ -106,4 +106,9 @@ export class NetHelper {
     else waiting?.reject(new AppError('internal', `cannot ${text.trim()}`));
     return true;
   }
+}
+
+/** A word has no blank or end of a line. */
+function encode(word: string): string {
+  return word.replace(/[\s%]/g, encodeURIComponent);
 }

@@ -4,7 +4,10 @@ import { AppError, errnoOf } from '../../lib/errors.ts';
 import { plainEnvironment, startProgram } from '../../lib/programs.ts';
 
 export type SkopeoOptions = {
-  /** The only directory that it may write to; what it needs for a while goes into `scratch` beneath. */
+  /**
+   * The only directory that it may write to; what it needs for a while goes into `scratch` beneath, where it runs: a name of an image
+   * in a directory has the path up to its first colon.
+   */
   readonly dir: string;
   readonly scratch: string;
   /** Of one file. */
@@ -48,6 +51,7 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
   const limits = ['prlimit', `--data=${MAX_MEMORY_BYTES}`, `--fsize=${maxFileBytes}`, '--core=0'];
   if (maxCpuS !== undefined) limits.push(`--cpu=${maxCpuS}`);
   const child = startProgram('bwrap', [...confinement(dir), ...limits, 'skopeo', ...args], {
+    cwd: scratch,
     env: { ...plainEnvironment(), HOME, ...environment(), TMPDIR: scratch },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
