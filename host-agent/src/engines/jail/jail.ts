@@ -1,10 +1,9 @@
 // Where VMMs run: each as a user of its own, in namespaces and a root directory of its own, without capabilities and with few
 // system calls. A small program (native/jail.c) sets it up and becomes the VMM, so that this is the process that was started.
-import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
 import { chmod, chown, open, realpath, stat } from 'node:fs/promises';
-import { promisify } from 'node:util';
 import { AppError, toError } from '../../lib/errors.ts';
+import { runProgram } from '../../lib/programs.ts';
 import { type CgroupOptions, Cgroups, removeCgroup } from './cgroups.ts';
 import { findProgramFiles } from './program-files.ts';
 import { giveBackUid, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
@@ -106,7 +105,7 @@ export class Jail {
       });
       await using undo = new AsyncDisposableStack();
       undo.defer(() => leaveJail(cell));
-      await promisify(execFile)(cell.program, ['try', '1', ...cell.args]);
+      await runProgram(cell.program, ['try', '1', ...cell.args]);
       return jail;
     } catch (cause) {
       const { stderr = '', message } = toError(cause) as Error & { stderr?: string };

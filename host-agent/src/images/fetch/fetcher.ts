@@ -1,6 +1,6 @@
 // Images into the shared layout, from registries and archives.
 import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 import type { Report } from '../progress.ts';
 import { formatReference, isLoopback, parseReference, type Reference, shortReference } from '../reference.ts';
@@ -154,10 +154,10 @@ async function fetchFromArchive(
   const archive = await inspectArchive(path);
   const chosen = chooseImage(archive, tag);
   if (archive.kind === 'docker-archive')
-    return fetchChosen(chosen, `docker-archive:${path}`, tag, options, 'archive');
+    return fetchChosen(chosen, `docker-archive:${basename(path)}`, tag, options, 'archive');
   const layout = join(options.workDir, 'archived');
   await unpackLayout(path, layout, options.signal);
-  return fetchChosen(chosen, `oci:${layout}`, tag, options, 'archive');
+  return fetchChosen(chosen, `oci:${basename(layout)}`, tag, options, 'archive');
 }
 
 /** From a directory that is an OCI layout. AppError as `fetchFromArchive`. */
@@ -169,7 +169,7 @@ export function fetchFromLayout(open: GatherOptions['open']): (options: FetchOpt
     const layout = join(workDir, 'given');
     if (!isThere) await gatherLayout(layout, { open, maxBytes, signal });
     isThere = true;
-    return fetchChosen(chosen, `oci:${layout}`, undefined, options, 'directory');
+    return fetchChosen(chosen, `oci:${basename(layout)}`, undefined, options, 'directory');
   };
 }
 
@@ -208,7 +208,7 @@ async function copy(
     '--dest-shared-blob-dir',
     blobsDir,
     source,
-    `oci:${layout}`,
+    `oci:${basename(layout)}`,
   ];
   const onLine = (line: string) => reportStep(line, report, onLayer);
   try {
