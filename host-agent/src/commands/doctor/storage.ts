@@ -2,7 +2,8 @@
 import { constants } from 'node:fs';
 import { copyFile, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { errnoOf } from '../../lib/errors.ts';
+import { errnoOf, toError } from '../../lib/errors.ts';
+import { holdDirectory } from '../../lib/held-path.ts';
 import { judgeDirectory } from '../../lib/private-directory.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
@@ -49,7 +50,7 @@ async function nearest(dir: string): Promise<string> {
 
 async function checkOwner(dir: string): Promise<Finding> {
   const name = 'data directory';
-  const advice = `have data_dir name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}`;
+  const advice = `have data_dir name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}; and let nobody else change what is above it`;
   try {
     const verdict = await judgeDirectory(dir, 0);
     if (verdict.kind === 'private') return ok(name, `${dir} is root's alone`);
@@ -59,7 +60,11 @@ async function checkOwner(dir: string): Promise<Finding> {
   } catch (error) {
     return errnoOf(error) === 'ENOENT'
       ? ok(name, `${dir} is not there yet`)
-      : fault(name, `${dir} cannot be looked at, and not be made: ${errnoOf(error)}`, advice);
+      : fault(
+          name,
+          `${dir} cannot be looked at, and not be made: ${errnoOf(error) ?? toError(error).message}`,
+          advice,
+        );
   }
 }
 
@@ -78,6 +83,9 @@ async function checkKind(dir: string): Promise<Finding> {
 
 /** By making one. */
 async function checkReflinks(dir: string): Promise<Finding> {
+  await using held = await holdDirectory(dir).catch(() => undefined);
+  if (held === undefined || held.exposure !== undefined)
+    return warning('reflinks', `not tried: others can change what is in ${dir}`, 'choose another data_dir');
   let scratch: string;
   try {
     scratch = await mkdtemp(join(dir, '.doctor-'));

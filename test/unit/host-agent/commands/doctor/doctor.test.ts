@@ -211,6 +211,14 @@ t.test('the disk, which is a real one', async (t) => {
   t.equal(await dataDirectory(open), 'ok');
   chownSync(open, 1234, 1234);
   t.equal(await dataDirectory(open), 'fault');
+  const within = await ask(t, storage, { flags: ['--data-dir', join(open, 'data')] });
+  t.match(
+    within,
+    { 'data directory': 'ok', reflinks: 'warning' },
+    'nothing is tried where others can change it',
+  );
+  mkdirSync(join(open, 'data'), { mode: 0o700 });
+  t.equal(await dataDirectory(join(open, 'data')), 'fault', 'nor does the daemon take it');
   const full = join(dir, 'full');
   mkdirSync(full, { mode: 0o700 });
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k,nr_inodes=1', 'none', full]);
