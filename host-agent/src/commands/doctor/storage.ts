@@ -34,7 +34,8 @@ export const storage: Group = {
   check: async ({ config }) => {
     const dir = await nearest(config.dataDir);
     return [
-      await checkOwner(config.dataDir),
+      await checkOwner('data directory', config.dataDir, 'data_dir'),
+      await checkOwner('run directory', config.runDir, 'run_dir'),
       await checkKind(dir),
       await checkReflinks(dir),
       await checkRoom(dir),
@@ -48,9 +49,8 @@ async function nearest(dir: string): Promise<string> {
   return found?.isDirectory() || dir === '/' ? dir : nearest(dirname(dir));
 }
 
-async function checkOwner(dir: string): Promise<Finding> {
-  const name = 'data directory';
-  const advice = `have data_dir name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}; and let nobody else change what is above it`;
+async function checkOwner(name: string, dir: string, setting: string): Promise<Finding> {
+  const advice = `have ${setting} name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}; and let nobody else change what is above it`;
   try {
     const verdict = await judgeDirectory(dir, 0);
     if (verdict.kind === 'private') return ok(name, `${dir} is root's alone`);
@@ -58,14 +58,22 @@ async function checkOwner(dir: string): Promise<Finding> {
       ? fault(name, `${dir} ${verdict.what}: the daemon does not take it`, advice)
       : warning(name, `others can enter ${dir}: the daemon closes it`, `chmod 700 ${dir}`);
   } catch (error) {
-    return errnoOf(error) === 'ENOENT'
-      ? ok(name, `${dir} is not there yet`)
-      : fault(
-          name,
-          `${dir} cannot be looked at, and not be made: ${errnoOf(error) ?? toError(error).message}`,
-          advice,
-        );
+    if (errnoOf(error) === 'ENOENT') return checkPlace(name, dir, advice);
+    const reason = errnoOf(error) ?? toError(error).message;
+    return fault(name, `${dir} cannot be looked at, and not be made: ${reason}`, advice);
   }
+}
+
+/** Of one that is to be made. */
+async function checkPlace(name: string, dir: string, advice: string): Promise<Finding> {
+  await using place = await holdDirectory(await nearest(dir));
+  return place.exposure === undefined
+    ? ok(name, `${dir} is not there yet`)
+    : fault(
+        name,
+        `${dir} is not there yet, and would lie in ${place.exposure}: the daemon does not take it`,
+        advice,
+      );
 }
 
 async function checkKind(dir: string): Promise<Finding> {
