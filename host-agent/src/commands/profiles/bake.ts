@@ -1,6 +1,4 @@
 // `sandboxd profiles bake`: makes profiles, and the guest kernel where there is none yet.
-import { existsSync } from 'node:fs';
-import { chmod, mkdir } from 'node:fs/promises';
 import {
   bakeProfile,
   builtinProfileNames,
@@ -15,7 +13,7 @@ import type { Config } from '../../config/index.ts';
 import type { Command, Input } from '../command.ts';
 import { AGENT_DIR, INIT_PATH, NPM_DIR } from '../installation.ts';
 import { ProgressLine } from '../progress.ts';
-import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
+import { loadSharedConfig, openDataDir, SHARED_FLAGS } from '../shared-config.ts';
 import { formatMib, formatSeconds } from './format.ts';
 import { KEEP_FLAG, pruneProfile, readKeep } from './prune.ts';
 
@@ -39,22 +37,17 @@ export const bake: Command = {
     ...KEEP_FLAG,
   },
   run: async (input, signal) => {
-    const config = loadSharedConfig(input);
+    const { defaults } = loadSharedConfig(input);
     const keep = readKeep(input);
     await requireBakingHost();
     const book = await openRecipeBook(input.names.filter(isFile));
-    const names = input.names.length > 0 ? input.names : [config.defaults.profile];
+    const names = input.names.length > 0 ? input.names : [defaults.profile];
     const recipes = await Promise.all(
       names.map((name) => (isFile(name) ? readRecipe(name) : findRecipe(book, name))),
     );
     using line = new ProgressLine();
-    const isNew = !existsSync(config.dataDir);
+    const config = await openDataDir(input);
     await prepareKernel(config, input, line.show);
-    // The daemon's, which nobody else may enter.
-    if (isNew) {
-      await mkdir(config.dataDir, { recursive: true });
-      await chmod(config.dataDir, 0o700);
-    }
     for (const recipe of recipes) {
       signal.throwIfAborted();
       const startedAt = performance.now();
