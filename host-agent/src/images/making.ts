@@ -27,6 +27,8 @@ export type Workshop = {
   readonly maxBlobBytes: number;
   /** A registry that sends nothing for so long is given up. */
   readonly pullIdleMs: number;
+  /** Before a registry that broke off is asked again; longer before each further time. */
+  readonly pullPauseMs: number;
   readonly faults: Faults;
   readonly log: Logger;
 };
@@ -53,9 +55,13 @@ export async function makeImage(
   using room = watchRoom(work.dir, signal);
   const order = { dir: work.dir, report, signal: room.signal, owner };
   const make = async (): Promise<StoredImage> => {
-    const limits = { maxBytes: shop.maxBlobBytes, idleMs: shop.pullIdleMs };
+    const { maxBlobBytes: maxBytes, pullIdleMs: idleMs, pullPauseMs: pauseMs } = shop;
     const { ociDir, blobsDir } = files;
-    const { laidOut, names } = await fetch({ ...order, ...limits, ociDir, blobsDir, workDir: work.dir });
+    const keepBlobs = (hexes: Iterable<string>) => files.keepBlobs(hexes);
+    const { laidOut, names } = await fetch({
+      ...order,
+      ...{ maxBytes, idleMs, pauseMs, ociDir, blobsDir, workDir: work.dir, keepBlobs },
+    });
     shop.faults.reach('image.fetched');
     return keep(shop, laidOut, names, order);
   };

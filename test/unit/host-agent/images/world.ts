@@ -150,6 +150,7 @@ export class World {
       allowedDirs?: readonly string[];
       maxBlobBytes?: number;
       pullIdleMs?: number;
+      pullPauseMs?: number;
       /** Of the converter. */
       runtime?: string;
     } = {},
