@@ -1,7 +1,8 @@
 // Images into the shared layout, from registries and archives.
+import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, isAppError } from '../../lib/errors.ts';
 import type { Report } from '../progress.ts';
 import { formatReference, isLoopback, parseReference, type Reference, shortReference } from '../reference.ts';
 import { Amount, type LayerSizes, readSizes } from './amount.ts';
@@ -16,6 +17,7 @@ import {
 import { blobPath } from './blobs.ts';
 import { type GatherOptions, gatherLayout, readIndex } from './gather.ts';
 import { type LaidOut, readLayout } from './layout.ts';
+import { isBrokenOff, retry } from './retry.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
 import { unpackLayout } from './unpack.ts';
 import { watchArrival } from './watch.ts';
@@ -31,6 +33,10 @@ export type FetchOptions = {
   readonly maxBytes: number;
   /** A registry that sends nothing for so long is given up. */
   readonly idleMs: number;
+  /** Before a registry that broke off is asked again; longer before each further time. */
+  readonly pauseMs: number;
+  /** Has blobs of a pull that was broken off stay for the next one. */
+  readonly keepBlobs: (hexes: Iterable<string>) => void;
   /** CPU time for what unpacks it; absent: as much as it takes. */
   readonly maxCpuS?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -70,21 +76,30 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
   const exact = { domain, path, ...(digest === undefined ? tag !== undefined && { tag } : { digest }) };
   const name = shortReference(reference);
   options.report(`pulling ${name}`);
-  const { workDir, idleMs, signal } = options;
+  const { workDir, blobsDir, idleMs, signal } = options;
   const stalled = () =>
     new AppError('upstream', `cannot pull ${name}: the registry sent nothing for ${idleMs / 1000} s`);
-  using arrival = watchArrival(workDir, idleMs, stalled, signal);
-  const watched = { ...options, signal: arrival.signal };
   await using amount = new Amount({
     ...options,
     layout: layoutOf(workDir),
     askSizes: (given) =>
-      askSizes(reference, exact, { ...watched, signal: AbortSignal.any([given, arrival.signal]) }),
+      askSizes(reference, exact, {
+        ...options,
+        signal: signal === undefined ? given : AbortSignal.any([given, signal]),
+      }),
   });
-  const laidOut = await copy(watched, {
+  const begun = new Set<string>();
+  const attempt = async (): Promise<LaidOut> => {
+    using arrival = watchArrival(workDir, idleMs, stalled, signal);
+    return await copy({ ...options, signal: arrival.signal }, order);
+  };
+  const order: Copy = {
     source: `docker://${formatReference(exact)}`,
     args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
-    onLayer: (hex) => amount.begin(hex),
+    onLayer: (hex) => {
+      begun.add(hex);
+      amount.begin(hex);
+    },
     what: `image ${name}`,
     toError: (cause) => {
       const [reason] = NO_REFERENCE.exec(cause.message) ?? [];
@@ -93,8 +108,19 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
       const message = `image reference ${name} cannot be pulled: ${reason}; write it as Docker does, such as nginx:alpine`;
       return new AppError('invalid_argument', message, { cause });
     },
-  });
-  return { laidOut, names: [formatReference(reference)] };
+  };
+  const countWhole = async () => [...begun].filter((hex) => existsSync(blobPath(blobsDir, hex))).length;
+  try {
+    const laidOut = await retry(attempt, { ...options, countWhole });
+    return { laidOut, names: [formatReference(reference)] };
+  } catch (error) {
+    if (isBrokenOff(error, true) || isCancelled(signal)) options.keepBlobs(begun);
+    throw error;
+  }
+}
+
+function isCancelled(signal: AbortSignal | undefined): boolean {
+  return isAppError(signal?.reason) && signal.reason.code === 'cancelled';
 }
 
 /** Of the layers of an image in its registry. */

@@ -172,7 +172,11 @@ const LIES: Readonly<Record<string, readonly [lies: Lies, message: RegExp]>> = {
 for (const [name, [lies, message]] of Object.entries(LIES)) {
   t.test(name, async (t) => {
     const dataDir = world.path('data');
-    const images = await world.openImages(dataDir, { maxBlobBytes: 4 << 20, pullIdleMs: 2000 });
+    const images = await world.openImages(dataDir, {
+      maxBlobBytes: 4 << 20,
+      pullIdleMs: 2000,
+      pullPauseMs: 10,
+    });
     const registry = await liar(lies);
     const error = await images.pull(`${registry}/app`, 'always').then(
       () => undefined,
