@@ -9,7 +9,8 @@ import { O_PATH } from './untrusted-path.ts';
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
 /** As the kernel's own limit. */
 const MAX_LINKS = 40;
-const WRITABLE_BY_OTHERS = 0o022;
+const WRITABLE_BY_GROUP = 0o020;
+const WRITABLE_BY_ALL = 0o002;
 const STICKY = 0o1000;
 
 /** Another name for what a descriptor has open, also as a directory on the way to what is in it. Valid while that is open. */
@@ -158,9 +159,12 @@ async function openStep(path: string, makeMode: number | undefined): Promise<Fil
 
 type IsTrusted = (uid: number) => boolean;
 
-/** Whether others can change what is in a directory. */
-function canChange({ uid, mode }: Stats, isTrusted: IsTrusted): boolean {
-  return !isTrusted(uid) || (mode & WRITABLE_BY_OTHERS) !== 0;
+/** Whether others can change what is in a directory. Root's group and that of a user alone, which has the user's number, have nobody else. */
+function canChange({ uid, gid, mode }: Stats, isTrusted: IsTrusted): boolean {
+  const isGroupAlone = gid === 0 || gid === uid;
+  return (
+    !isTrusted(uid) || (mode & (isGroupAlone ? WRITABLE_BY_ALL : WRITABLE_BY_ALL | WRITABLE_BY_GROUP)) !== 0
+  );
 }
 
 /** There only the owner of an entry renames or removes it, beside those who are trusted. */
@@ -169,6 +173,6 @@ function isSticky({ uid, mode }: Stats, isTrusted: IsTrusted): boolean {
 }
 
 function describeWriter({ uid, gid, mode }: Stats): string {
-  if ((mode & 0o002) !== 0) return 'every user';
-  return (mode & 0o020) !== 0 ? `group ${gid}` : `user ${uid}`;
+  if ((mode & WRITABLE_BY_ALL) !== 0) return 'every user';
+  return (mode & WRITABLE_BY_GROUP) !== 0 ? `group ${gid}` : `user ${uid}`;
 }

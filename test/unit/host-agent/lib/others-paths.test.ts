@@ -52,11 +52,14 @@ t.test('the daemon has no directory that another user can exchange', async (t) =
   await refused(join(theirs, 'own/data'), /which user \d+ can change/);
   for (const [mode, who] of [
     [0o777, /which every user can change/],
-    [0o775, /which group 0 can change/],
+    [0o775, /which group 50 can change/],
   ] as const) {
+    chownSync(dir, 0, 50);
     chmodSync(dir, mode);
     await refused(join(dir, 'data'), who);
   }
+  chownSync(dir, 0, 0);
+  t.equal(await ensurePrivateDirectory(join(dir, 'own-group')), undefined, 'which has nobody else');
   chmodSync(dir, 0o755);
   symlinkSync(secrets, join(theirs, 'link'));
   symlinkSync(secrets, join(shared, 'link'));
