@@ -2,6 +2,7 @@
 import {
   bakeProfile,
   builtinProfileNames,
+  digestInit,
   ensureKernel,
   findRecipe,
   openRecipeBook,
@@ -37,14 +38,15 @@ export const bake: Command = {
     ...KEEP_FLAG,
   },
   run: async (input, signal) => {
-    const { defaults } = loadSharedConfig(input);
+    const given = loadSharedConfig(input);
     const keep = readKeep(input);
     await requireBakingHost();
     const book = await openRecipeBook(input.names.filter(isFile));
-    const names = input.names.length > 0 ? input.names : [defaults.profile];
+    const names = input.names.length > 0 ? input.names : [given.defaults.profile];
     const recipes = await Promise.all(
       names.map((name) => (isFile(name) ? readRecipe(name) : findRecipe(book, name))),
     );
+    if (!hasOwnKernel(given)) await digestInit(INIT_PATH);
     using line = new ProgressLine();
     const config = await openDataDir(input);
     await prepareKernel(config, input, line.show);
@@ -71,8 +73,12 @@ export const bake: Command = {
 };
 
 /** Whoever gives the daemon both files of his own needs none of Debian's. */
+function hasOwnKernel({ kernelPath, initramfsPath }: Config): boolean {
+  return kernelPath !== undefined && initramfsPath !== undefined;
+}
+
 async function prepareKernel(config: Config, input: Input, progress: Progress): Promise<void> {
-  if (config.kernelPath !== undefined && config.initramfsPath !== undefined) return;
+  if (hasOwnKernel(config)) return;
   const startedAt = performance.now();
   const { version, isFresh } = await ensureKernel({
     dataDir: config.dataDir,
