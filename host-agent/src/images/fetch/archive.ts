@@ -17,10 +17,10 @@ export type ArchivedImage = {
   readonly tags: readonly string[];
 };
 
-export type ImageArchive = {
-  readonly kind: 'docker-archive' | 'oci-archive';
-  readonly images: readonly ArchivedImage[];
-};
+export type ImageArchive =
+  | { readonly kind: 'docker-archive'; readonly images: readonly ArchivedImage[] }
+  /** The text of its index. */
+  | { readonly kind: 'oci-archive'; readonly index: string };
 
 const MAX_DOCUMENT_BYTES = 8 << 20;
 const DOCUMENTS: readonly string[] = ['manifest.json', 'index.json'];
@@ -80,25 +80,33 @@ export async function inspectArchive(path: string): Promise<ImageArchive> {
   const docker = finder.documents.get('manifest.json');
   if (docker !== undefined) return { kind: 'docker-archive', images: toDockerImages(docker) };
   const oci = finder.documents.get('index.json');
-  if (oci !== undefined) return { kind: 'oci-archive', images: toOciImages(oci) };
+  if (oci !== undefined) return { kind: 'oci-archive', index: oci };
   throw new AppError(
     'invalid_argument',
     'the archive holds no images: neither the manifest.json of docker save nor the index.json of an OCI layout is in it',
   );
 }
 
+export type Choice<T> = {
+  readonly images: readonly T[];
+  /** Holds them; only of those of an archive anybody can say which. */
+  readonly holder: 'archive' | 'directory' | 'list';
+  readonly tag?: string | undefined;
+};
+
 /** The one that is asked for. AppError invalid_argument naming those that there are. */
-export function chooseImage({ images }: Pick<ImageArchive, 'images'>, tag?: string): ArchivedImage {
+export function chooseImage<T extends Pick<ArchivedImage, 'tags'>>({ images, holder, tag }: Choice<T>): T {
   const known = images.flatMap(({ tags }) => tags);
   const list =
     known.length === 0 ? 'none of its images has a tag' : `it has ${known.slice(0, 20).join(', ')}`;
   const [first] = images;
   if (tag === undefined) {
     if (images.length === 1 && first !== undefined) return first;
+    const advice = holder === 'archive' ? 'say which by tag' : 'only one can be taken';
     const problem =
       images.length === 0
-        ? 'the archive holds no image'
-        : `the archive holds ${images.length} images (${list}); say which by tag`;
+        ? `the ${holder} holds no image`
+        : `the ${holder} holds ${images.length} images (${list}); ${advice}`;
     throw new AppError('invalid_argument', problem);
   }
   const wanted = canonical(tag);
@@ -106,7 +114,7 @@ export function chooseImage({ images }: Pick<ImageArchive, 'images'>, tag?: stri
   if (found !== undefined) return found;
   throw new AppError(
     'invalid_argument',
-    `the archive has no image ${JSON.stringify(tag.slice(0, 200))}; ${list}`,
+    `the ${holder} has no image ${JSON.stringify(tag.slice(0, 200))}; ${list}`,
   );
 }
 
@@ -138,27 +146,19 @@ class DocumentFinder implements TarSink {
   }
 }
 
+/** One that is listed again under another name is one image with both. */
 function toDockerImages(text: string): ArchivedImage[] {
   const list = parseJson(text, 'manifest.json');
   if (!Array.isArray(list)) throw noImages('manifest.json');
-  return list.map((each: unknown, at) => {
-    const tags = isObject(each) && Array.isArray(each.RepoTags) ? each.RepoTags.map(String) : [];
-    return { source: `@${at}`, tags };
-  });
-}
-
-/** The images that the index of an OCI layout lists. AppError invalid_argument for what is none. */
-export function toOciImages(text: string): ArchivedImage[] {
-  const value = parseJson(text, 'index.json');
-  if (!isObject(value) || !Array.isArray(value.manifests)) throw noImages('index.json');
-  const manifests = value.manifests.filter(isObject);
-  return manifests.map((each) => {
-    const annotations = isObject(each.annotations) ? each.annotations : {};
-    const name = annotations['org.opencontainers.image.ref.name'];
-    const whole = annotations['io.containerd.image.name'];
-    const tags = [whole, name].filter((tag) => typeof tag === 'string');
-    return { source: typeof name === 'string' && manifests.length > 1 ? name : '', tags };
-  });
+  const known = new Map<string, ArchivedImage>();
+  for (const [at, each] of list.entries()) {
+    const { Config, Layers, RepoTags } = isObject(each) ? each : {};
+    const tags = Array.isArray(RepoTags) ? RepoTags.map(String) : [];
+    const key = JSON.stringify([Config, Layers]);
+    const { source, tags: others } = known.get(key) ?? { source: `@${at}`, tags: [] };
+    known.set(key, { source, tags: [...new Set([...others, ...tags])] });
+  }
+  return [...known.values()];
 }
 
 function parseJson(text: string, name: string): unknown {
@@ -169,7 +169,7 @@ function parseJson(text: string, name: string): unknown {
   }
 }
 
-function noImages(name: string): AppError {
+export function noImages(name: string): AppError {
   return new AppError('invalid_argument', `the ${name} of the archive does not list images`);
 }
 
