@@ -1,11 +1,10 @@
 // Saved archives of images: put on disk unpacked from gzip or zstd, and asked which images they hold.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
-import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { type TarEntry, TarError, TarReader, type TarSink } from '@sandboxd/proto';
 import { AppError } from '../../lib/errors.ts';
+import { explainDamage, HEAD_BYTES, packingOf } from '../packing.ts';
 import { formatReference, parseReference } from '../reference.ts';
 
 export type Pieces = AsyncIterable<Uint8Array>;
@@ -43,22 +42,25 @@ export async function spool(
   await pipeline(limit(pieces, maxBytes), createWriteStream(packed, { mode: 0o600 }), { signal });
   const { size } = await stat(packed);
   const mostBytes = Math.min(maxBytes, Math.max(FREE_RATIO_BYTES, MAX_RATIO * size));
-  const unpacker = await unpackerOf(packed);
-  if (unpacker === undefined) {
+  const packing = packingOf(await readHead(packed));
+  if (packing === undefined) {
     await rename(packed, path);
     return mostBytes;
   }
-
+  if (packing.unpack === undefined) {
+    const message = `the archive is packed by ${packing.name}; send it packed by gzip or zstd, or not at all`;
+    throw new AppError('invalid_argument', message);
+  }
   try {
-    const unpacked = createReadStream(packed, { highWaterMark: CHUNK_BYTES }).pipe(unpacker);
+    const unpacked = createReadStream(packed, { highWaterMark: CHUNK_BYTES }).pipe(
+      packing.unpack({ chunkSize: CHUNK_BYTES }),
+    );
     await pipeline(limit(unpacked, mostBytes), createWriteStream(path, { mode: 0o600 }), { signal });
     return mostBytes;
   } catch (error) {
-    if (isDamage(error))
-      throw new AppError('invalid_argument', 'the archive is damaged: it cannot be unpacked', {
-        cause: error,
-      });
-    throw error;
+    const damage = explainDamage(error);
+    if (damage === undefined) throw error;
+    throw new AppError('invalid_argument', `the archive is damaged: ${damage}`, { cause: error });
   } finally {
     await rm(packed, { force: true });
   }
@@ -190,15 +192,8 @@ async function* limit(pieces: AsyncIterable<Uint8Array>, maxBytes: number): Asyn
   }
 }
 
-async function unpackerOf(path: string): Promise<Transform | undefined> {
+async function readHead(path: string): Promise<Buffer> {
   await using file = await open(path, 'r');
-  const { buffer } = await file.read(Buffer.alloc(4), 0, 4, 0);
-  const head = buffer.toString('hex');
-  if (head.startsWith('1f8b')) return createGunzip({ chunkSize: CHUNK_BYTES });
-  return head === '28b52ffd' ? createZstdDecompress({ chunkSize: CHUNK_BYTES }) : undefined;
-}
-
-function isDamage(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return code.startsWith('Z_') || code.startsWith('ZSTD') || code === 'ERR_STREAM_PREMATURE_CLOSE';
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
+  return buffer.subarray(0, bytesRead);
 }
