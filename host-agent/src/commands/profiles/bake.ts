@@ -1,4 +1,6 @@
 // `sandboxd profiles bake`: makes profiles, and the guest kernel where there is none yet.
+import { existsSync } from 'node:fs';
+import { rmdir } from 'node:fs/promises';
 import {
   bakeProfile,
   builtinProfileNames,
@@ -37,17 +39,22 @@ export const bake: Command = {
     ...KEEP_FLAG,
   },
   run: async (input, signal) => {
-    const { defaults } = loadSharedConfig(input);
+    const config = loadSharedConfig(input);
     const keep = readKeep(input);
     await requireBakingHost();
     const book = await openRecipeBook(input.names.filter(isFile));
-    const names = input.names.length > 0 ? input.names : [defaults.profile];
+    const names = input.names.length > 0 ? input.names : [config.defaults.profile];
     const recipes = await Promise.all(
       names.map((name) => (isFile(name) ? readRecipe(name) : findRecipe(book, name))),
     );
     using line = new ProgressLine();
-    const config = await openDataDir(input);
-    await prepareKernel(config, input, line.show);
+    const isNew = !existsSync(config.dataDir);
+    await openDataDir(input);
+    await prepareKernel(config, input, line.show).catch(async (error: unknown) => {
+      // Of what could not be begun nothing is left.
+      if (isNew) await rmdir(config.dataDir).catch(() => undefined);
+      throw error;
+    });
     for (const recipe of recipes) {
       signal.throwIfAborted();
       const startedAt = performance.now();
