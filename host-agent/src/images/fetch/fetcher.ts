@@ -123,7 +123,10 @@ export function fetchFromLayout(open: GatherOptions['open']): (options: FetchOpt
     };
     gathered ??= gather();
     const { tags } = await gathered;
-    return fetchChosen({ source: `oci:${basename(layout)}`, tags, tag: undefined, kind: 'directory' }, options);
+    return fetchChosen(
+      { source: `oci:${basename(layout)}`, tags, tag: undefined, kind: 'directory' },
+      options,
+    );
   };
 }
 
