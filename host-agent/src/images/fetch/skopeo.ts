@@ -1,5 +1,6 @@
 // Images from registries and archives, by skopeo: it knows the host's credentials, mirrors, proxies, certificates and policy.
 import { spawn } from 'node:child_process';
+import { realpath } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 
@@ -48,7 +49,8 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
   signal?.throwIfAborted();
   const limits = ['prlimit', `--data=${MAX_MEMORY_BYTES}`, `--fsize=${maxFileBytes}`, '--core=0'];
   if (maxCpuS !== undefined) limits.push(`--cpu=${maxCpuS}`);
-  const child = spawn('bwrap', [...confinement(dir), ...limits, 'skopeo', ...args], {
+  // A data directory may lie behind a link, and no mount can be put on one.
+  const child = spawn('bwrap', [...confinement(await realpath(dir)), ...limits, 'skopeo', ...args], {
     cwd: '/',
     env: { HOME, ...environment(), TMPDIR: scratch, LC_ALL: 'C.UTF-8' },
     stdio: ['ignore', 'pipe', 'pipe'],
