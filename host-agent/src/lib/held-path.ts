@@ -1,6 +1,6 @@
 // Opening by name where others can exchange names meanwhile: each step of a path is a descriptor, and what was looked at is what is
 // used. As openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which Node does not have.
-import { constants, type Stats } from 'node:fs';
+import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { errnoOf } from './errors.ts';
@@ -159,8 +159,29 @@ async function openStep(path: string, makeMode: number | undefined): Promise<Fil
 
 type IsTrusted = (uid: number) => boolean;
 
+/**
+ * Directories on the way to the program that runs: whoever can change them can have it do anything, so that they add nothing. A checkout
+ * that is a user's own is one, where root builds and runs it.
+ */
+let programPlaces: ReadonlySet<string> | undefined;
+
+function findProgramPlaces(): ReadonlySet<string> {
+  const places = new Set<string>();
+  for (let at = dirname(process.execPath); ; at = dirname(at)) {
+    places.add(placeOf(statSync(at)));
+    if (at === '/') return places;
+  }
+}
+
+function placeOf({ dev, ino }: Stats): string {
+  return `${dev}:${ino}`;
+}
+
 /** Whether others can change what is in a directory. Root's group and that of a user alone, which has the user's number, have nobody else. */
-function canChange({ uid, gid, mode }: Stats, isTrusted: IsTrusted): boolean {
+function canChange(directory: Stats, isTrusted: IsTrusted): boolean {
+  const { uid, gid, mode } = directory;
+  programPlaces ??= findProgramPlaces();
+  if (programPlaces.has(placeOf(directory))) return false;
   const isGroupAlone = gid === 0 || gid === uid;
   return (
     !isTrusted(uid) || (mode & (isGroupAlone ? WRITABLE_BY_ALL : WRITABLE_BY_ALL | WRITABLE_BY_GROUP)) !== 0

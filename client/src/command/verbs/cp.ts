@@ -138,21 +138,21 @@ async function openDirectory(path: string): Promise<HeldDirectory | undefined> {
 }
 
 /** Undefined for a directory. */
-async function openFile(files: Files, path: string, signal: AbortSignal) {
+async function openFile(files: Files, path: string, signal: AbortSignal, maxBytes?: number) {
   try {
-    return await files.stream(path, { signal });
+    return await files.stream(path, { signal, ...(maxBytes !== undefined && { maxBytes }) });
   } catch (error) {
-    if (error instanceof BadRequestError && /directory/i.test(error.message)) return undefined;
+    if (error instanceof BadRequestError && / is a directory\b/.test(error.message)) return undefined;
     throw error;
   }
 }
 
 async function isDirectory(files: Files, path: string, signal: AbortSignal): Promise<boolean> {
   try {
+    const file = await openFile(files, path, signal, 1);
     // Nothing of it is read.
-    const archive = await files.tar(path, { signal });
-    await archive[Symbol.asyncIterator]().return?.();
-    return true;
+    await file?.[Symbol.asyncIterator]().return?.();
+    return file === undefined;
   } catch (error) {
     if (error instanceof NotFoundError && /sandbox/.test(error.message)) throw error;
     if (error instanceof NotFoundError || error instanceof BadRequestError) return false;

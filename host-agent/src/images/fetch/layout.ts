@@ -6,6 +6,7 @@ import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { blobPath, dropDamaged } from './blobs.ts';
 import { configDocument, type ImageConfig, toImageConfig } from './config.ts';
+import { rankOf, showPlatform } from './platform.ts';
 
 const digest = z.string().regex(/^sha256:[\da-f]{64}$/);
 const descriptor = z.object({ digest, urls: z.array(z.string()).nullish() });
@@ -31,9 +32,8 @@ export async function readLayout(dir: string, blobsDir: string, what: string): P
   const configDigest = toHex(listed.config.digest);
   await dropDamaged(blobsDir, [configDigest]);
   const about = await readDocument(blobPath(blobsDir, configDigest), configDocument, `${what}: its config`);
-  const { os, architecture } = about;
-  if ((os && os !== 'linux') || (architecture && architecture !== 'amd64'))
-    throw new AppError('upstream', `${what} is for ${os}/${architecture}; sandboxes here run linux/amd64`);
+  if (rankOf(about) === undefined)
+    throw new AppError('upstream', `${what} is for ${showPlatform(about)}; sandboxes here run linux/amd64`);
   const diffIds = about.rootfs?.diff_ids ?? [];
   if (diffIds.length !== listed.layers.length)
     throw new AppError(

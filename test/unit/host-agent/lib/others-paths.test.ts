@@ -1,9 +1,10 @@
 // Directories and files that the operator names and that another user of the host can exchange.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
+  copyFileSync,
   lchownSync,
   mkdirSync,
   mkdtempSync,
@@ -166,3 +167,27 @@ t.test('the mark of keys is written through no link that somebody can foresee', 
   t.equal(statSync(secret).size, 6);
   t.equal(readdirSync(dir).filter((name) => name.endsWith('.part')).length, 1, 'the one that was there');
 });
+
+t.test(
+  'a user whose checkout root runs the daemon from can have data in it, and nobody else’s',
+  async (t) => {
+    const { dir, theirs } = makePlaces(t);
+    const lib = new URL('../../../../host-agent/src/lib/private-directory.ts', import.meta.url).pathname;
+    const make = `await (await import(${JSON.stringify(lib)})).ensurePrivateDirectory(process.argv[1])`;
+    const run = (program: string, path: string) =>
+      spawnSync(program, ['--input-type=module', '-e', make, path], { encoding: 'utf8' });
+    const program = join(theirs, 'checkout/bin/node');
+    mkdirSync(join(theirs, 'checkout/bin'), { recursive: true });
+    copyFileSync(process.execPath, program);
+    chownSync(join(theirs, 'checkout'), STRANGER, STRANGER);
+    t.match(run(program, join(theirs, 'checkout/data')), { status: 0 });
+    t.match(run(process.execPath, join(theirs, 'checkout/data')), {
+      status: 1,
+      stderr: new RegExp(`lies in ${theirs}, which user ${STRANGER} can change`),
+    });
+    const other = join(dir, 'other');
+    mkdirSync(other);
+    chownSync(other, STRANGER + 1, STRANGER + 1);
+    t.match(run(program, join(other, 'data')), { status: 1, stderr: /can change/ });
+  },
+);
