@@ -60,7 +60,10 @@ class Tree implements AsyncDisposable {
     this.#root = root;
   }
 
-  async put(header: TarHeader, body: Bytes): Promise<void> {
+  async put({ mtime: time, ...rest }: TarHeader, body: Bytes): Promise<void> {
+    // No date where it is beyond all dates.
+    const header: TarHeader =
+      time === undefined || Number.isNaN(time.getTime()) ? rest : { ...rest, mtime: time };
     const parts = toParts(header.name);
     const name = parts.pop();
     if (name === undefined) return;
@@ -124,7 +127,8 @@ class Tree implements AsyncDisposable {
 function toParts(path: string): string[] {
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.includes('..')) throw new SandboxdError(`the archive's ${path} leads out of the directory`);
-  if (FOREIGN?.test(path)) throw new SandboxdError(`the archive's ${path} cannot be the name of a file here`);
+  if (path.includes('\0') || FOREIGN?.test(path))
+    throw new SandboxdError(`the archive's ${JSON.stringify(path)} cannot be the name of a file here`);
   return parts;
 }
 

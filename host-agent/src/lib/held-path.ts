@@ -181,7 +181,8 @@ function placeOf({ dev, ino }: Stats): string {
 function canChange(directory: Stats, isTrusted: IsTrusted): boolean {
   const { uid, gid, mode } = directory;
   programPlaces ??= findProgramPlaces();
-  if (programPlaces.has(placeOf(directory))) return false;
+  // In one such as /tmp others have names of their own, and no program.
+  if ((mode & STICKY) === 0 && programPlaces.has(placeOf(directory))) return false;
   const isGroupAlone = gid === 0 || gid === uid;
   return (
     !isTrusted(uid) || (mode & (isGroupAlone ? WRITABLE_BY_ALL : WRITABLE_BY_ALL | WRITABLE_BY_GROUP)) !== 0

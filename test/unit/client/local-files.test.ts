@@ -20,18 +20,13 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { buffer, text } from 'node:stream/consumers';
-import { pipeline } from 'node:stream/promises';
-import { setTimeout } from 'node:timers/promises';
+import { buffer } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
-import { extract, type Header, pack } from 'tar-stream';
 import { writeContexts } from '../../../client/src/command/context.ts';
 import { SandboxdError } from '../../../client/src/errors.ts';
-import { HeldDirectory } from '../../../client/src/platform/held-directory.ts';
-import { packDirectory } from '../../../client/src/platform/pack-directory.ts';
-import { unpackDirectory } from '../../../client/src/platform/unpack-directory.ts';
 import { writeWhole } from '../../../client/src/platform/whole-file.ts';
 import { STRANGER } from '../../support/stranger.ts';
+import { archiveOf, type Entry, packed, pieces, unpackInto } from './local-archives.ts';
 
 async function* bytes(...parts: readonly (string | (() => void))[]): AsyncGenerator<Uint8Array, void> {
   for (const part of parts) {
@@ -111,60 +106,6 @@ t.test('contexts are written through no link', async (t) => {
   t.same(readdirSync(join(theirs, 'sandbox')).sort(), ['contexts.json', `contexts.json.${process.pid}`]);
 });
 
-type Entry = {
-  readonly name: string;
-  readonly type?: 'directory' | 'symlink' | 'link' | 'fifo';
-  readonly linkname?: string;
-  readonly mode?: number;
-  readonly text?: string;
-};
-
-/** An archive of them, in pieces; what is no entry is done in between. */
-async function* archiveOf(...steps: readonly (Entry | (() => void))[]): AsyncGenerator<Uint8Array, void> {
-  for (const step of steps) {
-    if (typeof step === 'function') {
-      // Until what was given has been used.
-      await setTimeout(50);
-      step();
-      continue;
-    }
-    const { text = '', ...header } = step;
-    const archive = pack();
-    archive.entry({ mode: 0o644, ...header, mtime: new Date(1000) } as Header, text);
-    archive.finalize();
-    const all = await buffer(archive);
-    yield all.subarray(0, all.length - 1024);
-  }
-  yield Buffer.alloc(1024);
-}
-
-async function* pieces(whole: Uint8Array): AsyncGenerator<Uint8Array, void> {
-  yield whole;
-}
-
-async function unpackInto(path: string, archive: AsyncIterable<Uint8Array>): Promise<void> {
-  await using directory = await HeldDirectory.ensure(path);
-  await unpackDirectory(archive, directory);
-}
-
-async function packed(path: string, onEntry?: (name: string) => void): Promise<Map<string, string>> {
-  const found = new Map<string, string>();
-  await using directory = await HeldDirectory.open(path);
-  const archive = extract();
-  archive.on('entry', (header, body, next) => {
-    void text(body).then((content) => {
-      found.set(
-        header.name,
-        header.type === 'file' ? content : `${header.type} ${header.linkname ?? ''}`.trim(),
-      );
-      onEntry?.(header.name);
-      next();
-    });
-  });
-  await pipeline(packDirectory(directory), archive);
-  return found;
-}
-
 t.test('an archive is unpacked with modes, times and links, and twice', async (t) => {
   const { theirs } = makePlaces(t);
   const to = join(theirs, 'new/deep');
@@ -211,6 +152,16 @@ t.test('what an archive holds leads nowhere out of the directory', async (t) => 
   ];
   for (const entries of bad)
     await t.rejects(unpackInto(join(theirs, 'to'), archiveOf(...entries)), JSON.stringify(entries));
+  const odd: (readonly [Record<string, string>, RegExp | undefined])[] = [
+    [{ path: 'a\0b' }, /"a\\u0000b" cannot be the name of a file here/],
+    [{ path: 'x'.repeat(300) }, /ENAMETOOLONG/],
+    [{ mtime: '1e300' }, undefined],
+    [{ mtime: '-1e12' }, undefined],
+  ];
+  for (const [pax, message] of odd) {
+    const made = unpackInto(join(theirs, 'to'), archiveOf({ name: 'odd', pax }));
+    await (message === undefined ? t.resolves(made, pax) : t.rejects(made, { message }));
+  }
   await unpackInto(join(theirs, 'to'), archiveOf({ name: `${own}/x` }));
   t.ok(statSync(join(theirs, 'to', own, 'x')).isFile(), 'an absolute name is one beneath it');
   assertUntouched();

@@ -171,7 +171,7 @@ t.test('the mark of keys is written through no link that somebody can foresee', 
 t.test(
   'a user whose checkout root runs the daemon from can have data in it, and nobody else’s',
   async (t) => {
-    const { dir, theirs } = makePlaces(t);
+    const { dir, theirs, shared, secrets } = makePlaces(t);
     const lib = new URL('../../../../host-agent/src/lib/private-directory.ts', import.meta.url).pathname;
     const make = `await (await import(${JSON.stringify(lib)})).ensurePrivateDirectory(process.argv[1])`;
     const run = (program: string, path: string) =>
@@ -189,5 +189,10 @@ t.test(
     mkdirSync(other);
     chownSync(other, STRANGER + 1, STRANGER + 1);
     t.match(run(program, join(other, 'data')), { status: 1, stderr: /can change/ });
+    copyFileSync(process.execPath, join(shared, 'node'));
+    symlinkSync(secrets, join(shared, 'link'));
+    lchownSync(join(shared, 'link'), STRANGER, STRANGER);
+    const linked = run(join(shared, 'node'), join(shared, 'link'));
+    t.match(linked, { status: 1, stderr: /is a link in a directory that every user can change/ });
   },
 );
