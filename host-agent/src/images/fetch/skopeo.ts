@@ -1,4 +1,5 @@
 // Images from registries and archives, by skopeo: it knows the host's credentials, mirrors, proxies, certificates and policy.
+import { realpath } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import { plainEnvironment, startProgram } from '../../lib/programs.ts';
@@ -50,7 +51,10 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
   signal?.throwIfAborted();
   const limits = ['prlimit', `--data=${MAX_MEMORY_BYTES}`, `--fsize=${maxFileBytes}`, '--core=0'];
   if (maxCpuS !== undefined) limits.push(`--cpu=${maxCpuS}`);
-  const child = startProgram('bwrap', [...confinement(dir), ...limits, 'skopeo', ...args], {
+  // Bubblewrap makes what it mounts on: not behind a link of the host's root, which is read-only by then.
+  const real = await realpath(dir);
+  signal?.throwIfAborted();
+  const child = startProgram('bwrap', [...confinement(real), ...limits, 'skopeo', ...args], {
     cwd: scratch,
     env: { ...plainEnvironment(), HOME, ...environment(), TMPDIR: scratch },
     stdio: ['ignore', 'pipe', 'pipe'],
