@@ -1667,9 +1667,6 @@ export namespace sandboxd {
                 /** Identity entersRoot. */
                 entersRoot: boolean;
 
-                /** Identity joinsAgent. */
-                joinsAgent: boolean;
-
                 /**
                  * Creates a new Identity instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1722,9 +1719,6 @@ export namespace sandboxd {
 
                     /** Identity entersRoot */
                     entersRoot?: (boolean|null);
-
-                    /** Identity joinsAgent */
-                    joinsAgent?: (boolean|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

@@ -4074,7 +4074,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {number|null} [unixTimeUs] Identity unixTimeUs
                  * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Identity network
                  * @property {boolean|null} [entersRoot] Identity entersRoot
-                 * @property {boolean|null} [joinsAgent] Identity joinsAgent
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -4163,14 +4162,6 @@ export const sandboxd = $root.sandboxd = (() => {
                 Identity.prototype.entersRoot = false;
 
                 /**
-                 * Identity joinsAgent.
-                 * @member {boolean} joinsAgent
-                 * @memberof sandboxd.agent.v1.Identity
-                 * @instance
-                 */
-                Identity.prototype.joinsAgent = false;
-
-                /**
                  * Creates a new Identity instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Identity
@@ -4216,8 +4207,6 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Network.encode(message.network, writer.uint32(/* id 6, wireType 2 =*/50).fork(), _depth + 1).ldelim();
                     if (message.entersRoot != null && $Object.hasOwnProperty.call(message, "entersRoot") && message.entersRoot !== false)
                         writer.uint32(/* id 7, wireType 0 =*/56).bool(message.entersRoot);
-                    if (message.joinsAgent != null && $Object.hasOwnProperty.call(message, "joinsAgent") && message.joinsAgent !== false)
-                        writer.uint32(/* id 8, wireType 0 =*/64).bool(message.joinsAgent);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -4320,15 +4309,6 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.entersRoot = value;
                                 else
                                     delete message.entersRoot;
-                                continue;
-                            }
-                        case 8: {
-                                if (wireType !== 0)
-                                    break;
-                                if (value = reader.bool())
-                                    message.joinsAgent = value;
-                                else
-                                    delete message.joinsAgent;
                                 continue;
                             }
                         }
