@@ -1,6 +1,9 @@
 // Debian's Docker in a guest, as docs/kernel-modules.md has it: it builds, runs and publishes, and so does a copy of the guest.
 import '../support/network/own-network.ts';
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { poll } from '../../host-agent/src/lib/wait.ts';
 import type { SandboxJson } from '../support/api.ts';
@@ -9,6 +12,10 @@ import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(900_000));
 execFileSync('ip', ['link', 'set', 'lo', 'up']);
+const run = promisify(execFile);
+const ROOT = resolve(import.meta.dirname, '../..');
+const PAGE = readFileSync(resolve(ROOT, 'docs/kernel-modules.md'), 'utf8');
+const WITH_COMMAND = `${resolve(ROOT, 'dist')}:${process.env.PATH}`;
 const soon = () => AbortSignal.timeout(scaled(180_000));
 
 /** Of a program that every guest has, as there is no registry. */
@@ -25,25 +32,18 @@ END
 docker build -q -t web /build`;
 
 t.test('it builds an image, runs it, and its published port is reached from the host', async (t) => {
-  const { api } = await startDaemon(t);
-  const port = { host_ip: '127.0.0.1', host_port: 18_080, guest_port: 8080 };
-  const { id } = await api.create({
-    profile: 'docker',
-    memory_mib: 1024,
-    disk_bytes: 2 ** 31,
-    service: { cmd: ['start-docker'] },
-    publish: [port],
+  const { api, url } = await startDaemon(t);
+  const example = /```sh\n(.*?)```/s.exec(PAGE)?.[1]?.replace(/^sudo .*\n/, '');
+  await run('bash', ['-ec', `${example}`], {
+    env: { ...process.env, PATH: WITH_COMMAND, SANDBOXD_HOST: url },
   });
-  const isReady = () =>
-    api.sh(id, 'docker version > /dev/null 2>&1 && echo ready; true').then((word) => word || undefined);
-  await poll(isReady, 1000, soon());
+  const [{ id } = { id: '' }] = await api.list();
   const facts = '{{.Driver}} {{.CgroupVersion}} {{.CgroupDriver}} {{json .Warnings}}';
   t.equal(await api.sh(id, `docker info -f '${facts}'`), 'overlay2 2 cgroupfs null');
   await api.sh(id, BUILD);
   await api.sh(id, 'docker run -d --name web -p 8080:80 --memory 64m web');
-  const url = `http://127.0.0.1:${port.host_port}/`;
   const read = () =>
-    fetch(url)
+    fetch('http://127.0.0.1:8080/')
       .then((answer) => answer.text())
       .catch(() => undefined);
   t.equal(await poll(read, 500, soon()), 'built\n', 'from the host');

@@ -28,6 +28,7 @@ static void try_fuse(void) {
     failed = size < (ssize_t)sizeof(struct fuse_in_header) || ((struct fuse_in_header *)request)->opcode != FUSE_INIT;
   }
   say("fuse", failed);
+  umount2("/fused", MNT_DETACH);
 }
 
 static void try_tun(void) {

@@ -1,4 +1,5 @@
 // Modules of the guest's kernel: there in every guest, whatever its root is, and loaded when something needs them.
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -10,7 +11,7 @@ import { makeLayoutOf, World } from '../unit/host-agent/images/world.ts';
 
 t.setTimeout(scaled(600_000));
 const world = new World(t);
-const { api } = await startDaemon(t, { flags: ['--image-path-allow', world.dir] });
+const { api, url } = await startDaemon(t, { flags: ['--image-path-allow', world.dir] });
 
 const SOURCE = readFileSync(join(import.meta.dirname, '../guest/kernel-work.c'), 'utf8');
 const program = compileSource(SOURCE, 'gcc', '-static');
@@ -102,8 +103,23 @@ t.test(
         const id = await create(t, { image: { path }, boot_args: bootArgs });
         const { stdout } = await api.exec(id, ['/work']);
         t.equal(stdout, WORKS, `${name} ${bootArgs}`);
+        const pulled = await api.fetch(`/sandboxes/${id}/files?path=/&format=tar`);
+        const names = execFileSync('tar', ['-t'], {
+          input: Buffer.from(await pulled.arrayBuffer()),
+          encoding: 'utf8',
+        });
+        t.match(names, '\nwork\n', 'what is pulled is the sandbox’s');
+        t.notMatch(names, /modules\/\d\.\d+\.\d+-\d|\.sandbox/, 'and nothing of the agent’s');
         if (members.length === 1)
           t.equal(await (await api.fetch(`/sandboxes/${id}/files?path=/${own}`)).text(), 'theirs');
       }
   },
 );
+
+t.test('the first example of docs/kernel-modules.md', async (t) => {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/kernel-modules.md'), 'utf8');
+  const lines = page.split('\n\n').find((part) => part.startsWith('    API=')) ?? '';
+  const said = execFileSync('bash', ['-ec', lines.replace(/http:\S+/, url)], { encoding: 'utf8' });
+  t.match(JSON.parse(said), { exit_code: 0, stdout: /^wg0 +DOWN +<POINTOPOINT,NOARP>/ });
+  for (const { id } of await api.list()) await api.delete(id);
+});

@@ -18,6 +18,12 @@ const MS_NOATIME = 1024;
 const MS_BIND = 4096;
 const MNT_DETACH = 2;
 
+/** Where they are mounted; undefined: nowhere. */
+export function findModules(): string | undefined {
+  const mounts = addon.readText(NO_DIRECTORY, '/proc/self/mounts').split('\n');
+  return mounts.find((line) => line.startsWith(`${AGENT_DISK} `))?.split(' ')[1];
+}
+
 /** Mounts them, in a root in which nothing runs yet, unless it has some of this very kernel. */
 export function mountModules(): void {
   if (!existsSync(AGENT_DISK)) return;

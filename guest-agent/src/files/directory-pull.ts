@@ -2,6 +2,7 @@
 
 import { constants } from 'node:os';
 import { AGENT_DIR, type DirPull, FLOW, MAX_DATA_BYTES, paddingAfter, type Stream } from '@sandboxd/proto';
+import { findModules } from '../boot/modules.ts';
 import { addon } from '../native/addon.ts';
 import { fileError, readError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
@@ -24,9 +25,13 @@ export function startDirectoryPull(stream: Stream, { path }: DirPull): void {
     throw fileError(-constants.errno.ENOTDIR, name);
   }
   if (fd < 0) throw fileError(fd, name);
-  // The agent's own files are the image's, not the sandbox's.
   const isRoot = /^[/.]*$/.test(name);
-  new DirectoryPull(stream, new Walk(fd, status, isRoot ? AGENT_DIR.slice(1) : undefined));
+  new DirectoryPull(stream, new Walk(fd, status, new Set(isRoot ? agentPaths() : [])));
+}
+
+/** The agent's own files, and what it mounted of them, are not the sandbox's. */
+function agentPaths(): string[] {
+  return [AGENT_DIR, findModules()].flatMap((path) => (path === undefined ? [] : [path.slice(1)]));
 }
 
 class DirectoryPull {
