@@ -30,11 +30,13 @@ const MIN_ALLOWED_PREFIX = 8;
 /** Ranges that no name of the internet may lead to, whoever allows it: nothing there is another host. */
 const MEANINGLESS = ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4'].flatMap(toRange);
 /** Where clouds answer with the credentials of the host. */
-const METADATA = ['169.254.0.0/16', '168.63.129.16/32'].flatMap(toRange);
+const METADATA = ['169.254.0.0/16', '168.63.129.16/32', '100.100.100.200/32', '192.0.0.192/32'].flatMap(
+  toRange,
+);
 /** What the kernel makes, devices, and settings and secrets of the host. */
 const SYSTEM_DIRS = ['/proc', '/sys', '/dev', '/etc', '/boot'];
 /** Not as a whole; a directory beneath them may be for images. */
-const HOMES = ['/root', '/home'];
+const WHOLES = ['/root', '/home', '/run', '/var/lib', '/usr'];
 const WRITABLE_BY_OTHERS = 0o002;
 
 export function findCareless(config: Config, context: CarelessContext): readonly Careless[] {
@@ -75,12 +77,17 @@ function findUids({ jail }: Config, { read }: CarelessContext): readonly Careles
     return [{ setting, level: 'fault', seen, advice }];
   }
   const taken = [
-    ...linesOf(read('/etc/passwd')).map(([name = '', , uid = '']) => ({ name, first: Number(uid), many: 1 })),
-    ...linesOf(read('/etc/subuid')).map(([name = '', first = '', many = '']) => ({
-      name: `${name} (/etc/subuid)`,
-      first: Number(first),
-      many: Number(many),
-    })),
+    // A VMM's group has the number of its user.
+    ...['/etc/passwd', '/etc/group'].flatMap((path) =>
+      linesOf(read(path)).map(([name = '', , id = '']) => ({ name, first: Number(id), many: 1 })),
+    ),
+    ...['/etc/subuid', '/etc/subgid'].flatMap((path) =>
+      linesOf(read(path)).map(([name = '', first = '', many = '']) => ({
+        name: `${name} (${path})`,
+        first: Number(first),
+        many: Number(many),
+      })),
+    ),
   ].find(({ first, many }) => first < base + count && first + many > base);
   if (taken === undefined) return [];
   const seen = `VMMs would have the user ids ${own}, some of which are those of ${taken.name}`;
@@ -131,7 +138,7 @@ function findImageDir(dir: string, { dataDir, runDir }: Config): readonly Carele
   const holds = (own: string): boolean => isWithin(realPathOf(own), real);
   const near =
     [...SYSTEM_DIRS, dataDir, runDir].find((own) => holds(own) || isWithin(real, realPathOf(own))) ??
-    HOMES.find(holds);
+    WHOLES.find(holds);
   if (near === undefined) return [];
   const what = real === '/' ? 'is all of this host' : `has files of ${near}`;
   const seen = `${dir} ${what}, which any client could boot from and read`;

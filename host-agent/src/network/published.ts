@@ -70,8 +70,9 @@ export class Published {
     const recorded = (await readdir(this.#options.dir).catch(() => [])).map((link) => join(netDir, link));
     const earlier = findEarlierHolders(`${netDir}/`).map(({ namespace }) => namespace);
     const failures: unknown[] = [];
-    for (const namespace of new Set([...recorded, ...earlier]))
-      if (!this.#ports.has(namespace)) await this.#end(namespace).catch((error) => failures.push(error));
+    const strays = [...new Set([...recorded, ...earlier])].filter((namespace) => !this.#ports.has(namespace));
+    // All at once: each that does not end takes its time.
+    await Promise.all(strays.map((namespace) => this.#end(namespace).catch((error) => failures.push(error))));
     const maps = [...this.#ports.values()].flatMap(({ slot, ports }) => toMaps(slot, ports));
     await succeeds(this.#options.change('-', replacePorts(subnet.table, maps)));
     for (const failure of failures) throw failure;

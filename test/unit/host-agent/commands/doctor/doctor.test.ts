@@ -72,15 +72,30 @@ t.test('the settings', async (t) => {
   const bad = [
     ['--jail-uid-base', '1000'],
     ['--network-allow-range', '0.0.0.0/0'],
+    ['--network-subnet', '127.0.0.0/16'],
     ['--image-path-allow', '/'],
     ['--listen', 'unix:/run/x.sock', '--socket-mode', '777'],
   ].flat();
   t.same(await ask(t, settings, { flags: bad }), {
     jail_uid_base: 'fault',
     network_allow_range: 'fault',
+    network_subnet: 'fault',
     image_path_allow: 'fault',
     socket_mode: 'warning',
   });
+  for (const [flag = '', value = '', level = ''] of [
+    ['--network-allow-range', '127.0.0.0/8', 'fault'],
+    ['--network-allow-range', '0.0.0.0/8', 'fault'],
+    ['--network-allow-range', '224.0.0.0/4', 'fault'],
+    ['--network-allow-range', '10.0.0.0/7', 'fault'],
+    ['--network-allow-range', '169.254.0.0/16', 'warning'],
+    ['--network-subnet', '8.0.0.0/8', 'warning'],
+  ])
+    t.same(
+      await ask(t, settings, { flags: [flag, value] }),
+      { [flag.slice(2).replaceAll('-', '_')]: level },
+      `${flag} ${value}`,
+    );
 });
 
 t.test('the kernel', async (t) => {
