@@ -114,6 +114,8 @@ Step enter(const char* layer_options, bool joins_agent) {
                         "/.lower,upperdir=/.layer/upper,workdir=/.layer/work,"
                         "redirect_dir=on,xino=on,metacopy=off,index=off,volatile";
   then([&] { return mount_at("overlay", "/.root", "overlay", MS_NOATIME, options.c_str()); });
+  // What it kept in memory is of a guest without a root; it may have none of it.
+  for (const char* path : {"/proc/sys/kernel/random/boot_id", "/run"}) umount2(path, MNT_DETACH);
   for (const char* path : {"/dev", "/proc", "/sys"})
     then([=] {
       std::string target = std::string("/.root") + path;

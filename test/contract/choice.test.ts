@@ -52,6 +52,10 @@ class StandIn {
     this.recalled = probe;
   }
 
+  findVmms(): [] {
+    return [];
+  }
+
   asEngine(): Engine {
     return this as unknown as Engine;
   }

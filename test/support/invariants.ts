@@ -26,7 +26,9 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
   const { dataDir, runDir } = daemon.directories;
   const { sandboxes, snapshots } = await listHoldings(daemon);
   const names = (dir: string): Promise<string[]> => readdir(dir).catch(() => []);
-  const inRunDir = (await names(runDir)).filter((name) => name !== LOCK_NAME && name !== 'net');
+  const besides = [LOCK_NAME, 'net', 'ports'];
+  const inRunDir = (await names(runDir)).filter((name) => !besides.includes(name) && !name.endsWith('.vmm'));
+  const recordsOfVmms = (await names(runDir)).filter((name) => name.endsWith('.vmm'));
   const halfMade = (await names(join(dataDir, 'templates'))).filter((name) => name.startsWith('.'));
   const records = await readRecordIds(dataDir);
   const recorded = (table: string): string[] =>
@@ -37,6 +39,11 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
     ...compare('VMM', await vmmSandboxes(runDir), sandboxes),
     ...compare('directory', await names(join(dataDir, 'sandboxes')), sandboxes),
     ...compare('run directory', inRunDir, sandboxes),
+    ...compare(
+      'process record',
+      recordsOfVmms.map((name) => name.slice(0, -'.vmm'.length)),
+      sandboxes,
+    ),
     ...compare('snapshot directory', await names(join(dataDir, 'snapshots')), snapshots),
     ...compare('record', recorded('sandboxes'), sandboxes),
     ...compare('record', recorded('snapshots'), snapshots),

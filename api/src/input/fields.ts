@@ -65,7 +65,9 @@ export function rule<S extends z.ZodType>(
   { error, path = [] }: { readonly error: string; readonly path?: PropertyKey[] },
 ): S {
   const rules = [...(schema.meta()?.['x-rules'] ?? []), sentence];
-  return schema.refine(check, { error, path }).meta({ 'x-rules': rules });
+  // It may look into all of a value, so that is whole first.
+  const when = ({ issues }: z.core.ParsePayload): boolean => issues.length === 0;
+  return schema.refine(check, { error, path, when }).meta({ 'x-rules': rules });
 }
 
 /** May be left out. */

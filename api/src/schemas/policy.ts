@@ -1,7 +1,7 @@
 // What a key may do.
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { integer, type Parsed } from '../input/fields.ts';
+import { integer, type Parsed, rule } from '../input/fields.ts';
 import { parsePortRange } from '../input/port-ranges.ts';
 import { MAX_FORKS, MAX_MEMORY_MIB, MAX_SECONDS, MAX_VCPUS, MIN_MEMORY_MIB } from '../limits.ts';
 import { hostPattern } from './network.ts';
@@ -53,10 +53,12 @@ export const policy = z
         .describe('profiles that may be booted'),
       publish_ports: z
         .array(
-          z
-            .string({ error: PORTS_ERROR })
-            .regex(/^\d{1,5}(-\d{1,5})?$/, { error: PORTS_ERROR, abort: true })
-            .refine((text) => parsePortRange(text) !== undefined, { error: PORTS_ERROR }),
+          rule(
+            z.string({ error: PORTS_ERROR }).regex(/^\d{1,5}(-\d{1,5})?$/, { error: PORTS_ERROR }),
+            'a port from 1 to 65535, or two of them, the lower first',
+            (text) => parsePortRange(text) !== undefined,
+            { error: PORTS_ERROR },
+          ),
           names,
         )
         .optional()
@@ -65,9 +67,12 @@ export const policy = z
         ),
       publish_addresses: z
         .array(
-          z
-            .string({ error: ADDRESS_ERROR })
-            .refine((text) => isIP(text) !== 0 && !text.includes('%'), { error: ADDRESS_ERROR }),
+          rule(
+            z.string({ error: ADDRESS_ERROR }),
+            'an IP address without a zone',
+            (text) => isIP(text) !== 0 && !text.includes('%'),
+            { error: ADDRESS_ERROR },
+          ),
           names,
         )
         .optional()

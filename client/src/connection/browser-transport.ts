@@ -60,7 +60,9 @@ export class BrowserTransport implements Transport {
   }
 
   async open(wire: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer> {
-    const { path, body, signal } = wire;
+    const { body, signal } = wire;
+    // The query is of the POST, which it stands for.
+    const path = wire.path.replace(/\?.*$/, '');
     const socket = new WebSocket(`${this.#host.replace(/^http/, 'ws')}${path}`, this.#protocols);
     socket.binaryType = 'arraybuffer';
     const onAbort = (): void => socket.close();
@@ -73,7 +75,7 @@ export class BrowserTransport implements Transport {
         resolve(false);
       });
     });
-    if (!isOpen) return this.#explain(wire);
+    if (!isOpen) return this.#explain({ ...wire, path });
     socket.send(body);
     return {
       output,
@@ -93,7 +95,7 @@ export class BrowserTransport implements Transport {
     const ask = (target: string) => this.send({ method: 'GET', path: target, headers, signal });
     const route = await ask(path);
     if (route.status !== UPGRADE_REQUIRED) return route;
-    const sandbox = await ask(path.replace(/\/exec(?:\?.*)?$/, ''));
+    const sandbox = await ask(path.replace(/\/exec$/, ''));
     if (sandbox.status === NOT_FOUND) return sandbox;
     throw new ConnectionError(`the daemon at ${this.#host} refused a WebSocket`);
   }

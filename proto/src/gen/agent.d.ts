@@ -1670,6 +1670,9 @@ export namespace sandboxd {
                 /** Identity joinsAgent. */
                 joinsAgent: boolean;
 
+                /** Identity pidsLimit. */
+                pidsLimit: number;
+
                 /**
                  * Creates a new Identity instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1725,6 +1728,9 @@ export namespace sandboxd {
 
                     /** Identity joinsAgent */
                     joinsAgent?: (boolean|null);
+
+                    /** Identity pidsLimit */
+                    pidsLimit?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

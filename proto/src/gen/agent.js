@@ -4075,6 +4075,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Identity network
                  * @property {boolean|null} [entersRoot] Identity entersRoot
                  * @property {boolean|null} [joinsAgent] Identity joinsAgent
+                 * @property {number|null} [pidsLimit] Identity pidsLimit
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -4171,6 +4172,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Identity.prototype.joinsAgent = false;
 
                 /**
+                 * Identity pidsLimit.
+                 * @member {number} pidsLimit
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.pidsLimit = 0;
+
+                /**
                  * Creates a new Identity instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Identity
@@ -4218,6 +4227,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 7, wireType 0 =*/56).bool(message.entersRoot);
                     if (message.joinsAgent != null && $Object.hasOwnProperty.call(message, "joinsAgent") && message.joinsAgent !== false)
                         writer.uint32(/* id 8, wireType 0 =*/64).bool(message.joinsAgent);
+                    if (message.pidsLimit != null && $Object.hasOwnProperty.call(message, "pidsLimit") && message.pidsLimit !== 0)
+                        writer.uint32(/* id 9, wireType 0 =*/72).uint32(message.pidsLimit);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -4329,6 +4340,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.joinsAgent = value;
                                 else
                                     delete message.joinsAgent;
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.pidsLimit = value;
+                                else
+                                    delete message.pidsLimit;
                                 continue;
                             }
                         }

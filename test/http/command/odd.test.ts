@@ -253,7 +253,7 @@ t.test('what nobody has foreseen is one line, and with SANDBOXD_DEBUG also where
   t.match(short, { code: 1, stdout: '', stderr: ONE_LINE });
   t.match(short.stderr, /^sandbox: unexpected TypeError: .*; SANDBOXD_DEBUG=1 shows where it came from\n$/);
   const long = await runCommand(['ps'], { ...env, SANDBOXD_DEBUG: '1' });
-  t.match(long.stderr, /^sandbox: unexpected TypeError: [^\n]*\nTypeError: [^\n]*\n +at [^\n]*sandboxes\.ts/);
+  t.match(long.stderr, /^sandbox: unexpected TypeError: [^\n]*\nTypeError: [^\n]*\n +at [^\n]*requests\.ts/);
   body = JSON.stringify({ profiles: ['日本', 'e\u0301x', 'base'], images: [] });
   const table = [
     'NAME   KIND      DIGEST   SIZE',

@@ -1,6 +1,6 @@
 // Images into the shared layout, out of archives and directories; the step that all sources share is here, too.
 import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import type { Report } from '../progress.ts';
@@ -93,7 +93,7 @@ async function fetchFromArchive(
   const order = { tag, kind: 'archive' } as const;
   if (archive.kind === 'docker-archive') {
     const { source, tags } = chooseImage({ images: archive.images, holder: order.kind, tag });
-    return fetchChosen({ ...order, source: `docker-archive:${path}:${source}`, tags }, options);
+    return fetchChosen({ ...order, source: `docker-archive:${basename(path)}:${source}`, tags }, options);
   }
   const layout = join(options.workDir, 'archived');
   await unpackLayout(path, layout, options.signal);
@@ -104,7 +104,7 @@ async function fetchFromArchive(
     tag,
   });
   await writeIndex(layout, descriptor);
-  return fetchChosen({ ...order, source: `oci:${layout}`, tags }, options);
+  return fetchChosen({ ...order, source: `oci:${basename(layout)}`, tags }, options);
 }
 
 /** From a directory that is an OCI layout. AppError as `fetchFromArchive`. */
@@ -123,7 +123,10 @@ export function fetchFromLayout(open: GatherOptions['open']): (options: FetchOpt
     };
     gathered ??= gather();
     const { tags } = await gathered;
-    return fetchChosen({ source: `oci:${layout}`, tags, tag: undefined, kind: 'directory' }, options);
+    return fetchChosen(
+      { source: `oci:${basename(layout)}`, tags, tag: undefined, kind: 'directory' },
+      options,
+    );
   };
 }
 
@@ -168,7 +171,7 @@ export async function copy(
     '--dest-shared-blob-dir',
     blobsDir,
     source,
-    `oci:${layout}`,
+    `oci:${basename(layout)}`,
   ];
   const onLine = (line: string) => reportStep(line, report, onLayer);
   try {

@@ -61,14 +61,15 @@ function connectionTo(vm: Vm, { record, log }: Site): Guest {
 /** Until the guest is who it shall be, before anyone can reach it. */
 async function greet(
   guest: Guest,
-  { id, origin, record, held, log }: Making,
+  { id, origin, record, held, log, context: { pidsLimit } }: Making,
   signal: AbortSignal,
 ): Promise<void> {
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
   const hello = await raceSignal(guest.connect(signal, { needsResync }), signal);
   const isBare = origin.kind === 'saved' && origin.saved.isBare;
   try {
-    await guest.setIdentity({ ...makeIdentity(id, held.network), ...(isBare && rootOf(record)) }, signal);
+    const root = isBare ? rootOf(record) : {};
+    await guest.setIdentity({ ...makeIdentity(id, held.network), ...root, pidsLimit }, signal);
   } catch (error) {
     // A root that cannot be entered says nothing about the guest that was saved without it.
     if (!isBare || !(error instanceof AgentError) || error.code !== 'not_found') throw error;

@@ -69,7 +69,7 @@ t.test('an answer that does not stream is one line of each kind', async (t) => {
       request: 'mine',
       address: '192.0.2.7',
       route: 'getSandbox',
-      operation: 'read',
+      operation: 'view',
       ids: [id],
       decision: 'allowed',
       status: 200,

@@ -214,7 +214,7 @@ t.test('a daemon that finds a VMM of before takes it over, and what was left of 
   mkdirSync(join(paths.dir, 'save-x'));
   const limited: unknown[] = [];
   const jail = { limitDisk: async (of: unknown) => void limited.push(of) } as never;
-  const identity = { ...vm.identity, jail: { uid: 7, cgroup: '/sys/fs/none' } };
+  const identity = { ...vm.identity, jail: { uid: process.getuid?.() ?? 0, cgroup: '/sys/fs/none' } };
   for (const [own, expected] of [
     [vm.identity, []],
     [identity, [identity.jail]],

@@ -88,7 +88,12 @@ t.test(
     t.match(socket, { params: { id } });
     t.equal(socket.body, undefined, 'its first message is the request');
     const none = await readInput(context('/healthz?x=1', 'nothing').c, ROUTES.health);
-    t.same(none, { params: undefined, query: undefined, body: undefined });
+    t.same(none, {
+      params: undefined,
+      query: undefined,
+      body: undefined,
+      warnings: ['unknown query parameter x'],
+    });
     const files = await readInput(context(`/sandboxes/${id}/files?path=/a`, 'tar').c, ROUTES.pushFiles);
     t.equal(files.body, undefined, 'bytes are the route’s to read');
     t.equal(files.query.path, '/a');
