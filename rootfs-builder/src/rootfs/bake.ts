@@ -195,7 +195,18 @@ async function digestAgent(agentDir: string): Promise<string> {
 }
 
 /** What baking runs, directly or through another of these. */
-const PROGRAMS = ['mmdebstrap', 'mke2fs', 'debugfs', 'tar', 'zstd', 'lz4', 'xz', 'apt-get', 'dpkg-deb'];
+const PROGRAMS = [
+  'mmdebstrap',
+  'mke2fs',
+  'debugfs',
+  'tar',
+  'zstd',
+  'lz4',
+  'xz',
+  'apt-get',
+  'dpkg-deb',
+  'depmod',
+];
 
 /** Throws `not_root` or `tool_missing`: said before minutes of work, not after. */
 export async function requireBakingHost(): Promise<void> {
