@@ -96,6 +96,13 @@ module.exports = {
       from: { path: HOST, pathNot: inRooms(['main.ts', 'commands/snapshots']) },
       to: { path: '^client/' },
     },
+    {
+      name: 'programs-by-one-way',
+      comment: 'programs of the host get none of the daemon’s environment',
+      severity: 'error',
+      from: { path: HOST, pathNot: `${HOST}lib/programs\\.ts$` },
+      to: { path: '^(?:node:)?child_process$', dependencyTypesNot: ['type-only'] },
+    },
     { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
     {
       name: 'resolvable',

@@ -59,7 +59,8 @@ function renderCall({ operationId, requestBody, responses }: DocumentedOperation
 
 function toName(schema: JsonSchema | undefined): string {
   if (schema === undefined) return 'undefined';
-  const name = schema.$ref?.split('/').at(-1);
+  const [own = schema] = schema.anyOf ?? [];
+  const name = (own as JsonSchema).$ref?.split('/').at(-1);
   return name === undefined ? 'unknown' : `Schemas['${name}']`;
 }
 

@@ -12,7 +12,7 @@ export const ERRORS = {
   conflict: { status: 409, when: 'the resource is in a state, or held by somebody, that forbids it' },
   gone: { status: 410, when: 'what the request goes on from is not kept any more' },
   too_large: { status: 413, when: 'the body is larger than a limit of the interface' },
-  unsupported_encoding: { status: 415, when: 'the JSON body is compressed' },
+  unsupported_media: { status: 415, when: 'the body is a form of files, or JSON that is compressed' },
   expectation_failed: { status: 417, when: 'Expect asks for something else than 100-continue' },
   upgrade_required: { status: 426, when: 'the path speaks WebSocket only' },
   headers_too_large: { status: 431, when: 'the headers of the request are too long' },

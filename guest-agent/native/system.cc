@@ -181,23 +181,42 @@ METHOD(grow_file_system) {
   return undefined(env);
 }
 
+// Calls `use` with each piece of files that is in this process's memory and that it cannot write to: its code and constants.
+template <typename Use>
+void for_each_piece(Use use) {
+  FILE* maps = fopen("/proc/self/maps", "re");
+  if (!maps) return;
+  char line[512];
+  while (fgets(line, sizeof line, maps)) {
+    uintptr_t start, end;
+    char access[5], path[2];
+    if (sscanf(line, "%zx-%zx %4s %*s %*s %*s %1s", &start, &end, access, path) != 4) continue;
+    if (access[0] == 'r' && access[1] == '-' && path[0] == '/')
+      use(reinterpret_cast<void*>(start), end - start, access[2] == 'x');
+  }
+  fclose(maps);
+}
+
+// holdCode(): what this process runs stays in memory once it is there, even where commands take all the rest, which would
+// have it wait for the disk at each step
+METHOD(hold_code) {
+  (void)info;
+  for_each_piece([](void* start, size_t size, bool) { mlock2(start, size, MLOCK_ONFAULT); });
+  return undefined(env);
+}
+
 // trimMemory(): what the allocator holds free goes back to the kernel, and code that was not run since the last time no
 // longer counts as used: most of it only the start needs. What is run comes back from the page cache.
 METHOD(trim_memory) {
   (void)info;
   malloc_trim(0);
-  FILE* maps = fopen("/proc/self/maps", "re");
-  if (!maps) return undefined(env);
-  char line[512];
-  while (fgets(line, sizeof line, maps)) {
-    uintptr_t start, end;
-    char access[5], path[2];
+  for_each_piece([](void* start, size_t size, bool is_code) {
     // Only what nobody can have written to.
-    if (sscanf(line, "%zx-%zx %4s %*s %*s %*s %1s", &start, &end, access, path) != 4) continue;
-    if (!strcmp(access, "r-xp") && path[0] == '/')
-      madvise(reinterpret_cast<void*>(start), end - start, MADV_DONTNEED);
-  }
-  fclose(maps);
+    if (!is_code) return;
+    munlock(start, size);
+    madvise(start, size, MADV_DONTNEED);
+    mlock2(start, size, MLOCK_ONFAULT);
+  });
   return undefined(env);
 }
 
@@ -223,7 +242,8 @@ bool add_system(napi_env env, napi_value exports) {
       {"setHostname", set_hostname},
       {"setClock", set_clock},      {"shiftClock", shift_clock},  {"addEntropy", add_entropy}, {"bringUp", bring_up},
       {"runInBatches", run_in_batches}, {"limitFiles", limit_files},  {"syncDisks", sync_disks},  {"powerOff", power_off},
-      {"growFileSystem", grow_file_system}, {"trimMemory", trim_memory},
+      {"growFileSystem", grow_file_system}, {"holdCode", hold_code},
+      {"trimMemory", trim_memory},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

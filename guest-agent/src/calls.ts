@@ -50,7 +50,9 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   if (request.exec) {
     startExec(context, stream, request.exec as Exec);
   } else if (request.identity) {
-    const unixTimeUs = applyIdentity(request.identity as Identity);
+    const identity = request.identity as Identity;
+    const unixTimeUs = applyIdentity(identity);
+    context.cgroups.limitPids(identity.pidsLimit);
     // The last of it: from here on what runs is the new guest.
     context.freezer.thaw();
     context.trim.startAnew();

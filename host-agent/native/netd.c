@@ -1,7 +1,8 @@
 // Makes and removes the network namespaces of sandboxes and runs nftables commands within them, for a daemon that cannot change
 // its own namespace. It lives as long as its standard input is open, and what it made lives on.
 //
-// A request is a line `ID VERB ARGUMENT… BYTES`, followed by as many bytes of body; the answer is a line `ID ok BYTES` or
+// A request is a line `ID VERB ARGUMENT… BYTES`, followed by as many bytes of body; in an argument `%20` stands for a blank, as in
+// a URL. The answer is a line `ID ok BYTES` or
 // `ID failed BYTES`, followed by as many bytes: what nftables listed, as JSON, or why not. Requests are answered in turn.
 //   make PIN LINK GUEST GATEWAY RESOLVER GUEST-MAC GATEWAY-MAC   a namespace kept by the file PIN, with tap0 for the guest, up0 to
 //                LINK of the host, which has the address RESOLVER, and the rules of the body; all of it or nothing
@@ -236,6 +237,21 @@ static bool read_line(char *line) {
   die("read a request");
 }
 
+/** In place. */
+static void decode(char *word) {
+  char *to = word;
+  for (char *from = word; *from != '\0'; from++) {
+    unsigned byte;
+    if (*from == '%' && sscanf(from + 1, "%2x", &byte) == 1) {
+      *to++ = (char)byte;
+      from += 2;
+    } else {
+      *to++ = *from;
+    }
+  }
+  *to = '\0';
+}
+
 /** False at the end of the input. */
 static bool serve(void) {
   static char line[MAX_LINE], body[MAX_BODY + 1];
@@ -245,6 +261,7 @@ static bool serve(void) {
   for (char *word = strtok(line, " "); word != NULL && count < MAX_WORDS; word = strtok(NULL, " ")) words[count++] = word;
   errno = EINVAL;
   if (count < 3) die("read a request");
+  for (int at = 2; at < count - 1; at++) decode(words[at]);
   long length = strtol(words[count - 1], NULL, 10);
   if (length < 0 || length > MAX_BODY) die("read a request");
   if (!read_all(body, length)) return false;

@@ -218,11 +218,8 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       directories,
       records: store.table<SandboxRecord>('sandboxes'),
       bootTimeoutMs: config.bootTimeoutMs,
-      roots: new RootfsFinder({
-        profiles,
-        images,
-        agentPath: async () => (await agentImage()).path,
-      }),
+      pidsLimit: config.pidsLimit,
+      roots: new RootfsFinder({ profiles, images, agentPath: async () => (await agentImage()).path }),
       defaults: config.defaults,
       limits,
       logs,

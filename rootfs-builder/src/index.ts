@@ -1,6 +1,7 @@
 // The public face of the bakery: profiles, the guest kernel, and writable layers.
 export { BuilderError, type BuilderErrorCode, describeError } from './errors.ts';
 export {
+  digestInit,
   type EnsureKernelOptions,
   ensureKernel,
   type ResolvedKernel,

@@ -59,6 +59,8 @@ t.test('unknown paths are 404, known ones with the wrong method 405 with Allow',
     ['POST', '/sandboxes/malformed', 'DELETE, GET, HEAD'],
     ['DELETE', `/sandboxes/${UNKNOWN_ID}/exec`, 'GET, HEAD, POST'],
     ['OPTIONS', '/sandboxes', 'GET, HEAD, POST'],
+    ['PUT', '/snapshots/import', 'POST'],
+    ['GET', '/snapshots/import', 'POST'],
     ['PATCH', `/sandboxes/${UNKNOWN_ID}`, 'DELETE, GET, HEAD'],
   ] as const;
   for (const [method, path, allow] of wrong) {

@@ -83,7 +83,6 @@ t.test('a network is checked before it is made', async (t) => {
     'a.b..',
     '-a.b',
     'a-.b',
-    'a_b.c',
     'a b.c',
     '*.',
     '*.com',
@@ -98,7 +97,13 @@ t.test('a network is checked before it is made', async (t) => {
     '10.0.0.0/8',
     'a.b:443',
     'https://a.b',
-    'ä.example',
+    'ä',
+    'a b.ä.example',
+    'user@ä.example',
+    'ä.example:443',
+    'ä.example/x',
+    '[::1]ä',
+    '１２７.0.0.1',
     `${'a'.repeat(64)}.example`,
     `${'a.'.repeat(127)}example`,
     'a\0.b',
@@ -112,11 +117,37 @@ t.test('a network is checked before it is made', async (t) => {
       { status: 400, error: /^network.allowlist\[0\] must be a host name/ },
       JSON.stringify(pattern),
     );
-  const valid = ['a.example', 'A.Example.', '*.a.example', 'xn--4ca.example', '1.a.example', '127.a'];
+  for (const [pattern, ascii] of [
+    ['ä.example', 'xn--4ca.example'],
+    ['*.例え.jp', '*.xn--r8jz45g.jp'],
+    ['FAß.example.', 'xn--fa-hia.example.'],
+    ['ä_b.example', 'xn--_b-uia.example'],
+  ])
+    t.match(await list(pattern), {
+      status: 400,
+      error: `network.allowlist[0] must be a host name as DNS has it: write ${ascii}, got ${JSON.stringify(pattern)}`,
+    });
+  const valid = [
+    'a.example',
+    'A.Example.',
+    '*.a.example',
+    'xn--4ca.example',
+    '1.a.example',
+    '127.a',
+    '_a.b_c.example',
+  ];
   t.equal(sandboxes.created.length, before);
   t.equal((await list(...valid)).status, 201);
   t.same(sandboxes.created.at(-1)?.network, {
-    allowlist: ['a.example', 'a.example', '*.a.example', 'xn--4ca.example', '1.a.example', '127.a'],
+    allowlist: [
+      'a.example',
+      'a.example',
+      '*.a.example',
+      'xn--4ca.example',
+      '1.a.example',
+      '127.a',
+      '_a.b_c.example',
+    ],
   });
 });
 

@@ -19,6 +19,24 @@ t.test('the document that is served is valid, and the one in docs', async (t) =>
   t.same(operations.map(({ operationId }) => operationId).sort(), routes.map(([name]) => name).sort());
 });
 
+t.test('a JSON body that needs no field may be null, as it may be left out', async (t) => {
+  const { app } = makeApp();
+  const document = (await (await app.request('/openapi.json')).json()) as {
+    paths: Record<string, Record<string, { operationId: string; requestBody?: Described }>>;
+  };
+  type Described = { required: boolean; content: Record<string, { schema?: { anyOf?: object[] } }> };
+  const bodies = Object.values(document.paths).flatMap((path) =>
+    Object.values(path).flatMap(({ operationId, requestBody }) => {
+      const media = requestBody?.content['application/json'];
+      if (requestBody === undefined || media === undefined) return [];
+      const isNullable = media.schema?.anyOf?.some((one) => 'type' in one && one.type === 'null') === true;
+      t.equal(isNullable, !requestBody.required, operationId);
+      return [operationId];
+    }),
+  );
+  t.ok(bodies.includes('createSandbox') && bodies.includes('exec'));
+});
+
 t.test('the linter would notice a document that is none', async (t) => {
   const { app } = makeApp();
   const text = await (await app.request('/openapi.json')).text();

@@ -278,6 +278,7 @@ t.test('GET without an upgrade is 426, interactive POST without a connection 501
   const { status, headers, error } = await ask(app, 'GET', `/sandboxes/${id}/exec`);
   t.equal(status, 426);
   t.equal(headers.get('upgrade'), 'websocket');
+  t.equal(headers.get('sec-websocket-version'), '13');
   t.match(error, 'speaks WebSocket');
   t.equal((await ask(app, 'POST', `/sandboxes/${id}/exec?stdin=1`, '{"cmd":["x"]}')).status, 501);
 });

@@ -4,9 +4,10 @@ import t, { type Test } from 'tap';
 import WebSocket from 'ws';
 import { Attempts } from '../../host-agent/src/keys/index.ts';
 import { until } from '../support/until.ts';
-import type { Keyring } from './keyed.ts';
-import { allSamples, openKeyring, READ_ONLY, type Sample } from './keyed.ts';
+import { allSamples, type Keyring, openKeyring, READ_ONLY, type Sample } from './keyed.ts';
 import { ask, makeApp, RawClient, type Served, serve } from './support.ts';
+
+t.setTimeout(300_000);
 
 const bearer = (key: string): string => `Authorization: Bearer ${key}\r\n`;
 

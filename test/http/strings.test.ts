@@ -218,6 +218,32 @@ t.test('a graceful stop of 0 s is the default', async (t) => {
   t.same(calls, [undefined, 2000, undefined, undefined]);
 });
 
+t.test('a form, as curl -F makes it, is 415 that says what to send', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const { id } = sandboxes.add();
+  const form = new FormData();
+  form.set('file', new Blob(['tar']), 'a.tar');
+  for (const [method, path, instead] of [
+    [
+      'POST',
+      `/sandboxes/${id}/files?path=/x`,
+      /octet-stream' --data-binary @file does \(a tar archive, plain/,
+    ],
+    ['POST', '/images/import', /--data-binary @file does \(the archive\)$/],
+    ['POST', '/snapshots/import', /--data-binary @file does \(the archive\)$/],
+    ['POST', '/sandboxes', /send JSON, as curl -H 'Content-Type: application\/json' -d/],
+    ['POST', `/sandboxes/${id}/exec`, /send JSON/],
+    ['PUT', `/sandboxes/${id}/service`, /send JSON/],
+  ] as const) {
+    const answer = await app.request(path, { method, body: form });
+    t.equal(answer.status, 415, path);
+    const { error } = (await answer.json()) as { error: string };
+    t.match(error, /^the body is a form, as curl -F makes it; send /);
+    t.match(error, instead);
+  }
+  t.same(sandboxes.created, []);
+});
+
 t.test('a JSON body in a coding is 415', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();

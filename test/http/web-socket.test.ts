@@ -82,12 +82,16 @@ t.test('WebSocket requests that cannot be served get an ordinary answer', async 
   t.match(await refusal(`/sandboxes/${id}/exec`, { origin: 'http://evil.example' }), { status: 403 });
   const same = openSocket(t, port, `/sandboxes/${id}/exec`, { origin: `http://127.0.0.1:${port}` });
   await same.opened;
-  const bad = new RawClient(t, port);
-  const upgrade =
-    'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n';
-  bad.write(`GET /sandboxes/${id}/exec HTTP/1.1\r\nHost: x\r\n${upgrade}\r\n`);
-  await bad.ended();
-  t.match(bad.text, /^HTTP\/1.1 400 .*\{"error":"/s);
+  for (const [version, key] of [
+    ['13', 'x'],
+    ['7', 'dGhlIHNhbXBsZSBub25jZQ=='],
+  ]) {
+    const bad = new RawClient(t, port);
+    const upgrade = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: ${version}\r\nSec-WebSocket-Key: ${key}\r\n`;
+    bad.write(`GET /sandboxes/${id}/exec HTTP/1.1\r\nHost: x\r\n${upgrade}\r\n`);
+    await bad.ended();
+    t.match(bad.text, /^HTTP\/1.1 400 .*\r\nSec-WebSocket-Version: 13\r\n.*\{"error":"/s);
+  }
 });
 
 t.test('draining waits for interactive commands, then it ends them', async (t) => {

@@ -65,6 +65,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     directories: { dataDir, runDir: join(dir, 'run') },
     records,
     bootTimeoutMs: FAR_MS,
+    pidsLimit: 0,
     faults: NO_FAULTS,
   };
   return {

@@ -129,6 +129,19 @@ const KINDS: Readonly<Record<string, Kind>> = {
     ],
     says: 'serve uid=0 A=b cwd=/\n',
   },
+  'an /etc that is a link to nowhere, of links': {
+    layers: [[it, symlink('etc', 'nowhere/etc')]],
+    says: 'serve uid=0 A=b cwd=/\n',
+  },
+  'an /etc that is a file': { layers: [[it, file('etc', 'a file')]], says: 'serve uid=0 A=b cwd=/\n' },
+  'an entrypoint of one empty text': {
+    layers: [[it]],
+    Entrypoint: [''],
+    Cmd: ['it', 'serve'],
+    User: ':0',
+    StopSignal: 'RTMIN+3',
+    says: 'serve uid=0 A=b cwd=/\n',
+  },
   'a user that its files do not have': {
     layers: [[it, file('etc/passwd', PASSWD)]],
     User: 'nobody-of-this-name',

@@ -49,7 +49,7 @@ const PREFER: Parameter = {
 
 const HEADERS = {
   401: { 'WWW-Authenticate': 'Bearer' },
-  426: { Upgrade: 'websocket' },
+  426: { Upgrade: 'websocket', 'Sec-WebSocket-Version': '13' },
   503: { 'Retry-After': 'seconds after which to try again' },
 } as const satisfies Record<number, Record<string, string>>;
 
@@ -106,8 +106,12 @@ function toRequestBody({ body, example }: Route, components: Components): Docume
   if (body.kind === 'bytes')
     return { required: false, description: body.description, content: { [body.contentType]: {} } };
   const schema = components.toSchema(body.schema);
-  const media = { schema, ...(example?.body !== undefined && { example: example.body }) };
   const { required } = components.schemas[schema.$ref?.split('/').at(-1) ?? ''] ?? schema;
+  const media = {
+    // No body, as `null`, is an object without fields.
+    schema: required === undefined ? { anyOf: [schema, { type: 'null' as const }] } : schema,
+    ...(example?.body !== undefined && { example: example.body }),
+  };
   return { required: required !== undefined, content: { 'application/json': media } };
 }
 

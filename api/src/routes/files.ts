@@ -11,7 +11,7 @@ export const fileRoutes = {
     method: 'GET',
     path: '/sandboxes/:id/files',
     tag: 'files',
-    summary: 'Read a file, or a directory as an archive',
+    summary: 'Read a file, or a directory or file as an archive',
     access: 'read',
     readsGuest: true,
     params: sandboxPath,
@@ -20,7 +20,8 @@ export const fileRoutes = {
     answers: [
       {
         status: 200,
-        description: 'the bytes of the file; with format=tar an archive of the directory',
+        description:
+          'the bytes of the file; with format=tar an archive of the directory, or of the file alone',
         content: { 'application/octet-stream': { kind: 'bytes' }, 'application/x-tar': { kind: 'bytes' } },
         headers: {
           'X-File-Size': 'bytes of the whole file, where that is known',

@@ -12,9 +12,9 @@ export type Access = Operation | 'any-key' | 'public';
 export type FrameName = keyof typeof EXEC_FRAME;
 
 export type RequestBody =
-  /** An empty body and `null` are `{}`; any content type. */
+  /** An empty body and `null` are `{}`; any content type but that of a form of files. */
   | { readonly kind: 'json'; readonly schema: z.ZodType }
-  /** A stream of any length and any content type; `contentType` is what it is. */
+  /** A stream of any length, of the same content types; `contentType` is what it is. */
   | { readonly kind: 'bytes'; readonly contentType: string; readonly description: string };
 
 /** Bytes, and which exec frames they are if any. */
@@ -93,7 +93,8 @@ export function errorsOf(route: Route): Partial<Record<ErrorStatus, string>> {
     ...(access !== 'public' && { 401: ERRORS.unauthenticated.when }),
     403: ERRORS.forbidden.when,
     ...(body !== undefined && { 408: ERRORS.timeout.when }),
-    ...(body?.kind === 'json' && { 413: ERRORS.too_large.when, 415: ERRORS.unsupported_encoding.when }),
+    ...(body?.kind === 'json' && { 413: ERRORS.too_large.when }),
+    ...(body !== undefined && { 415: ERRORS.unsupported_media.when }),
     500: ERRORS.internal.when,
     503: `${ERRORS.exhausted.when}; or ${ERRORS.cancelled.when}`,
     ...route.errors,

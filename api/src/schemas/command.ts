@@ -41,7 +41,7 @@ export const user = optionalText(
   'who to run as, name|uid[:group|gid] by the files of the guest; root by default',
 );
 
-/** Linux, by number from 1 on. */
+/** Linux, by number: from 1 to 31, and those for real time from 34 on, which SIGRTMIN is to programs of every libc but musl. */
 export const SIGNALS = [
   ...[
     'SIGHUP',
@@ -79,6 +79,43 @@ export const SIGNALS = [
     'SIGIO',
     'SIGPWR',
     'SIGSYS',
+  ],
+  ...[
+    'SIGRTMIN',
+    'SIGRTMIN+1',
+    'SIGRTMIN+2',
+    'SIGRTMIN+3',
+    'SIGRTMIN+4',
+    'SIGRTMIN+5',
+    'SIGRTMIN+6',
+    'SIGRTMIN+7',
+    'SIGRTMIN+8',
+    'SIGRTMIN+9',
+    'SIGRTMIN+10',
+  ],
+  ...[
+    'SIGRTMIN+11',
+    'SIGRTMIN+12',
+    'SIGRTMIN+13',
+    'SIGRTMIN+14',
+    'SIGRTMIN+15',
+    'SIGRTMIN+16',
+    'SIGRTMIN+17',
+    'SIGRTMIN+18',
+    'SIGRTMIN+19',
+    'SIGRTMIN+20',
+  ],
+  ...[
+    'SIGRTMIN+21',
+    'SIGRTMIN+22',
+    'SIGRTMIN+23',
+    'SIGRTMIN+24',
+    'SIGRTMIN+25',
+    'SIGRTMIN+26',
+    'SIGRTMIN+27',
+    'SIGRTMIN+28',
+    'SIGRTMIN+29',
+    'SIGRTMIN+30',
   ],
 ] as const;
 

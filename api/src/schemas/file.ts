@@ -15,12 +15,12 @@ const path = z
   .regex(/^[^\0]*$/, { error: NUL_ERROR });
 
 export const readFileQuery = z.object({
-  path: path.describe('absolute path of a file in the guest, or of a directory with format=tar'),
+  path: path.describe('absolute path of a file in the guest; with format=tar of a directory, too'),
   max_bytes: queryInteger(1, undefined, DEFAULT_FILE_BYTES, {
     description: 'most bytes of the file that are returned; X-Truncated says that there are more',
   }),
   format: queryChoice(['raw', 'tar'], 'raw', {
-    description: 'raw: the bytes of one file; tar: a directory as an archive',
+    description: 'raw: the bytes of one file; tar: a directory, or one file, as an archive',
   }),
 });
 

@@ -12,20 +12,36 @@ import {
 } from '../limits.ts';
 import { word } from './answers.ts';
 
-/** Two labels at least, the last one with a letter: so no addresses. `*.` stands for exactly one more label. */
+/**
+ * Two labels at least, the last one with a letter: so no addresses. `*.` stands for exactly one more label. Underscores are in names of
+ * hosts that resolve, though they may not be.
+ */
 const HOST_PATTERN =
-  /^(?:\*\.)?(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+(?=[A-Za-z0-9-]*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$/;
+  /^(?:\*\.)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)+(?=[A-Za-z0-9-]*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$/;
 const HOST_ERROR =
   'must be a host name of two or more labels, such as example.com or *.example.com, without address, port or range';
 const WILDCARD_ERROR = 'must not be a bare wildcard; name the hosts, such as example.com or *.example.com';
 
 /** As it is compared: lower case, no trailing dot. */
-export const hostPattern = text('must be a host name', HOST_PATTERN, (value) =>
-  value === '*' ? WILDCARD_ERROR : HOST_ERROR,
-)
+export const hostPattern = text('must be a host name', HOST_PATTERN, explainPattern)
   .max(MAX_HOST_NAME_CHARS, { error: `must be a host name of at most ${MAX_HOST_NAME_CHARS} characters` })
   .transform((value) => value.toLowerCase().replace(/\.$/, ''))
   .meta({ description: 'a host name, or *. and a host name, which matches exactly one more label' });
+
+function explainPattern(value: string): string {
+  if (value === '*') return WILDCARD_ERROR;
+  const ascii = toAscii(value);
+  return ascii === undefined ? HOST_ERROR : `must be a host name as DNS has it: write ${ascii}`;
+}
+
+/** What is asked of DNS for a name in another script; undefined where that is no name. */
+function toAscii(pattern: string): string | undefined {
+  const [, wildcard = '', name = ''] = /^(\*\.)?(.*)$/s.exec(pattern) ?? [];
+  if (/^[\0-\x7f]*$/.test(name) || !URL.canParse(`http://${name}/`)) return undefined;
+  const { hostname, href } = new URL(`http://${name}/`);
+  const ascii = wildcard + hostname;
+  return href === `http://${hostname}/` && HOST_PATTERN.test(ascii) ? ascii : undefined;
+}
 
 const allowlist = rule(
   z

@@ -66,8 +66,8 @@ const common = {
   stop_signal: choice(
     SIGNALS,
     'SIGTERM',
-    'what a stop sends to the process group: a Linux signal from 1 to 31',
-    'must be a Linux signal from 1 to 31, such as SIGTERM',
+    'what a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3',
+    'must be a Linux signal, such as SIGTERM or SIGRTMIN+3',
   ),
   user,
 };

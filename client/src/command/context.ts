@@ -1,21 +1,13 @@
 // Which daemon: contexts in a file that only its owner reads, and variables that win over it.
-import { randomBytes, X509Certificate } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  fchmodSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { Client } from '../client.ts';
 import { SandboxdError } from '../errors.ts';
+import { HeldDirectory } from '../platform/held-directory.ts';
+import { putInPlace } from '../platform/whole-file.ts';
 import { UsageError } from './verb.ts';
 
 const DEFAULT_HOST = 'http://127.0.0.1:7878';
@@ -84,29 +76,13 @@ export function findContext({ contexts }: Contexts, name: string): Context | und
   return Object.hasOwn(contexts, name) ? contexts[name] : undefined;
 }
 
-/** There is never a moment at which others could read it. */
-export function writeContexts(contexts: Contexts, path = contextsPath()): void {
-  makeDirectory(dirname(path));
-  // With sudo it may lie in another user's home: no name that somebody can have put there before.
-  const fresh = `${path}.${randomBytes(8).toString('hex')}`;
-  const fd = openSync(fresh, 'wx', PRIVATE);
-  try {
-    fchmodSync(fd, PRIVATE);
-    writeFileSync(fd, `${JSON.stringify(contexts, null, 2)}\n`);
-    renameSync(fresh, path);
-  } catch (error) {
-    rmSync(fresh, { force: true });
-    throw error;
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** With its parents. Not by Node's own `recursive`, which says ENOENT of a file system that is read-only. */
-function makeDirectory(path: string): void {
-  if (existsSync(path)) return;
-  makeDirectory(dirname(path));
-  mkdirSync(path, { mode: 0o700 });
+/** There is never a moment at which others could read it. With sudo it may lie in another user's home. */
+export async function writeContexts(contexts: Contexts, path = contextsPath()): Promise<void> {
+  await using directory = await HeldDirectory.ensure(dirname(path), 0o700);
+  const text = Buffer.from(`${JSON.stringify(contexts, null, 2)}\n`);
+  await putInPlace(directory, basename(path), (partial) =>
+    writeFile(partial, text, { flag: 'wx', mode: PRIVATE }),
+  );
 }
 
 /** A flag wins over a variable, a variable over the context in use. A host that is given has nothing of a context's key and CA. */

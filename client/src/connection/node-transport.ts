@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
-import type { Socket } from 'node:net';
+import type { LookupFunction, Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CertificateError, ConnectionError, SandboxdError } from '../errors.ts';
@@ -36,7 +36,12 @@ export class NodeTransport implements Transport {
       const { protocol, hostname, port, pathname } = parseHost(host);
       this.#isTls = protocol === 'https:';
       this.#prefix = pathname.replace(/\/$/, '');
-      this.#target = { host: hostname.replace(/^\[|\]$/g, ''), port, ...(ca !== undefined && { ca }) };
+      const isLoopback = hostname === 'localhost';
+      this.#target = {
+        ...{ host: hostname.replace(/^\[|\]$/g, ''), port },
+        ...(isLoopback && { lookup: lookUpLoopback, autoSelectFamily: true }),
+        ...(ca !== undefined && { ca }),
+      };
     }
     // An idle connection keeps no program alive.
     this.#agent = this.#isTls ? new TlsAgent({ keepAlive: true }) : new Agent({ keepAlive: true });
@@ -138,6 +143,15 @@ export class NodeTransport implements Transport {
     });
   }
 }
+
+/** Both addresses in turn, where a host's own files may know only one of them. */
+const lookUpLoopback: LookupFunction = (_name, { all }, done) => {
+  if (all !== true) return done(null, '127.0.0.1', 4);
+  done(null, [
+    { address: '127.0.0.1', family: 4 },
+    { address: '::1', family: 6 },
+  ]);
+};
 
 /** SandboxdError for what is no address, such as one without its scheme. */
 function parseHost(host: string): URL {

@@ -53,7 +53,7 @@ export class Files {
     });
   }
 
-  /** A directory's contents as a tar stream. */
+  /** A directory's contents, or one file, as a tar stream. */
   async tar(path: string, options: CallOptions = {}): Promise<Bytes> {
     return (await this.#get({ path, format: 'tar' }, options)).body;
   }

@@ -34,7 +34,8 @@ export async function* packFile(
   }
 }
 
-async function fill(
+/** Rejects with SandboxdError when it has more or fewer bytes than its header says. */
+export async function fill(
   file: WritableStream<Uint8Array>,
   data: Uint8Array | Bytes,
   { name, size }: { readonly name: string; readonly size: number },

@@ -21,7 +21,7 @@ export const ROUTES = {
   followEvents: {"method":"GET","path":"/events","summary":"Follow what happens to sandboxes and snapshots"},
   exec: {"method":"POST","path":"/sandboxes/{id}/exec","summary":"Run a command"},
   execWebSocket: {"method":"GET","path":"/sandboxes/{id}/exec","summary":"Run a command over a WebSocket"},
-  readFile: {"method":"GET","path":"/sandboxes/{id}/files","summary":"Read a file, or a directory as an archive"},
+  readFile: {"method":"GET","path":"/sandboxes/{id}/files","summary":"Read a file, or a directory or file as an archive"},
   pushFiles: {"method":"POST","path":"/sandboxes/{id}/files","summary":"Extract an archive in the guest"},
   readLogs: {"method":"GET","path":"/sandboxes/{id}/logs","summary":"Read the durable log: output of the service and of commands"},
   getService: {"method":"GET","path":"/sandboxes/{id}/service","summary":"Show the service"},

@@ -400,10 +400,10 @@ export interface components {
              */
             readonly stop_grace_s?: number | null;
             /**
-             * @description what a stop sends to the process group: a Linux signal from 1 to 31
+             * @description what a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3
              * @default SIGTERM
              */
-            readonly stop_signal?: ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "") | null;
+            readonly stop_signal?: ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "SIGRTMIN" | "SIGRTMIN+1" | "SIGRTMIN+2" | "SIGRTMIN+3" | "SIGRTMIN+4" | "SIGRTMIN+5" | "SIGRTMIN+6" | "SIGRTMIN+7" | "SIGRTMIN+8" | "SIGRTMIN+9" | "SIGRTMIN+10" | "SIGRTMIN+11" | "SIGRTMIN+12" | "SIGRTMIN+13" | "SIGRTMIN+14" | "SIGRTMIN+15" | "SIGRTMIN+16" | "SIGRTMIN+17" | "SIGRTMIN+18" | "SIGRTMIN+19" | "SIGRTMIN+20" | "SIGRTMIN+21" | "SIGRTMIN+22" | "SIGRTMIN+23" | "SIGRTMIN+24" | "SIGRTMIN+25" | "SIGRTMIN+26" | "SIGRTMIN+27" | "SIGRTMIN+28" | "SIGRTMIN+29" | "SIGRTMIN+30" | "") | null;
             /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
             readonly user?: (string & (string)) | null;
         };
@@ -444,10 +444,10 @@ export interface components {
              */
             readonly stop_grace_s?: number | null;
             /**
-             * @description what a stop sends to the process group: a Linux signal from 1 to 31
+             * @description what a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3
              * @default SIGTERM
              */
-            readonly stop_signal?: ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "") | null;
+            readonly stop_signal?: ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "SIGRTMIN" | "SIGRTMIN+1" | "SIGRTMIN+2" | "SIGRTMIN+3" | "SIGRTMIN+4" | "SIGRTMIN+5" | "SIGRTMIN+6" | "SIGRTMIN+7" | "SIGRTMIN+8" | "SIGRTMIN+9" | "SIGRTMIN+10" | "SIGRTMIN+11" | "SIGRTMIN+12" | "SIGRTMIN+13" | "SIGRTMIN+14" | "SIGRTMIN+15" | "SIGRTMIN+16" | "SIGRTMIN+17" | "SIGRTMIN+18" | "SIGRTMIN+19" | "SIGRTMIN+20" | "SIGRTMIN+21" | "SIGRTMIN+22" | "SIGRTMIN+23" | "SIGRTMIN+24" | "SIGRTMIN+25" | "SIGRTMIN+26" | "SIGRTMIN+27" | "SIGRTMIN+28" | "SIGRTMIN+29" | "SIGRTMIN+30" | "") | null;
             /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
             readonly user?: (string & (string)) | null;
         };
@@ -484,7 +484,7 @@ export interface components {
              * @description what a stop sends
              * @enum {string}
              */
-            readonly stop_signal: "SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS";
+            readonly stop_signal: "SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "SIGRTMIN" | "SIGRTMIN+1" | "SIGRTMIN+2" | "SIGRTMIN+3" | "SIGRTMIN+4" | "SIGRTMIN+5" | "SIGRTMIN+6" | "SIGRTMIN+7" | "SIGRTMIN+8" | "SIGRTMIN+9" | "SIGRTMIN+10" | "SIGRTMIN+11" | "SIGRTMIN+12" | "SIGRTMIN+13" | "SIGRTMIN+14" | "SIGRTMIN+15" | "SIGRTMIN+16" | "SIGRTMIN+17" | "SIGRTMIN+18" | "SIGRTMIN+19" | "SIGRTMIN+20" | "SIGRTMIN+21" | "SIGRTMIN+22" | "SIGRTMIN+23" | "SIGRTMIN+24" | "SIGRTMIN+25" | "SIGRTMIN+26" | "SIGRTMIN+27" | "SIGRTMIN+28" | "SIGRTMIN+29" | "SIGRTMIN+30";
             /** @description who it runs as; root when absent */
             readonly user?: string;
         };

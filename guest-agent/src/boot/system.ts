@@ -16,6 +16,7 @@ const SETTINGS: readonly (readonly [path: string, value: string])[] = [
 export function setUpSystem(): void {
   // A command that fills its pipe page by page would otherwise be interrupted for each of them.
   attempt('scheduling', () => addon.runInBatches());
+  attempt('code', () => addon.holdCode());
   attempt('limit of open files', () => addon.limitFiles(MAX_OPEN_FILES));
   attempt('loopback', () => addon.bringUp('lo'));
   attempt('host name', () => addon.setHostname('sandbox'));

@@ -2,10 +2,14 @@
 import { readdirSync } from 'node:fs';
 import { ignoreExisting } from '../lib/existing.ts';
 import { logError } from '../lib/log.ts';
+import { kibibyteField } from '../machine/stats.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import type { ProcessUsage } from '../reap/reaper.ts';
+import { type GuestSize, type Share, toLimits } from './limits.ts';
 
 const PARENT = 'exec';
+/** The one of CPU time keeps the agent responsive, whatever commands do, and each command, whatever the others do. */
+const CONTROLLERS = ['cpu', 'memory', 'io', 'pids'];
 
 export type CgroupUsage = {
   cpuStat: string;
@@ -40,6 +44,7 @@ export class ExecCgroups {
   readonly #released = new Set<string>();
   readonly #root: string;
   #parentFd = -1;
+  #share: Share | undefined;
   #lastNumber = 0;
   #spare: Cgroup | undefined;
   #isRestocking = false;
@@ -52,16 +57,26 @@ export class ExecCgroups {
   /** Prepares the hierarchy; without cgroup v2 everything else still works, per process group. */
   start(): void {
     try {
-      // The cpu controller only here: it keeps the agent responsive, whatever the commands do.
-      for (const controller of ['cpu', 'memory', 'io', 'pids']) enable(this.#root, controller);
+      for (const controller of CONTROLLERS) enable(this.#root, controller);
       const rootFd = addon.openDirectory(NO_DIRECTORY, this.#root);
       ignoreExisting(() => addon.makeDirectory(rootFd, PARENT, 0o755));
       this.#parentFd = addon.openDirectory(rootFd, PARENT);
       addon.close(rootFd);
-      for (const controller of ['memory', 'io']) enable(`${this.#root}/${PARENT}`, controller);
+      for (const controller of CONTROLLERS) enable(`${this.#root}/${PARENT}`, controller);
+      this.limitPids(0);
     } catch (error) {
       logError('cgroup', error);
     }
+  }
+
+  /** Most processes and threads of one command, those that run included; 0: by the guest's size. */
+  limitPids(pids: number): void {
+    if (this.#parentFd < 0) return;
+    const { together, command } = toLimits(readGuestSize(), pids);
+    this.#share = command;
+    limit(this.#parentFd, '', together);
+    for (const name of this.#cgroups.keys()) limit(this.#parentFd, `${name}/`, command);
+    if (this.#spare !== undefined && this.#spare.fd >= 0) limit(this.#spare.fd, '', command);
   }
 
   get count(): number {
@@ -155,7 +170,9 @@ export class ExecCgroups {
     const name = String(this.#lastNumber);
     try {
       addon.makeDirectory(this.#parentFd, name, 0o755);
-      return { name, fd: addon.openDirectory(this.#parentFd, name), processes: NOTHING };
+      const fd = addon.openDirectory(this.#parentFd, name);
+      if (this.#share !== undefined) limit(fd, '', this.#share);
+      return { name, fd, processes: NOTHING };
     } catch (error) {
       logError('cgroup', error);
       return { name: '', fd: -1, processes: NOTHING };
@@ -198,6 +215,21 @@ export function addUsage(a: ProcessUsage, b: ProcessUsage): ProcessUsage {
 
 function isPopulated(fd: number): boolean {
   return fd >= 0 && addon.readText(fd, 'cgroup.events').includes('populated 1');
+}
+
+function limit(directory: number, prefix: string, { pids, memoryBytes }: Share): void {
+  // A kernel may lack a controller.
+  addon.writeText(directory, `${prefix}pids.max`, String(pids));
+  addon.writeText(directory, `${prefix}memory.max`, String(memoryBytes));
+}
+
+function readGuestSize(): GuestSize {
+  const read = (path: string): string => addon.readText(NO_DIRECTORY, path);
+  return {
+    memoryBytes: kibibyteField(read('/proc/meminfo'), 'MemTotal'),
+    threadsMax: Number(read('/proc/sys/kernel/threads-max')),
+    pidMax: Number(read('/proc/sys/kernel/pid_max')),
+  };
 }
 
 function enable(path: string, controller: string): void {

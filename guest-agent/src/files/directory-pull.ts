@@ -1,30 +1,44 @@
-// A directory as a tar archive, made frame by frame as the host takes it: nothing is held but the frame.
+// A directory, or one file, as a tar archive, made frame by frame as the host takes it: nothing is held but the frame.
 
-import { constants } from 'node:os';
-import { AGENT_DIR, type DirPull, FLOW, MAX_DATA_BYTES, paddingAfter, type Stream } from '@sandboxd/proto';
+import {
+  AGENT_DIR,
+  AgentError,
+  type DirPull,
+  FLOW,
+  MAX_DATA_BYTES,
+  paddingAfter,
+  type Stream,
+  showName,
+} from '@sandboxd/proto';
 import { findModules } from '../boot/modules.ts';
 import { addon } from '../native/addon.ts';
 import { fileError, readError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
-import { isDirectory, newStatus, SPECIAL } from './status.ts';
+import { isDirectory, newStatus, SPECIAL, specialKind } from './status.ts';
 import { encodeHeader, endMark } from './tar/writer.ts';
-import { Walk } from './walk.ts';
+import { type Members, onlyFile, Walk } from './walk.ts';
 
 const FRAME_BYTES = MAX_DATA_BYTES - 32;
 
 /** One for all: the link has copied the bytes when the stream asks for the next. */
 const frame = Buffer.allocUnsafeSlow(FRAME_BYTES);
 
-/** Throws AgentError when there is no such directory. */
+/** Throws AgentError when there is no such directory or file. */
 export function startDirectoryPull(stream: Stream, { path }: DirPull): void {
   const status = newStatus();
   const name = toPathBytes(path);
   const fd = addon.openFile(name, status);
-  if (fd === SPECIAL || (fd >= 0 && !isDirectory(status))) {
-    if (fd >= 0) addon.close(fd);
-    throw fileError(-constants.errno.ENOTDIR, name);
-  }
+  if (fd === SPECIAL)
+    throw new AgentError(
+      'invalid',
+      `${showName(name)} is ${specialKind(status)}; only directories and regular files can be read`,
+    );
   if (fd < 0) throw fileError(fd, name);
+  if (!isDirectory(status)) {
+    const own = name.slice(name.lastIndexOf('/') + 1);
+    new DirectoryPull(stream, onlyFile(fd, status, own));
+    return;
+  }
   const isRoot = /^[/.]*$/.test(name);
   new DirectoryPull(stream, new Walk(fd, status, new Set(isRoot ? agentPaths() : [])));
 }
@@ -36,7 +50,7 @@ function agentPaths(): string[] {
 
 class DirectoryPull {
   readonly #stream: Stream;
-  readonly #walk: Walk;
+  readonly #members: Members;
   /** Header, or end mark, that waits for room. */
   #block: Buffer = Buffer.alloc(0);
   #file: { readonly fd: number; readonly name: string } | undefined;
@@ -45,9 +59,9 @@ class DirectoryPull {
   #hasEnded = false;
   #isOver = false;
 
-  constructor(stream: Stream, walk: Walk) {
+  constructor(stream: Stream, members: Members) {
     this.#stream = stream;
-    this.#walk = walk;
+    this.#members = members;
     stream.setSource(FLOW.out, (limit) => this.#take(limit));
     stream.handlers = {
       cancel: () => {
@@ -66,7 +80,7 @@ class DirectoryPull {
       const filled = this.#fill(Math.min(limit, FRAME_BYTES));
       if (filled > 0) return frame.subarray(0, filled);
       this.#close();
-      this.#stream.finish({ dirPull: { leftOut: this.#walk.leftOut } });
+      this.#stream.finish({ dirPull: { leftOut: this.#members.leftOut } });
       return null;
     } catch (error) {
       this.#close();
@@ -88,7 +102,7 @@ class DirectoryPull {
 
   #beginNext(): boolean {
     if (this.#hasEnded) return false;
-    const found = this.#walk.next();
+    const found = this.#members.next();
     if (found === undefined) {
       this.#hasEnded = true;
       this.#block = endMark();
@@ -146,6 +160,6 @@ class DirectoryPull {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#closeFile();
-    this.#walk.close();
+    this.#members.close();
   }
 }

@@ -23,10 +23,36 @@ const { ENOENT, ELOOP, ENOTDIR, ENXIO } = constants.errno;
 
 type Level = { readonly fd: number; readonly path: string; names: string[]; next: number };
 
+/** Where the members of an archive come from. */
+export type Members = {
+  /** Undefined at the end. Throws AgentError. */
+  next(): Found | undefined;
+  /** What the archive could not hold. */
+  readonly leftOut: number;
+  close(): void;
+};
+
 /** A member, and the descriptor of its content when it has some, which is the caller's to close. */
 export type Found = { readonly member: TarMember; readonly fd: number | undefined };
 
-export class Walk {
+/** Takes the descriptor over: a regular file that is the only member. */
+export function onlyFile(fd: number, status: Float64Array, name: string): Members {
+  let found: Found | undefined = { member: toMember(status, '0', name), fd };
+  const take = () => {
+    const taken = found;
+    found = undefined;
+    return taken;
+  };
+  return {
+    next: take,
+    leftOut: 0,
+    close: () => {
+      if (take() !== undefined) addon.close(fd);
+    },
+  };
+}
+
+export class Walk implements Members {
   readonly #levels: Level[] = [];
   readonly #status: Float64Array;
   readonly #device: number;
@@ -44,7 +70,6 @@ export class Walk {
     this.#skip = skip;
   }
 
-  /** Undefined at the end. Throws AgentError. */
   next(): Found | undefined {
     if (this.#isAtTop) {
       this.#isAtTop = false;
@@ -127,15 +152,18 @@ export class Walk {
   }
 
   #member(flag: TarMember['flag'], name: string, target = ''): TarMember {
-    const status = this.#status;
-    return {
-      flag,
-      name,
-      target,
-      mode: modeOf(status),
-      ...ownerOf(status),
-      sizeBytes: flag === '0' ? sizeOf(status) : 0,
-      mtimeSeconds: mtimeOf(status),
-    };
+    return toMember(this.#status, flag, name, target);
   }
+}
+
+function toMember(status: Float64Array, flag: TarMember['flag'], name: string, target = ''): TarMember {
+  return {
+    flag,
+    name,
+    target,
+    mode: modeOf(status),
+    ...ownerOf(status),
+    sizeBytes: flag === '0' ? sizeOf(status) : 0,
+    mtimeSeconds: mtimeOf(status),
+  };
 }

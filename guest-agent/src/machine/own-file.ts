@@ -10,10 +10,20 @@ import { addon } from '../native/addon.ts';
  */
 export function writeOwnFile(path: string, text: string): void {
   if (addon.replaceText(path, text) >= 0) return;
-  mkdirSync(dirname(path), { recursive: true });
+  ensureParent(dirname(path));
   clear(path);
   const result = addon.replaceText(path, text);
   if (result < 0) throw new AgentError('internal', `cannot write ${path}: error ${-result}`);
+}
+
+/** An image may have a file there, or a link that leads nowhere. */
+function ensureParent(dir: string): void {
+  try {
+    mkdirSync(dir, { recursive: true });
+  } catch {
+    unlinkSync(dir);
+    mkdirSync(dir);
+  }
 }
 
 /** An image may have an empty directory there, or a link that leads nowhere. */

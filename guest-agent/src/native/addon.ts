@@ -107,6 +107,7 @@ export interface Addon {
   bringUp(interfaceName: string): void;
   runInBatches(): void;
   limitFiles(count: number): void;
+  holdCode(): void;
   trimMemory(): void;
   growFileSystem(directory: string, blocks: number): void;
   syncDisks(): void;

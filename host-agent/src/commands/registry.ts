@@ -1,18 +1,16 @@
 // The registry for commands that use it beside a daemon that runs, or before there was any.
 import { join } from 'node:path';
 import { KeyRegistry } from '../keys/index.ts';
-import { ensurePrivateDirectory } from '../lib/private-directory.ts';
 import { Store } from '../store/store.ts';
 import type { Input } from './command.ts';
-import { loadSharedConfig } from './shared-config.ts';
+import { loadSharedConfig, openDataDir } from './shared-config.ts';
 
 /** AppError where it cannot be had. */
 export async function withStore<T>(
   input: Input,
   use: (store: Store, dataDir: string) => T | Promise<T>,
 ): Promise<T> {
-  const { dataDir } = loadSharedConfig(input);
-  await ensurePrivateDirectory(dataDir);
+  const { dataDir } = await openDataDir(input);
   const store = await Store.open(join(dataDir, 'state.lmdb'), 'beside');
   try {
     return await use(store, dataDir);

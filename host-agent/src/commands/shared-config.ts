@@ -1,6 +1,7 @@
 // Settings that commands share with the daemon, found as it finds them: flag, variable, file, default.
 import { type Config, loadConfig } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
+import { ensurePrivateDirectory } from '../lib/private-directory.ts';
 import type { Flags, Input } from './command.ts';
 import { CONFIG_FILE } from './installation.ts';
 
@@ -24,4 +25,11 @@ export function loadSharedConfig(input: Input): Config {
   const loaded = loadConfig({ argv, env: process.env, engineNames: ENGINE_NAMES, defaultFile: CONFIG_FILE });
   if (!('config' in loaded)) throw new Error(`settings asked for ${loaded.command}`);
   return loaded.config;
+}
+
+/** For what writes there. AppError where it is none that the daemon takes. */
+export async function openDataDir(input: Input): Promise<Config> {
+  const config = loadSharedConfig(input);
+  await ensurePrivateDirectory(config.dataDir);
+  return config;
 }

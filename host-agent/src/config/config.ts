@@ -76,6 +76,8 @@ export type Config = {
   /** Absent: as long as each engine usually needs. */
   readonly probeTimeoutMs?: number;
   readonly bootTimeoutMs: number;
+  /** Of one command in a guest; 0: by the guest's size. */
+  readonly pidsLimit: number;
   readonly drainTimeoutMs: number;
   /** Absent: no logs of sandboxes are kept. */
   readonly sandboxLogs?: {
@@ -151,6 +153,7 @@ export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<
       memoryReserveBytes: values.memory_reserve_bytes,
       memoryOvercommit: values.memory_overcommit_percent / 100,
     },
+    pidsLimit: values.sandbox_pids_limit,
     watchdogTimeoutMs: values.watchdog_timeout_s * 1000,
     onExit: values.on_exit,
     ...(values.probe_timeout_s > 0 && { probeTimeoutMs: values.probe_timeout_s * 1000 }),

@@ -111,6 +111,10 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 0,
       help: 'most that a VMM reads, and writes, of the data directory’s disk in a second; 0 no limit (needs cgroup version 2)',
     }),
+    sandbox_pids_limit: integer(0, 4_194_304, {
+      fallback: 0,
+      help: 'most processes and threads of one command or service of a guest; 0 is a quarter of what its kernel has room for',
+    }),
     insecure_no_jail: toggle({
       help: 'VMMs run as the daemon does: a guest that breaks its VMM has the host',
     }),

@@ -1,8 +1,8 @@
 // A VMM process: its own session so that it outlives us, its end observed.
-import { spawn } from 'node:child_process';
 import { constants, writeFileSync } from 'node:fs';
 import { AppError, toError } from '../lib/errors.ts';
 import { isRunning, listInheritable, readStartTicks, signalProcess } from '../lib/proc.ts';
+import { startProgram } from '../lib/programs.ts';
 import { resetPriority } from '../lib/scheduling.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
 
@@ -69,10 +69,9 @@ export async function spawnVmm(
   const { inheritedFds = [], argv0 } = options;
   await using log = await openRegular(logPath, O_WRONLY | O_APPEND | O_CREAT);
   strays ??= listInheritable();
-  const child = spawn(program, args, {
+  const child = startProgram(program, args, {
     detached: true,
     stdio: layOut(log.fd, inheritedFds, strays),
-    cwd: '/',
     ...(argv0 !== undefined && { argv0 }),
   });
   const ended = new Promise<ProcessEnd>((resolve) => {

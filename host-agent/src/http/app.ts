@@ -1,7 +1,7 @@
 // The REST interface as one Hono app. It runs without a socket, too: `createHttpApp(services).request('/healthz')`.
 import { ROUTES, type Route, routesWithin } from '@sandboxd/api';
 import { Hono } from 'hono';
-import { createNotFound } from './allowed-methods.ts';
+import { createNotFound, guardWords } from './allowed-methods.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { audit } from './middleware/audit.ts';
@@ -45,6 +45,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...fileHandlers(services),
     ...snapshotHandlers(services),
   };
+  guardWords(app, Object.values(routes));
   serveRoutes(app, routes, handlers, services.bodyIdleMs);
   return finish(app, Object.values(routes));
 }

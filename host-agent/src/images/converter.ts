@@ -1,8 +1,8 @@
 // Runs the converter: a process of its own, jailed where VMMs are, that gets the layers and the image as open files.
-import { spawn } from 'node:child_process';
 import { open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { AppError } from '../lib/errors.ts';
+import { startProgram } from '../lib/programs.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
 import type { Converted } from './convert/convert.ts';
 import type { Job, Report } from './convert/job.ts';
@@ -80,9 +80,7 @@ export class Converter {
     };
     const confined = await (confine?.(command) ?? { ...command, leave: async () => undefined });
     try {
-      const child = spawn(confined.program, confined.args, {
-        cwd: '/',
-        env: {},
+      const child = startProgram(confined.program, confined.args, {
         stdio: ['pipe', 'pipe', 'pipe', ...fds],
       });
       const kill = () => child.kill('SIGKILL');

@@ -7,6 +7,10 @@ import { openBeneath, pathOf } from '../lib/held-path.ts';
 import type { ImageRecord } from './record.ts';
 
 const WORK = 'work-';
+/** A pull that was broken off is asked for again soon, or not at all. */
+export const KEPT_MS = 3_600_000;
+/** Of all of them together: whoever's registry breaks off on purpose fills no disk. */
+const MAX_KEPT_BYTES = 4 * 2 ** 30;
 const ROOTFS_NAME = /^([\da-f]{64})\.erofs$/;
 
 export class ImageFiles {
@@ -17,6 +21,8 @@ export class ImageFiles {
   readonly #rootfsDir: string;
   /** Further names of root filesystems that somebody is about to use. */
   readonly #heldDir: string;
+  /** Blobs of pulls that were broken off, and until when they stay. */
+  readonly #kept = new Map<string, number>();
 
   private constructor(dir: string) {
     this.ociDir = join(dir, 'oci');
@@ -72,10 +78,31 @@ export class ImageFiles {
       if ((await stat(path)).nlink === 1) await rm(path);
     }
     const blobs = new Set(records.flatMap((record) => record.blobs));
+    for (const hex of await this.#chooseKept(blobs)) blobs.add(hex);
     // What fetches may write there: a link in its place would have files of the host removed.
     await using blobDir = await openBeneath(this.ociDir, ['blobs', 'sha256']);
     const path = pathOf(blobDir);
     for (const name of await readdir(path)) if (!blobs.has(name)) await rm(join(path, name));
+  }
+
+  /** Blobs without a record stay for the next pull, for as long as KEPT_MS says and as this process lives. */
+  keepBlobs(hexes: Iterable<string>): void {
+    for (const hex of hexes) {
+      this.#kept.delete(hex);
+      this.#kept.set(hex, Date.now() + KEPT_MS);
+    }
+  }
+
+  /** The newest, as many as there is room for. What an image has goes with that image. */
+  async #chooseKept(recorded: ReadonlySet<string>): Promise<string[]> {
+    let bytes = 0;
+    for (const [hex, untilMs] of [...this.#kept].reverse()) {
+      const size = (await stat(join(this.blobsDir, 'sha256', hex)).catch(() => undefined))?.size;
+      bytes += size ?? 0;
+      const isOver = size === undefined || untilMs < Date.now() || bytes > MAX_KEPT_BYTES;
+      if (isOver || recorded.has(hex)) this.#kept.delete(hex);
+    }
+    return [...this.#kept.keys()];
   }
 
   /** Whether something runs from it, or is a copy of something that did. */

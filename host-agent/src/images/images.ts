@@ -6,7 +6,9 @@ import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
 import { copyRootfs } from './copy-rootfs.ts';
 import type { Pieces } from './fetch/archive.ts';
-import { fetchFromLayout, fetchFromPieces, fetchFromRegistry } from './fetch/fetcher.ts';
+import { fetchFromLayout, fetchFromPieces } from './fetch/fetcher.ts';
+import { fetchFromRegistry } from './fetch/registry.ts';
+import { KEPT_MS } from './files.ts';
 import { findImage, isMeaningless, isPullable, type StoredImage } from './find.ts';
 import { type HostFile, openHostFile } from './host-path.ts';
 import { type Fetch, makeImage, type Order, type Workshop } from './making.ts';
@@ -39,6 +41,7 @@ type Making = Omit<Order, 'fetch'>;
 export class Images {
   readonly #options: ImagesOptions;
   readonly #pulls = new SingleFlight<StoredImage>();
+  #sweeping: NodeJS.Timeout | undefined;
 
   constructor(options: ImagesOptions) {
     this.#options = options;
@@ -47,10 +50,14 @@ export class Images {
   /** Removes what an earlier process left. */
   async start(): Promise<void> {
     await this.#sweep();
+    const { log } = this.#options;
+    const sweep = () => this.#sweep().catch((error) => log.warn({ err: error }, 'images were not swept'));
+    this.#sweeping = setInterval(sweep, KEPT_MS).unref();
   }
 
   /** Ends what is under way. */
   async stop(): Promise<void> {
+    clearInterval(this.#sweeping);
     await this.#pulls.stop(new AppError('cancelled', 'the daemon is stopping'));
   }
 

@@ -19,6 +19,7 @@ const LIMITS = {
   /** As much as all layers of an image may unpack to. */
   maxBlobBytes: 64 * 2 ** 30,
   pullIdleMs: 120_000,
+  pullPauseMs: 1000,
 };
 
 export async function openImages({ dataDir, converter, ...options }: OpenImagesOptions): Promise<Images> {

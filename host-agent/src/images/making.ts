@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { link, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { show } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
@@ -14,6 +15,7 @@ import type { LaidOut } from './fetch/layout.ts';
 import { watchRoom } from './fetch/watch.ts';
 import type { ImageFiles } from './files.ts';
 import type { StoredImage } from './find.ts';
+import { toSignal } from './image-service.ts';
 import type { Report } from './progress.ts';
 import { type ImageRecord, MAX_REFS } from './record.ts';
 
@@ -27,6 +29,8 @@ export type Workshop = {
   readonly maxBlobBytes: number;
   /** A registry that sends nothing for so long is given up. */
   readonly pullIdleMs: number;
+  /** Before a registry that broke off is asked again; longer before each further time. */
+  readonly pullPauseMs: number;
   readonly faults: Faults;
   readonly log: Logger;
 };
@@ -53,9 +57,13 @@ export async function makeImage(
   using room = watchRoom(work.dir, signal);
   const order = { dir: work.dir, report, signal: room.signal, owner };
   const make = async (): Promise<StoredImage> => {
-    const limits = { maxBytes: shop.maxBlobBytes, idleMs: shop.pullIdleMs };
+    const { maxBlobBytes: maxBytes, pullIdleMs: idleMs, pullPauseMs: pauseMs } = shop;
     const { ociDir, blobsDir } = files;
-    const { laidOut, names } = await fetch({ ...order, ...limits, ociDir, blobsDir, workDir: work.dir });
+    const keepBlobs = (hexes: Iterable<string>) => files.keepBlobs(hexes);
+    const { laidOut, names } = await fetch({
+      ...order,
+      ...{ maxBytes, idleMs, pauseMs, ociDir, blobsDir, workDir: work.dir, keepBlobs },
+    });
     shop.faults.reach('image.fetched');
     return keep(shop, laidOut, names, order);
   };
@@ -75,6 +83,9 @@ async function keep(
   work: Work,
 ): Promise<StoredImage> {
   const { files, records, faults } = shop;
+  const { stopSignal } = laidOut.config;
+  if (stopSignal !== '' && toSignal(stopSignal) === undefined)
+    work.report(`Linux has no signal ${show(stopSignal)}, which the image wants for a stop; SIGTERM is sent`);
   const layers = laidOut.layers.map(({ digest }) => digest);
   const known = records
     .all()

@@ -1,5 +1,5 @@
 // What the registry keeps of a converted image, and what others are told of it.
-import type { ImageConfig } from './fetch/layout.ts';
+import type { ImageConfig } from './fetch/config.ts';
 
 /** By its digest, hexadecimal: of root filesystem and config together. */
 export type ImageRecord = {

@@ -1,7 +1,8 @@
 // A file beside the registry that says that there were keys. Who has lost the registry, or moved it away, has lost its keys, and
 // must not thereby have let in everybody.
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import { open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 const NAME = 'keys-required';
@@ -27,15 +28,14 @@ export class KeyMark {
   async ensure(): Promise<void> {
     if (this.#isThere && existsSync(this.path)) return;
     // Several commands may do this at once.
-    const part = `${this.path}.${process.pid}.part`;
-    const file = await open(part, 'w', 0o600);
+    const part = `${this.path}.${randomBytes(8).toString('hex')}.part`;
     try {
-      await file.writeFile(TEXT);
-      await file.sync();
-    } finally {
-      await file.close();
+      await writeFile(part, TEXT, { flag: 'wx', mode: 0o600, flush: true });
+      await rename(part, this.path);
+    } catch (error) {
+      await rm(part, { force: true });
+      throw error;
     }
-    await rename(part, this.path);
     await syncDirectory(dirname(this.path));
     this.#isThere = true;
   }

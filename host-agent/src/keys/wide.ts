@@ -10,7 +10,7 @@ export function concernsTenants({ operations }: Policy): boolean {
   return operations === undefined || operations.some((operation) => !NOBODYS.includes(operation));
 }
 
-/** A phrase for each thing that it may do beyond what a new key of the same policy might; none of one that is not old. */
+/** A phrase for each thing that it may do and that its maker could not leave out then; none of one that is not old. */
 export function findWideGrants({ keepsOldGrants, policy, tenant }: KeyRecord): string[] {
   if (!keepsOldGrants || (policy === undefined && tenant === undefined)) return [];
   const { operations, allow_profiles, net_allow_max } = policy ?? {};
@@ -20,6 +20,8 @@ export function findWideGrants({ keepsOldGrants, policy, tenant }: KeyRecord): s
   const hasTenant = tenant !== undefined;
   return [
     ...(policy !== undefined && !hasTenant && concernsTenants(policy) ? ['sees all tenants'] : []),
+    // The key of a Prometheus had to have it: there was nothing narrower to see with.
+    ...(names('read') && !names('exec') ? ['reads files, logs and environments in guests'] : []),
     ...(names('create') || (isShut && may('create'))
       ? [hasTenant ? 'pulls images' : 'pulls and imports images']
       : []),

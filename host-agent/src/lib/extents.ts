@@ -1,8 +1,7 @@
 // Sparse files: which ranges hold data, and a checksum over those alone.
-import { execFile } from 'node:child_process';
 import { open, stat } from 'node:fs/promises';
-import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
+import { runProgram } from './programs.ts';
 
 export type Extent = { readonly offset: number; readonly length: number };
 
@@ -36,7 +35,7 @@ export async function readExtents(path: string): Promise<Extent[]> {
   const { size } = await stat(path);
   try {
     // Without -s: what is not written back yet counts as well.
-    const { stdout } = await promisify(execFile)('filefrag', ['-v', '-b1', '--', path], {
+    const { stdout } = await runProgram('filefrag', ['-v', '-b1', '--', path], {
       maxBuffer: 256 * 1024 * 1024,
     });
     return parseExtents(stdout, size);

@@ -1,14 +1,16 @@
 // Opening by name where others can exchange names meanwhile: each step of a path is a descriptor, and what was looked at is what is
 // used. As openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which Node does not have.
-import { constants, type Stats } from 'node:fs';
+import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
 import { errnoOf } from './errors.ts';
 import { O_PATH } from './untrusted-path.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
 /** As the kernel's own limit. */
 const MAX_LINKS = 40;
-const WRITABLE_BY_OTHERS = 0o022;
+const WRITABLE_BY_GROUP = 0o020;
+const WRITABLE_BY_ALL = 0o002;
 const STICKY = 0o1000;
 
 /** Another name for what a descriptor has open, also as a directory on the way to what is in it. Valid while that is open. */
@@ -40,7 +42,7 @@ export async function openBeneath(root: string, names: readonly string[]): Promi
 }
 
 export type DirectoryOptions = {
-  /** Who may change what leads there, beside root and the user of this process. */
+  /** Who may change what leads there, beside those who are trusted anyway. */
   readonly trusted?: readonly number[];
   /** With this mode it is made, and what is missing above it; else it must be there. */
   readonly makeMode?: number;
@@ -50,9 +52,17 @@ export type HeldDirectory = AsyncDisposable & {
   /** Names it, and nothing else, until it is disposed. */
   readonly path: string;
   readonly stats: Stats;
-  /** Says who else could put another directory, or other entries, in its place. */
+  /** Says who else could put another directory in its place. */
+  readonly wayExposure: string | undefined;
+  /** The same, or says who else could put other entries in it. */
   readonly exposure: string | undefined;
 };
+
+/** Whether a user has the rights of this process anyway: root, its own, and who started it by sudo. */
+export function isTrustedUser(uid: number): boolean {
+  const own = process.geteuid?.();
+  return uid === 0 || uid === own || (own === 0 && process.env.SUDO_UID === String(uid));
+}
 
 /**
  * Holds a directory that is named by this process's own operator. A link on the way counts only where no other user can
@@ -60,12 +70,12 @@ export type HeldDirectory = AsyncDisposable & {
  */
 export async function holdDirectory(path: string, options: DirectoryOptions = {}): Promise<HeldDirectory> {
   const { trusted = [], makeMode } = options;
-  const isTrusted = (uid: number) => uid === 0 || uid === process.geteuid?.() || trusted.includes(uid);
+  const isTrusted = (uid: number) => isTrustedUser(uid) || trusted.includes(uid);
   let held = await open('/', O_PATH | O_DIRECTORY);
   try {
     let here = '';
     let links = 0;
-    let exposure: string | undefined;
+    let wayExposure: string | undefined;
     const rest = path.split('/').filter((part) => part !== '' && part !== '.');
     for (let name = rest.shift(); name !== undefined; name = rest.shift()) {
       const child = `${pathOf(held)}/${name}`;
@@ -91,7 +101,7 @@ export async function holdDirectory(path: string, options: DirectoryOptions = {}
           continue;
         }
         if (!found.isDirectory()) throw new Error(`${here}/${name} is no directory`);
-        if (isExchangeable) exposure ??= `${where}, which ${describeWriter(parent)} can change`;
+        if (isExchangeable) wayExposure ??= `${where}, which ${describeWriter(parent)} can change`;
         here = name === '..' ? here.slice(0, Math.max(0, here.lastIndexOf('/'))) : `${here}/${name}`;
         const left = held;
         held = await open(`${pathOf(next)}/.`, O_PATH | O_DIRECTORY);
@@ -101,14 +111,38 @@ export async function holdDirectory(path: string, options: DirectoryOptions = {}
       }
     }
     const stats = await held.stat();
-    if (canChange(stats, isTrusted) && !isSticky(stats, isTrusted))
-      exposure ??= `${here || '/'}, which ${describeWriter(stats)} can change`;
+    const isOpen = canChange(stats, isTrusted) && !isSticky(stats, isTrusted);
+    const exposure = isOpen ? `${here || '/'}, which ${describeWriter(stats)} can change` : undefined;
     const kept = held;
-    return { path: pathOf(kept), stats, exposure, [Symbol.asyncDispose]: () => kept.close() };
+    return {
+      path: pathOf(kept),
+      stats,
+      wayExposure,
+      exposure: wayExposure ?? exposure,
+      [Symbol.asyncDispose]: () => kept.close(),
+    };
   } catch (error) {
     await held.close();
     throw error;
   }
+}
+
+/**
+ * Opens, as a name only, the file or directory that a path of the operator's leads to, links included; rejects with a sentence where
+ * another user could put something else there.
+ */
+export async function holdOwn(path: string, links = 0): Promise<FileHandle> {
+  await using directory = await holdDirectory(dirname(path));
+  if (directory.exposure !== undefined) throw new Error(`it lies in ${directory.exposure}`);
+  const place = `${directory.path}/${basename(path)}`;
+  const held = await open(place, O_PATH | O_NOFOLLOW);
+  const found = await held.stat();
+  if (!found.isSymbolicLink() && isTrustedUser(found.uid)) return held;
+  await held.close();
+  if (!isTrustedUser(found.uid)) throw new Error(`it is user ${found.uid}'s`);
+  if (links === MAX_LINKS) throw new Error('it leads through too many links');
+  const target = await readlink(place);
+  return holdOwn(target.startsWith('/') ? target : `${dirname(path)}/${target}`, links + 1);
 }
 
 async function openStep(path: string, makeMode: number | undefined): Promise<FileHandle> {
@@ -125,9 +159,34 @@ async function openStep(path: string, makeMode: number | undefined): Promise<Fil
 
 type IsTrusted = (uid: number) => boolean;
 
-/** Whether others can change what is in a directory. */
-function canChange({ uid, mode }: Stats, isTrusted: IsTrusted): boolean {
-  return !isTrusted(uid) || (mode & WRITABLE_BY_OTHERS) !== 0;
+/**
+ * Directories on the way to the program that runs: whoever can change them can have it do anything, so that they add nothing. A checkout
+ * that is a user's own is one, where root builds and runs it.
+ */
+let programPlaces: ReadonlySet<string> | undefined;
+
+function findProgramPlaces(): ReadonlySet<string> {
+  const places = new Set<string>();
+  for (let at = dirname(process.execPath); ; at = dirname(at)) {
+    places.add(placeOf(statSync(at)));
+    if (at === '/') return places;
+  }
+}
+
+function placeOf({ dev, ino }: Stats): string {
+  return `${dev}:${ino}`;
+}
+
+/** Whether others can change what is in a directory. Root's group and that of a user alone, which has the user's number, have nobody else. */
+function canChange(directory: Stats, isTrusted: IsTrusted): boolean {
+  const { uid, gid, mode } = directory;
+  programPlaces ??= findProgramPlaces();
+  // In one such as /tmp others have names of their own, and no program.
+  if ((mode & STICKY) === 0 && programPlaces.has(placeOf(directory))) return false;
+  const isGroupAlone = gid === 0 || gid === uid;
+  return (
+    !isTrusted(uid) || (mode & (isGroupAlone ? WRITABLE_BY_ALL : WRITABLE_BY_ALL | WRITABLE_BY_GROUP)) !== 0
+  );
 }
 
 /** There only the owner of an entry renames or removes it, beside those who are trusted. */
@@ -136,6 +195,6 @@ function isSticky({ uid, mode }: Stats, isTrusted: IsTrusted): boolean {
 }
 
 function describeWriter({ uid, gid, mode }: Stats): string {
-  if ((mode & 0o002) !== 0) return 'every user';
-  return (mode & 0o020) !== 0 ? `group ${gid}` : `user ${uid}`;
+  if ((mode & WRITABLE_BY_ALL) !== 0) return 'every user';
+  return (mode & WRITABLE_BY_GROUP) !== 0 ? `group ${gid}` : `user ${uid}`;
 }

@@ -1,9 +1,9 @@
 // One daemon per directory: a lock of the kernel (flock) on a file in it, which nobody else can open. It ends with its
 // process, so that a crash leaves nothing to clean up, and daemons in other containers see it, too.
-import { spawn } from 'node:child_process';
 import { closeSync, constants, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError, errnoOf, toError } from './errors.ts';
+import { startProgram } from './programs.ts';
 
 export const LOCK_NAME = 'sandboxd.lock';
 const { O_CREAT, O_RDWR, O_NOFOLLOW } = constants;
@@ -31,7 +31,7 @@ export async function lockDirectory(path: string): Promise<AsyncDisposable> {
 /** The lock is the open file's, which this process keeps when the program that took it has ended. */
 function lock(fd: number, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(FLOCK, ['--nonblock', '--conflict-exit-code', String(HELD), '3'], {
+    const child = startProgram(FLOCK, ['--nonblock', '--conflict-exit-code', String(HELD), '3'], {
       stdio: ['ignore', 'ignore', 'ignore', fd],
     });
     const fail = (reason: string, cause?: Error): void =>

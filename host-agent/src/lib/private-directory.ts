@@ -1,12 +1,15 @@
 // A directory that nobody but this user can enter: what is in it needs no protection of its own.
-import { chmod, mkdir, readdir, stat } from 'node:fs/promises';
+import { chmod, readdir } from 'node:fs/promises';
 import { AppError, toError } from './errors.ts';
+import { type HeldDirectory, holdDirectory } from './held-path.ts';
 import { LOCK_NAME } from './instance-lock.ts';
 
 /** What makes a directory recognizable as one of a daemon. */
-const MARKS = [LOCK_NAME, 'state.lmdb', 'kernels'];
+const MARKS = [LOCK_NAME, 'state.lmdb', 'kernels', 'profiles'];
 const OTHERS = 0o077;
 const WRITABLE_BY_OTHERS = 0o022;
+const ADVICE =
+  "choose one that is the daemon's own, or if this is: chown and chmod 700 it, and let nobody else change what is above it";
 
 /** What a daemon does with a directory that is there. `what` is to follow its name. */
 export type Verdict =
@@ -15,19 +18,16 @@ export type Verdict =
 
 /**
  * Makes the directory, or closes it to others when it is ours or empty; the sentence that is returned says so. AppError
- * conflict when it is anything else that others can enter, or somebody else's.
+ * conflict when it is anything else that others can enter, somebody else's, or where others can put another in its place.
  */
 export async function ensurePrivateDirectory(path: string): Promise<string | undefined> {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 });
-    const verdict = await judgeDirectory(path, process.geteuid?.() ?? 0);
+    await using directory = await holdDirectory(path, { makeMode: 0o700 });
+    const verdict = await judge(directory, process.geteuid?.() ?? 0);
     if (verdict.kind === 'private') return undefined;
     if (verdict.kind === 'refused')
-      throw new AppError(
-        'conflict',
-        `directory ${path} ${verdict.what}; choose one that is the daemon's own, or chown and chmod 700 this one if it is`,
-      );
-    await chmod(path, 0o700);
+      throw new AppError('conflict', `directory ${path} ${verdict.what}; ${ADVICE}`);
+    await chmod(directory.path, 0o700);
     return `directory ${path} ${verdict.what}; it has 0700 now`;
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
@@ -37,9 +37,14 @@ export async function ensurePrivateDirectory(path: string): Promise<string | und
 
 /** Of a daemon that runs as that user. Fails when there is nothing, or nothing that can be looked at. */
 export async function judgeDirectory(path: string, user: number): Promise<Verdict> {
-  const found = await stat(path);
-  if (!found.isDirectory()) return { kind: 'refused', what: 'is no directory' };
-  const { uid, mode } = found;
+  await using directory = await holdDirectory(path);
+  return await judge(directory, user);
+}
+
+async function judge({ path, stats, wayExposure }: HeldDirectory, user: number): Promise<Verdict> {
+  if (wayExposure !== undefined)
+    return { kind: 'refused', what: `lies in ${wayExposure}, and so put another in its place` };
+  const { uid, mode } = stats;
   if (uid !== user) return { kind: 'refused', what: `belongs to user ${uid}, who can change what is in it` };
   if ((mode & OTHERS) === 0) return { kind: 'private' };
   const octal = (mode & 0o7777).toString(8).padStart(4, '0');

@@ -1,12 +1,10 @@
 // How the kernel schedules the daemon and its VMMs where they compete for few cores. `chrt` is part of util-linux.
-import { execFile } from 'node:child_process';
 import { getPriority, setPriority } from 'node:os';
-import { promisify } from 'node:util';
+import { runProgram } from './programs.ts';
 
 /** Before guests, which may compute for ever. */
 const RAISED_NICENESS = -5;
 
-const run = promisify(execFile);
 /** Set while children inherit a scheduling that is not theirs. */
 let ownNiceness: number | undefined;
 
@@ -21,7 +19,7 @@ export async function scheduleForThroughput(): Promise<string | undefined> {
     // First, as it may be refused: a batch process without it would wait for guests.
     if (niceness === 0) setPriority(RAISED_NICENESS);
     ownNiceness = niceness;
-    await run('chrt', ['--batch', '--all-tasks', '--pid', '0', String(process.pid)]);
+    await runProgram('chrt', ['--batch', '--all-tasks', '--pid', '0', String(process.pid)]);
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message.trim() : String(error);
@@ -43,5 +41,5 @@ export async function resetScheduling(pid: number, which: 'first-thread' | 'all-
   if (ownNiceness === undefined) return;
   const all = which === 'all-threads' ? ['--all-tasks'] : [];
   // It may have ended already.
-  await run('chrt', ['--other', ...all, '--pid', '0', String(pid)]).catch(() => undefined);
+  await runProgram('chrt', ['--other', ...all, '--pid', '0', String(pid)]).catch(() => undefined);
 }

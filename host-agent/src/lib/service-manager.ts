@@ -1,8 +1,7 @@
 // What systemd is told of this daemon, by systemd's own program: Node has no datagrams of Unix sockets.
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { toError } from './errors.ts';
+import { runProgram } from './programs.ts';
 
 const PROGRAM = 'systemd-notify';
 /** One that hangs is no reason to have a second beside it. */
@@ -49,8 +48,8 @@ export class ServiceManager implements Disposable {
   async #tell(...words: string[]): Promise<void> {
     if (this.#socket === undefined) return;
     // Root's word counts as its parent's, which systemd knows: nothing has to be waited for.
-    const env = { PATH: process.env.PATH, NOTIFY_SOCKET: this.#socket };
-    await promisify(execFile)(this.#program, ['--no-block', ...words], { env, timeout: TIMEOUT_MS }).catch(
+    const env = { NOTIFY_SOCKET: this.#socket };
+    await runProgram(this.#program, ['--no-block', ...words], { env, timeout: TIMEOUT_MS }).catch(
       (error: unknown) => this.#log.warn({ reason: toError(error).message, words }, 'cannot tell systemd'),
     );
   }

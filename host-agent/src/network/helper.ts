@@ -1,8 +1,9 @@
 // The program that changes network namespaces for the daemon (native/netd.c), spoken to over its standard input and output. It
 // holds nothing that outlives a request but what it listens to, so one that ended is replaced by the next request.
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { AppError } from '../lib/errors.ts';
+import { startProgram } from '../lib/programs.ts';
 
 type Child = ChildProcessByStdio<Writable, Readable, null>;
 type Waiting = { readonly resolve: (text: string) => void; readonly reject: (error: Error) => void };
@@ -32,14 +33,14 @@ export class NetHelper {
     this.#onRestart = onRestart;
   }
 
-  /** What it listed. Words have no blanks. AppError internal with the reason. */
+  /** What it listed. AppError internal with the reason. */
   ask(words: readonly string[], body = ''): Promise<string> {
     if (this.#isClosed) return Promise.reject(new AppError('cancelled', 'the daemon is stopping'));
     const child = this.#start();
     const id = String(this.#nextId++);
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      child.stdin.write(`${[id, ...words, Buffer.byteLength(body)].join(' ')}\n${body}`);
+      child.stdin.write(`${[id, ...words.map(encode), Buffer.byteLength(body)].join(' ')}\n${body}`);
     });
   }
 
@@ -53,7 +54,7 @@ export class NetHelper {
 
   #start(): Child {
     if (this.#child !== undefined) return this.#child;
-    const child = spawn(this.#program, [], { stdio: ['pipe', 'pipe', 'inherit'], cwd: '/' });
+    const child = startProgram(this.#program, [], { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#child = child;
     const onEnd = (what: string) => {
       if (this.#child !== child) return;
@@ -105,4 +106,9 @@ export class NetHelper {
     else waiting?.reject(new AppError('internal', `cannot ${text.trim()}`));
     return true;
   }
+}
+
+/** A word has no blank or end of a line. */
+function encode(word: string): string {
+  return word.replace(/[\s%]/g, encodeURIComponent);
 }

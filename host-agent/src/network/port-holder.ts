@@ -1,6 +1,6 @@
 // The process that holds the published ports of a sandbox (native/portd.c), as a user of its own, which is found again by a record
 // that the daemon wrote before it started it. It outlives the daemon, and ends with the sandbox.
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
@@ -17,6 +17,7 @@ import {
   removeProcessRecord,
   writeProcessRecord,
 } from '../lib/process-record.ts';
+import { startProgram } from '../lib/programs.ts';
 import { ARGV0, findEarlierHolders } from './earlier-holders.ts';
 
 export type PublishedPort = {
@@ -88,11 +89,9 @@ function spawnHolder({ program, guestIp, source, ports }: HolderOptions, uid: nu
       String(guestPort),
     ]),
   );
-  return spawn(program, [String(uid), guestIp, source, ...words], {
+  return startProgram(program, [String(uid), guestIp, source, ...words], {
     argv0: ARGV0,
     detached: true,
-    cwd: '/',
-    env: {},
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }

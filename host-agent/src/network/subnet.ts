@@ -1,7 +1,5 @@
 // The addresses of all sandboxes of a daemon: a range of its own, in which each sandbox has four.
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { promisify } from 'node:util';
 import { AppError } from '../lib/errors.ts';
 import {
   doRangesOverlap,
@@ -11,6 +9,7 @@ import {
   parseIpv4Range,
   rangeSize,
 } from '../lib/ipv4.ts';
+import { runProgram } from '../lib/programs.ts';
 
 /** Where a daemon looks for room by itself. */
 const CANDIDATES = ['10.87.0.0/16', '10.143.0.0/16', '10.201.0.0/16', '172.29.0.0/16', '192.168.224.0/20'];
@@ -95,7 +94,7 @@ export function tableOf(link: string): string {
 export async function readRoutes(): Promise<Route[]> {
   let text: string;
   try {
-    ({ stdout: text } = await promisify(execFile)('ip', ['-4', '-j', 'route', 'show', 'table', 'all']));
+    ({ stdout: text } = await runProgram('ip', ['-4', '-j', 'route', 'show', 'table', 'all']));
   } catch (cause) {
     throw new AppError('unsupported', 'networks need the program ip (Debian package iproute2)', { cause });
   }

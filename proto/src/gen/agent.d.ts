@@ -1667,6 +1667,9 @@ export namespace sandboxd {
                 /** Identity entersRoot. */
                 entersRoot: boolean;
 
+                /** Identity pidsLimit. */
+                pidsLimit: number;
+
                 /**
                  * Creates a new Identity instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1719,6 +1722,9 @@ export namespace sandboxd {
 
                     /** Identity entersRoot */
                     entersRoot?: (boolean|null);
+
+                    /** Identity pidsLimit */
+                    pidsLimit?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

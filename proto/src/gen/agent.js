@@ -4074,6 +4074,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {number|null} [unixTimeUs] Identity unixTimeUs
                  * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Identity network
                  * @property {boolean|null} [entersRoot] Identity entersRoot
+                 * @property {number|null} [pidsLimit] Identity pidsLimit
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -4162,6 +4163,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Identity.prototype.entersRoot = false;
 
                 /**
+                 * Identity pidsLimit.
+                 * @member {number} pidsLimit
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.pidsLimit = 0;
+
+                /**
                  * Creates a new Identity instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Identity
@@ -4207,6 +4216,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Network.encode(message.network, writer.uint32(/* id 6, wireType 2 =*/50).fork(), _depth + 1).ldelim();
                     if (message.entersRoot != null && $Object.hasOwnProperty.call(message, "entersRoot") && message.entersRoot !== false)
                         writer.uint32(/* id 7, wireType 0 =*/56).bool(message.entersRoot);
+                    if (message.pidsLimit != null && $Object.hasOwnProperty.call(message, "pidsLimit") && message.pidsLimit !== 0)
+                        writer.uint32(/* id 9, wireType 0 =*/72).uint32(message.pidsLimit);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -4309,6 +4320,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.entersRoot = value;
                                 else
                                     delete message.entersRoot;
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.pidsLimit = value;
+                                else
+                                    delete message.pidsLimit;
                                 continue;
                             }
                         }

@@ -58,7 +58,14 @@ function isZero(block: Buffer, field: typeof UID): boolean {
 }
 
 function readId(what: string, block: Buffer, field: typeof UID, text: string | undefined): number {
-  return bounded(`a ${what}`, text === undefined ? numberOf(block, field) : toInteger(text), MAX_ID);
+  const value = text === undefined ? numberOf(block, field) : toSigned(text);
+  // Some systems call nobody -2: the same 32 bits.
+  const id = value < -1 && value >= -(2 ** 31) ? value + 2 ** 32 : value;
+  return bounded(`a ${what}`, id, MAX_ID);
+}
+
+function toSigned(text: string): number {
+  return text.startsWith('-') ? -toInteger(text.slice(1)) : toInteger(text);
 }
 
 function bounded(what: string, value: number, max: number): number {

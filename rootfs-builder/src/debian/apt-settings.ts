@@ -1,5 +1,5 @@
 // The host's apt settings for reaching mirrors (proxies, certificates, validity checks), as options for mmdebstrap.
-import { runCommand } from '../lib/command.ts';
+import { mirrorEnvironment, runCommand } from '../lib/command.ts';
 
 const REACHABILITY =
   /^Acquire::(http|https|ftp)::|^Acquire::(Check-Valid-Until|Check-Date|Retries|ForceIPv4|ForceIPv6)\b/;
@@ -15,5 +15,7 @@ export function selectReachabilitySettings(dump: string): string[] {
 
 /** mmdebstrap points apt at the new tree, so the host's own configuration is not seen unless handed over. */
 export async function readHostAptSettings(): Promise<string[]> {
-  return selectReachabilitySettings(await runCommand('apt-config', ['dump', 'Acquire']));
+  return selectReachabilitySettings(
+    await runCommand('apt-config', ['dump', 'Acquire'], { env: mirrorEnvironment() }),
+  );
 }

@@ -3,7 +3,7 @@ import { readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { createWorkDirectory, sweepWorkDirectories, syncPath, writeFileAtomically } from '../lib/atomic.ts';
-import { runCommand, SCRATCH } from '../lib/command.ts';
+import { mirrorEnvironment, runCommand, SCRATCH } from '../lib/command.ts';
 import { digestValue, shortDigest } from '../lib/digest.ts';
 import { treesDirectory } from '../lib/layout.ts';
 import { type Progress, runStep } from '../lib/progress.ts';
@@ -112,6 +112,7 @@ async function buildArchive(
     aptSettings: await readHostAptSettings(),
   });
   await runCommand('mmdebstrap', args, {
+    env: mirrorEnvironment(),
     signal: options.signal,
     scratch: workDirectory,
     onLine: (line) => {

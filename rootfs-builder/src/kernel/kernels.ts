@@ -236,7 +236,8 @@ function toResolved(dataDir: string, { digest, version, modulesSizeBytes }: Kern
   };
 }
 
-async function digestInit(path: string): Promise<string> {
+/** BuilderError agent_missing where there is none. */
+export async function digestInit(path: string): Promise<string> {
   return digestFile(path).catch((cause) => {
     const message = `no init of the initramfs at ${path}; it comes with sandboxd, beside its executable: install it again, or build it (make build)`;
     throw new BuilderError('agent_missing', message, { cause });

@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError } from '../errors.ts';
 import { createWorkDirectory, syncPath } from '../lib/atomic.ts';
-import { runCommand } from '../lib/command.ts';
+import { mirrorEnvironment, runCommand } from '../lib/command.ts';
 import { normalizeModuleName } from './modules.ts';
 import { decompressXz } from './vmlinux.ts';
 
@@ -17,7 +17,7 @@ export async function findKernelPackage(note: (text: string) => void): Promise<K
   const found = await askApt();
   if (found !== undefined) return found;
   note('apt does not know the package yet: apt-get update');
-  await runCommand('apt-get', ['-q', 'update'], { onLine: note });
+  await runCommand('apt-get', ['-q', 'update'], { env: mirrorEnvironment(), onLine: note });
   const foundLater = await askApt();
   if (foundLater !== undefined) return foundLater;
   const message = `apt offers no ${META_PACKAGE}; add Debian's main component to the apt sources, or set KERNEL= and INITRD=`;
@@ -26,7 +26,8 @@ export async function findKernelPackage(note: (text: string) => void): Promise<K
 
 async function askApt(): Promise<KernelPackage | undefined> {
   try {
-    return parseKernelPackage(await runCommand('apt-cache', ['--no-all-versions', 'show', META_PACKAGE]));
+    const args = ['--no-all-versions', 'show', META_PACKAGE];
+    return parseKernelPackage(await runCommand('apt-cache', args, { env: mirrorEnvironment() }));
   } catch (error) {
     if (error instanceof BuilderError && error.code === 'command_failed') return undefined;
     throw error;
@@ -55,7 +56,11 @@ export async function ensureDeb(
     await chmod(workDirectory, 0o755);
     const sandbox = ['-o', 'APT::Sandbox::User=root']; // our directory need not be open to apt's own user
     const wanted = version === undefined ? name : `${name}=${version}`;
-    await runCommand('apt-get', ['-q', ...sandbox, 'download', wanted], { cwd: workDirectory, onLine });
+    await runCommand('apt-get', ['-q', ...sandbox, 'download', wanted], {
+      cwd: workDirectory,
+      env: mirrorEnvironment(),
+      onLine,
+    });
     const deb = (await readdir(workDirectory)).find((file) => file.endsWith('.deb'));
     if (deb === undefined)
       throw new BuilderError('kernel_package_missing', `apt-get download gave no file for ${name}`);

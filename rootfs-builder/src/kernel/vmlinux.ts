@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { BuilderError } from '../errors.ts';
+import { plainEnvironment } from '../lib/command.ts';
 import { hasPvhNote, isElf } from './elf.ts';
 
 // Offsets of the x86 boot protocol header (Documentation/x86/boot.rst).
@@ -73,7 +74,11 @@ export function decompressXz(body: Buffer): Buffer {
 
 /** By a program, for the formats that Node cannot read. */
 function decompressBy(program: string, args: readonly string[], body: Buffer): Buffer {
-  const { status, stdout, error } = spawnSync(program, args, { input: body, maxBuffer: MAX_KERNEL_BYTES });
+  const { status, stdout, error } = spawnSync(program, args, {
+    input: body,
+    maxBuffer: MAX_KERNEL_BYTES,
+    env: plainEnvironment(),
+  });
   if (status === 0) return stdout;
   if (error !== undefined && 'code' in error && error.code === 'ENOENT')
     throw new BuilderError('tool_missing', `the program ${program} was not found; install it`);

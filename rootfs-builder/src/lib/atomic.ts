@@ -1,7 +1,7 @@
 // Directories and small files that appear complete or not at all, and the sweeping of what a crash left behind.
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { hasErrno } from '../errors.ts';
 
@@ -59,14 +59,13 @@ export async function retireDirectory(path: string): Promise<void> {
 export async function writeFileAtomically(path: string, content: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const temporary = temporaryPath(dirname(path));
-  const file = await open(temporary, 'wx', 0o644);
   try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
+    await writeFile(temporary, content, { flag: 'wx', mode: 0o644, flush: true });
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
   }
-  await rename(temporary, path);
 }
 
 /** fsync of a file or directory by path. */

@@ -8,6 +8,7 @@ import { BuilderError, hasErrno } from '../errors.ts';
 
 export type CommandOptions = {
   cwd?: string;
+  /** Beside what every program may know. */
   env?: NodeJS.ProcessEnv;
   onLine?: (line: string) => void;
   signal?: AbortSignal | undefined;
@@ -32,6 +33,18 @@ const PACKAGES: Readonly<Record<string, string>> = {
   'dpkg-deb': 'dpkg',
 };
 
+/** What every program may know of the environment of a daemon or a user, in which there may be secrets. */
+export function plainEnvironment(): NodeJS.ProcessEnv {
+  return { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' };
+}
+
+/** For apt and what runs it: how mirrors are reached. */
+export function mirrorEnvironment(): NodeJS.ProcessEnv {
+  const names = ['http_proxy', 'https_proxy', 'ftp_proxy', 'all_proxy', 'no_proxy'];
+  const kept = [...names, ...names.map((name) => name.toUpperCase()), 'APT_CONFIG', 'HOME'];
+  return Object.fromEntries(kept.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])));
+}
+
 /**
  * Standard output as text. `signal` ends the program and all that it started; its reason is thrown when they have ended.
  * Throws `tool_missing`, `host_disk_full` or `command_failed` with the last lines of both streams.
@@ -44,7 +57,7 @@ export function runCommand(program: string, args: string[], options: CommandOpti
       scratch === undefined ? args : ['--mount', 'sh', '-c', IN_SCRATCH, scratch, program, ...args],
       {
         cwd: options.cwd,
-        env: { ...(options.env ?? process.env), LC_ALL: 'C.UTF-8' },
+        env: { ...plainEnvironment(), ...options.env },
         stdio: ['ignore', 'pipe', 'pipe'],
         // A group of its own can be ended whole: mmdebstrap alone would wait for what it has started.
         detached: options.signal !== undefined,

@@ -36,7 +36,6 @@ export async function measureTree(root: string): Promise<TreeSize> {
 export async function makeRootImage(root: string, imagePath: string, signal?: AbortSignal): Promise<number> {
   const size = await measureTree(root);
   const imageEnvironment = {
-    ...process.env,
     SOURCE_DATE_EPOCH: IMAGE_EPOCH_S,
     E2FSPROGS_FAKE_TIME: IMAGE_EPOCH_S,
   };

@@ -31,8 +31,8 @@ async function serveEndless(t: Test) {
     await read();
     return begin();
   };
-  sandboxes.onPull = async (_, maxBytes) => {
-    if (maxBytes === undefined) throw new AppError('not_found', 'there is no such directory');
+  sandboxes.onPull = async (path) => {
+    if (path === '/x') throw new AppError('not_found', 'there is no such file');
     const part = outflow('part');
     let asked = 0;
     const next = () => (asked++ === 0 ? part.next() : begin());

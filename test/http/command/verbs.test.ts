@@ -178,7 +178,7 @@ t.test('files and directories go in, as Docker’s cp has it', async (t) => {
     return { files: 1, bytes };
   };
   sandboxes.onPull = async (path) => {
-    if (path === '/srv') return { body: outflow() };
+    if (path === '/srv') throw new AppError('invalid_argument', '"/srv" is a directory; format=tar gives it');
     throw new AppError('not_found', `there is no ${path}`);
   };
   const dir = t.testdir({ 'a.txt': 'text', d: { one: '1' } });

@@ -91,6 +91,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     records: options.changeRecords?.(records) ?? records,
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     bootTimeoutMs: 10_000,
+    pidsLimit: 0,
     roots: new RootfsFinder({
       profiles: profilesOf(home),
       agentPath: async () => {

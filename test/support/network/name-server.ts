@@ -10,7 +10,10 @@ export class NameServer implements AsyncDisposable {
   readonly zone: Zone = {};
   /** Names that were asked for, with their types. */
   readonly asked: string[] = [];
+  /** How long it takes for each answer. */
+  delayMs = 0;
   readonly #socket = createSocket('udp4');
+  #isOpen = true;
 
   static async open(host = '127.0.0.1', port = 0): Promise<NameServer> {
     const server = new NameServer();
@@ -18,7 +21,10 @@ export class NameServer implements AsyncDisposable {
     await once(server.#socket, 'listening');
     server.#socket.on('message', (bytes, { address, port: from }) => {
       const answer = server.#answer(bytes);
-      if (answer !== undefined) server.#socket.send(answer, from, address);
+      if (answer === undefined) return;
+      const say = (): void => server.#socket.send(answer, from, address, () => undefined);
+      if (server.delayMs === 0) say();
+      else setTimeout(() => server.#isOpen && say(), server.delayMs);
     });
     return server;
   }
@@ -60,6 +66,7 @@ export class NameServer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isOpen = false;
     this.#socket.close();
     await once(this.#socket, 'close');
   }

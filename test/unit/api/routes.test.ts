@@ -62,7 +62,7 @@ const HTTP_ONLY: ReadonlySet<string> = new Set([
   'unknown_path',
   'method_not_allowed',
   'timeout',
-  'unsupported_encoding',
+  'unsupported_media',
   'expectation_failed',
   'upgrade_required',
   'headers_too_large',

@@ -110,7 +110,7 @@ t.test('amounts, ports, variables', (t) => {
   t.end();
 });
 
-t.test('a file of contexts that somebody else has touched', (t) => {
+t.test('a file of contexts that somebody else has touched', async (t) => {
   const home = t.testdir({ sandbox: {} });
   const path = join(home, 'sandbox/contexts.json');
   const env = { XDG_CONFIG_HOME: home };
@@ -136,20 +136,20 @@ t.test('a file of contexts that somebody else has touched', (t) => {
     );
     t.same(resolveContext({ host: 'http://x' }, env), { host: 'http://x' }, 'who names a host needs none');
   }
-  writeContexts({ current: 'near', contexts: { near } }, path);
+  await writeContexts({ current: 'near', contexts: { near } }, path);
   t.same(resolveContext({}, env), near);
   for (const name of ['toString', 'constructor', '__proto__', 'hasOwnProperty']) {
     t.throws(() => resolveContext({ context: name }, env), { name: 'UsageError' }, name);
     const own = { host: `http://${name.toLowerCase()}` };
-    writeContexts({ current: name, contexts: { near, [name]: own } }, path);
+    await writeContexts({ current: name, contexts: { near, [name]: own } }, path);
     t.same(resolveContext({}, env), own);
     t.same(findContext(readContexts(path), name), own);
-    writeContexts({ contexts: { near } }, path);
+    await writeContexts({ contexts: { near } }, path);
   }
   chmodSync(path, 0o644);
   t.same(resolveContext({ context: 'near' }, env), near, 'without a key there is nothing to keep');
   for (const mode of [0o644, 0o660, 0o604]) {
-    writeContexts({ current: 'near', contexts: { near: { ...near, apiKey: 'sbk_secret' } } }, path);
+    await writeContexts({ current: 'near', contexts: { near: { ...near, apiKey: 'sbk_secret' } } }, path);
     t.match(resolveContext({}, env), { apiKey: 'sbk_secret' });
     chmodSync(path, mode);
     t.throws(
@@ -158,5 +158,4 @@ t.test('a file of contexts that somebody else has touched', (t) => {
       mode.toString(8),
     );
   }
-  t.end();
 });

@@ -26,7 +26,7 @@ import {
 } from '@sandboxd/rootfs-builder';
 import t from 'tap';
 import { publishDirectory, sweepWorkDirectories } from '../../../rootfs-builder/src/lib/atomic.ts';
-import { runCommand, SCRATCH } from '../../../rootfs-builder/src/lib/command.ts';
+import { mirrorEnvironment, runCommand, SCRATCH } from '../../../rootfs-builder/src/lib/command.ts';
 import { digestDirectory, digestText, digestValue } from '../../../rootfs-builder/src/lib/digest.ts';
 import { makeRootImage } from '../../../rootfs-builder/src/rootfs/ext4.ts';
 import {
@@ -167,6 +167,24 @@ t.test(
     const state = spawnSync('ps', ['-o', 'stat=', '-p', pid], { encoding: 'utf8' }).stdout.trim();
     t.match(state, /^(?:Z.*)?$/, 'its child is gone, too');
     await t.rejects(runCommand('sleep', ['1000'], { signal: AbortSignal.abort(reason) }), reason);
+  },
+);
+
+t.test(
+  'a command gets nothing of the environment but where programs are, and one for mirrors their proxies',
+  async (t) => {
+    const before = { ...process.env };
+    t.teardown(() => {
+      process.env = before;
+    });
+    process.env = { PATH: before.PATH, SECRET: 'x', https_proxy: 'http://proxy', HOME: '/root' };
+    const plain = [`PATH=${before.PATH}`, 'LC_ALL=C.UTF-8'];
+    t.same((await runCommand('env', [])).split('\n'), plain);
+    t.same((await runCommand('env', [], { env: mirrorEnvironment() })).split('\n'), [
+      ...plain,
+      'https_proxy=http://proxy',
+      'HOME=/root',
+    ]);
   },
 );
 

@@ -52,11 +52,11 @@ export const context: Verb = {
       const entry = { host, ...(apiKey && { apiKey }), ...(ca !== undefined && { ca }) };
       // What cannot be used is said now, and not by the next verb.
       toClient(entry);
-      writeContexts({ current: current ?? name, contexts: { ...rest, [name]: entry } });
+      await writeContexts({ current: current ?? name, contexts: { ...rest, [name]: entry } });
     } else if (named === undefined) {
       throw new UsageError(`there is no context ${JSON.stringify(name)}; \`sandbox context\` lists them`);
-    } else if (action === 'use') writeContexts({ current: name, contexts });
-    else writeContexts({ ...(current !== name && current && { current }), contexts: rest });
+    } else if (action === 'use') await writeContexts({ current: name, contexts });
+    else await writeContexts({ ...(current !== name && current && { current }), contexts: rest });
     if (isJson) terminal.printJson({ [action]: name });
     return 0;
   },

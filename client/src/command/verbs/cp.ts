@@ -1,17 +1,17 @@
 // `sandbox cp`: files and directories, both ways, or an archive through a pipe.
-import { type FileHandle, mkdir, open, stat } from 'node:fs/promises';
-import { basename, join, posix } from 'node:path';
-import { platform } from '#platform';
+import { open } from 'node:fs/promises';
+import { basename, posix } from 'node:path';
 import type { Bytes } from '../../connection/transport.ts';
 import { BadRequestError, NotFoundError } from '../../errors.ts';
 import type { Files } from '../../files/files.ts';
 import { packFile } from '../../files/one-file.ts';
 import { counted } from '../../images.ts';
+import { HeldDirectory } from '../../platform/held-directory.ts';
+import { packDirectory, readPieces } from '../../platform/pack-directory.ts';
+import { unpackDirectory } from '../../platform/unpack-directory.ts';
+import { writeWhole, writeWholeIn } from '../../platform/whole-file.ts';
 import { formatBytes, type Progress } from '../terminal.ts';
 import { type Session, UsageError, type Verb } from '../verb.ts';
-import { writeWhole } from '../whole-file.ts';
-
-const PIECE_BYTES = 256 << 10;
 
 type Copied = { readonly files?: number; readonly bytes: number };
 
@@ -65,32 +65,23 @@ async function copyIn(
   };
   if (from === '-') return send(path, terminal.stdin);
   // Opened once: what is looked at is what is sent.
-  await using source = await open(from);
-  const about = await source.stat();
-  if (about.isDirectory()) {
+  await using directory = await openDirectory(from);
+  if (directory !== undefined) {
     const isContents = /(?:^|\/)\.$/.test(from);
     const isInside = !isContents && (await isDirectory(files, path, signal));
-    return send(isInside ? posix.join(path, basename(from)) : path, platform.packDirectory(from));
+    return await send(isInside ? posix.join(path, basename(from)) : path, packDirectory(directory));
   }
+  await using source = await open(from);
+  const about = await source.stat();
   const isInside = path.endsWith('/') || (await isDirectory(files, path, signal));
-  const [directory, name] = isInside ? [path, basename(from)] : [posix.dirname(path), posix.basename(path)];
+  const [place, name] = isInside ? [path, basename(from)] : [posix.dirname(path), posix.basename(path)];
   // What says that it has no bytes may be a pipe or a file of /proc: an archive begins with the size. Of one that grows, the beginning.
   const hasSize = about.isFile() && about.size > 0;
   const data = hasSize ? readPieces(source, about.size) : await source.readFile({ signal });
   const sizeBytes = Buffer.isBuffer(data) ? data.length : about.size;
   const archive = packFile(name, data, { mode: about.mode & 0o7777, sizeBytes });
-  const { bytes } = await send(directory, archive, sizeBytes);
+  const { bytes } = await send(place, archive, sizeBytes);
   return { files: 1, bytes };
-}
-
-async function* readPieces(file: FileHandle, sizeBytes: number): Bytes {
-  for (let at = 0; at < sizeBytes; ) {
-    const buffer = Buffer.allocUnsafe(Math.min(PIECE_BYTES, sizeBytes - at));
-    const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
-    if (bytesRead === 0) return;
-    at += bytesRead;
-    yield buffer.subarray(0, bytesRead);
-  }
 }
 
 async function copyOut(
@@ -108,42 +99,60 @@ async function copyOut(
       bytes = sum;
       progress?.update(sum);
     });
-  const isInside = await stat(to).then(
-    (about) => about.isDirectory(),
-    () => false,
-  );
-  const here = isInside ? join(to, posix.basename(posix.normalize(path))) : to;
   const source = await openFile(files, path, signal);
   using progress = isQuiet ? undefined : terminal.progress(label, source?.sizeBytes);
+  const name = posix.basename(posix.normalize(path));
   if (to === '-') {
-    const name = posix.basename(path);
     const archive = source
       ? packFile(name, source, { mode: 0o644, sizeBytes: source.sizeBytes })
       : await files.tar(path, { signal });
     for await (const part of receive(archive, undefined)) await terminal.write(part);
-  } else if (source === undefined) {
-    await mkdir(here, { recursive: true });
-    await platform.unpackDirectory(receive(await files.tar(path, { signal }), progress), here);
-  } else await writeWhole(here, receive(source, progress), signal);
+    return { bytes };
+  }
+  await using target = await openDirectory(to);
+  if (source !== undefined) {
+    const body = receive(source, progress);
+    if (target === undefined) await writeWhole(to, body, { signal });
+    else await writeWholeIn(target, name, body, { signal });
+    return { bytes };
+  }
+  const archive = receive(await files.tar(path, { signal }), progress);
+  if (target === undefined || name === '') {
+    await using made = target ?? (await HeldDirectory.ensure(to));
+    await unpackDirectory(archive, made);
+  } else {
+    await using made = await target.enter(name, 0o777);
+    await unpackDirectory(archive, made);
+  }
   return { bytes };
 }
 
-/** Undefined for a directory. */
-async function openFile(files: Files, path: string, signal: AbortSignal) {
+/** Of this machine; undefined for a file, and for nothing. */
+async function openDirectory(path: string): Promise<HeldDirectory | undefined> {
   try {
-    return await files.stream(path, { signal });
+    return await HeldDirectory.open(path);
   } catch (error) {
-    if (error instanceof BadRequestError && /directory/i.test(error.message)) return undefined;
+    if (/^(?:ENOENT|ENOTDIR)$/.test((error as { code?: string }).code ?? '')) return undefined;
+    throw error;
+  }
+}
+
+/** Undefined for a directory. */
+async function openFile(files: Files, path: string, signal: AbortSignal, maxBytes?: number) {
+  try {
+    return await files.stream(path, { signal, ...(maxBytes !== undefined && { maxBytes }) });
+  } catch (error) {
+    if (error instanceof BadRequestError && / is a directory\b/.test(error.message)) return undefined;
     throw error;
   }
 }
 
 async function isDirectory(files: Files, path: string, signal: AbortSignal): Promise<boolean> {
   try {
+    const file = await openFile(files, path, signal, 1);
     // Nothing of it is read.
-    const archive = await files.tar(path, { signal });
-    await archive[Symbol.asyncIterator]().return?.();
-    return true;
+    await file?.[Symbol.asyncIterator]().return?.();
+    return file === undefined;
   } catch (error) {
     if (error instanceof NotFoundError && /sandbox/.test(error.message)) throw error;
     if (error instanceof NotFoundError || error instanceof BadRequestError) return false;

@@ -2,9 +2,9 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { counted } from '../../images.ts';
+import { writeWhole } from '../../platform/whole-file.ts';
 import { formatBytes } from '../terminal.ts';
 import { UsageError, type Verb } from '../verb.ts';
-import { writeWhole } from '../whole-file.ts';
 
 export const exportSnapshot: Verb = {
   name: 'export',
@@ -35,7 +35,7 @@ export const exportSnapshot: Verb = {
       progress.update(sum);
     });
     if (isStdout) for await (const part of body) await terminal.write(part);
-    else await writeWhole(to, body, signal, 0o600);
+    else await writeWhole(to, body, { signal, mode: 0o600 });
     progress[Symbol.dispose]();
     if (isJson && !isStdout) terminal.printJson({ bytes });
     else terminal.note(`${to}  ${formatBytes(bytes)}`);

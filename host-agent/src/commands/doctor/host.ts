@@ -1,9 +1,8 @@
 // The host as checks see it: its files, its programs, and this daemon's settings. Tests give a made-up one.
-import { execFile } from 'node:child_process';
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import type { Config } from '../../config/index.ts';
+import { runProgram } from '../../lib/programs.ts';
 
 export type Level = 'ok' | 'warning' | 'fault';
 
@@ -60,7 +59,7 @@ export function realHost(config: Config, root = '/'): Host {
       }
     },
     run: (program, ...args) =>
-      promisify(execFile)(program, args, { timeout: RUN_TIMEOUT_MS, maxBuffer: 2 ** 26 }).then(
+      runProgram(program, args, { timeout: RUN_TIMEOUT_MS, maxBuffer: 2 ** 26 }).then(
         ({ stdout }) => stdout,
         () => undefined,
       ),

@@ -52,9 +52,11 @@ function checkKeys(registry: KeyRegistry): Finding[] {
     const grants = findWideGrants(key);
     return grants.length === 0 ? [] : [`${key.name} (${grants.join(', ')})`];
   });
+  const unbounded = valid.filter(({ policy, tenant }) => policy === undefined && tenant === undefined);
+  const all = unbounded.map(({ name }) => name).join(', ') || 'none';
   return [
     valid.length > 0
-      ? ok('keys', `${valid.length} valid`)
+      ? ok('keys', `${valid.length} valid; everything of all tenants may be done by: ${all}`)
       : warning('keys', 'none is valid: nobody is let in', MAKE_ONE),
     wide.length === 0
       ? ok('wide keys', 'none')

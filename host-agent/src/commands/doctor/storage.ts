@@ -2,7 +2,8 @@
 import { constants } from 'node:fs';
 import { copyFile, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { errnoOf } from '../../lib/errors.ts';
+import { errnoOf, toError } from '../../lib/errors.ts';
+import { holdDirectory } from '../../lib/held-path.ts';
 import { judgeDirectory } from '../../lib/private-directory.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
@@ -33,7 +34,8 @@ export const storage: Group = {
   check: async ({ config }) => {
     const dir = await nearest(config.dataDir);
     return [
-      await checkOwner(config.dataDir),
+      await checkOwner('data directory', config.dataDir, 'data_dir'),
+      await checkOwner('run directory', config.runDir, 'run_dir'),
       await checkKind(dir),
       await checkReflinks(dir),
       await checkRoom(dir),
@@ -47,9 +49,8 @@ async function nearest(dir: string): Promise<string> {
   return found?.isDirectory() || dir === '/' ? dir : nearest(dirname(dir));
 }
 
-async function checkOwner(dir: string): Promise<Finding> {
-  const name = 'data directory';
-  const advice = `have data_dir name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}`;
+async function checkOwner(name: string, dir: string, setting: string): Promise<Finding> {
+  const advice = `have ${setting} name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}; and let nobody else change what is above it`;
   try {
     const verdict = await judgeDirectory(dir, 0);
     if (verdict.kind === 'private') return ok(name, `${dir} is root's alone`);
@@ -57,10 +58,22 @@ async function checkOwner(dir: string): Promise<Finding> {
       ? fault(name, `${dir} ${verdict.what}: the daemon does not take it`, advice)
       : warning(name, `others can enter ${dir}: the daemon closes it`, `chmod 700 ${dir}`);
   } catch (error) {
-    return errnoOf(error) === 'ENOENT'
-      ? ok(name, `${dir} is not there yet`)
-      : fault(name, `${dir} cannot be looked at, and not be made: ${errnoOf(error)}`, advice);
+    if (errnoOf(error) === 'ENOENT') return checkPlace(name, dir, advice);
+    const reason = errnoOf(error) ?? toError(error).message;
+    return fault(name, `${dir} cannot be looked at, and not be made: ${reason}`, advice);
   }
+}
+
+/** Of one that is to be made. */
+async function checkPlace(name: string, dir: string, advice: string): Promise<Finding> {
+  await using place = await holdDirectory(await nearest(dir));
+  return place.exposure === undefined
+    ? ok(name, `${dir} is not there yet`)
+    : fault(
+        name,
+        `${dir} is not there yet, and would lie in ${place.exposure}: the daemon does not take it`,
+        advice,
+      );
 }
 
 async function checkKind(dir: string): Promise<Finding> {
@@ -78,6 +91,9 @@ async function checkKind(dir: string): Promise<Finding> {
 
 /** By making one. */
 async function checkReflinks(dir: string): Promise<Finding> {
+  await using held = await holdDirectory(dir).catch(() => undefined);
+  if (held === undefined || held.exposure !== undefined)
+    return warning('reflinks', `not tried: others can change what is in ${dir}`, 'choose another data_dir');
   let scratch: string;
   try {
     scratch = await mkdtemp(join(dir, '.doctor-'));

@@ -22,7 +22,7 @@ export function toJson(key: ListedKey) {
 const COLUMNS = [20, 17, 9, 16, 25, 25];
 
 export function toRow(key: ListedKey): string {
-  const { name, id, tenant = '-', state, expires_at, last_use, policy, wide } = toJson(key);
+  const { name, id, tenant = '(all)', state, expires_at, last_use, policy, wide } = toJson(key);
   const what = policy === undefined ? 'everything' : JSON.stringify(policy);
   const all = wide === undefined ? what : `${what} WIDE: ${wide.join(', ')}`;
   return columns([name, id, state, tenant, expires_at ?? 'never', last_use?.at ?? 'never used', all]);

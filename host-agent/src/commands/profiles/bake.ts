@@ -1,9 +1,8 @@
 // `sandboxd profiles bake`: makes profiles, and the guest kernel where there is none yet.
-import { existsSync } from 'node:fs';
-import { chmod, mkdir } from 'node:fs/promises';
 import {
   bakeProfile,
   builtinProfileNames,
+  digestInit,
   ensureKernel,
   findRecipe,
   openRecipeBook,
@@ -15,7 +14,7 @@ import type { Config } from '../../config/index.ts';
 import type { Command, Input } from '../command.ts';
 import { AGENT_DIR, INIT_PATH, NPM_DIR } from '../installation.ts';
 import { ProgressLine } from '../progress.ts';
-import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
+import { loadSharedConfig, openDataDir, SHARED_FLAGS } from '../shared-config.ts';
 import { formatMib, formatSeconds } from './format.ts';
 import { KEEP_FLAG, pruneProfile, readKeep } from './prune.ts';
 
@@ -39,22 +38,18 @@ export const bake: Command = {
     ...KEEP_FLAG,
   },
   run: async (input, signal) => {
-    const config = loadSharedConfig(input);
+    const given = loadSharedConfig(input);
     const keep = readKeep(input);
     await requireBakingHost();
     const book = await openRecipeBook(input.names.filter(isFile));
-    const names = input.names.length > 0 ? input.names : [config.defaults.profile];
+    const names = input.names.length > 0 ? input.names : [given.defaults.profile];
     const recipes = await Promise.all(
       names.map((name) => (isFile(name) ? readRecipe(name) : findRecipe(book, name))),
     );
+    if (!hasOwnKernel(given)) await digestInit(INIT_PATH);
     using line = new ProgressLine();
-    const isNew = !existsSync(config.dataDir);
+    const config = await openDataDir(input);
     await prepareKernel(config, input, line.show);
-    // The daemon's, which nobody else may enter.
-    if (isNew) {
-      await mkdir(config.dataDir, { recursive: true });
-      await chmod(config.dataDir, 0o700);
-    }
     for (const recipe of recipes) {
       signal.throwIfAborted();
       const startedAt = performance.now();
@@ -78,8 +73,12 @@ export const bake: Command = {
 };
 
 /** Whoever gives the daemon both files of his own needs none of Debian's. */
+function hasOwnKernel({ kernelPath, initramfsPath }: Config): boolean {
+  return kernelPath !== undefined && initramfsPath !== undefined;
+}
+
 async function prepareKernel(config: Config, input: Input, progress: Progress): Promise<void> {
-  if (config.kernelPath !== undefined && config.initramfsPath !== undefined) return;
+  if (hasOwnKernel(config)) return;
   const startedAt = performance.now();
   const { version, isFresh } = await ensureKernel({
     dataDir: config.dataDir,

@@ -1,7 +1,7 @@
 // `sandboxd profiles prune`: removes bakes that newer ones replaced, never one that anything uses.
 import { KEPT_BAKES, listProfiles, pruneBakes, resolveProfile } from '@sandboxd/rootfs-builder';
 import { type Command, type Flags, type Input, parseCount } from '../command.ts';
-import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
+import { openDataDir, SHARED_FLAGS } from '../shared-config.ts';
 import { formatMib } from './format.ts';
 
 export const KEEP_FLAG: Flags = {
@@ -18,8 +18,8 @@ export const prune: Command = {
   summary: 'remove replaced bakes that no sandbox, snapshot or template uses (default: of all profiles)',
   flags: { ...SHARED_FLAGS, ...KEEP_FLAG },
   run: async (input, signal) => {
-    const { dataDir } = loadSharedConfig(input);
     const keep = readKeep(input);
+    const { dataDir } = await openDataDir(input);
     for (const name of input.names) await resolveProfile(dataDir, name);
     for (const name of input.names.length > 0 ? input.names : await bakedNames(dataDir)) {
       signal.throwIfAborted();

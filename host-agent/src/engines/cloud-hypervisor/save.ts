@@ -1,10 +1,9 @@
 // Saving a guest: memory and device state of one moment. The guest stands still meanwhile, and then goes on whatever
 // happened; a guest that can neither go on nor be trusted is ended.
-import { execFile } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
+import { runProgram } from '../../lib/programs.ts';
 import { everyOne } from '../../lib/wait.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { withoutDiskLimits } from '../jail/cgroups.ts';
@@ -177,7 +176,7 @@ function isMemoryRefused(error: unknown): boolean {
 /** The VMM writes every page. Those of zeros need neither disk nor, in a copy, memory. */
 async function digHoles(path: string, log: Logger): Promise<void> {
   try {
-    await promisify(execFile)('fallocate', ['--dig-holes', '--', path]);
+    await runProgram('fallocate', ['--dig-holes', '--', path]);
   } catch (err) {
     log.debug({ err: toError(err) }, 'cannot dig holes into a memory file; it stays as long as the memory');
   }

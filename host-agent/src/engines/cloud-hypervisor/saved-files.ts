@@ -1,12 +1,11 @@
 // A saved VM as files of ours, and as the directory that the VMM writes and reads.
-import { execFile } from 'node:child_process';
 import { chmod, link, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import { runProgram } from '../../lib/programs.ts';
 import { copyRegular, openRegular, readSmall } from '../../lib/untrusted-path.ts';
 import type { SavedVm } from '../engine.ts';
 
@@ -113,7 +112,7 @@ async function takeOver(from: string, to: string, { claimProgram, log }: Collect
   try {
     await rename(from, to);
     written = to;
-    await promisify(execFile)(claimProgram, [to]);
+    await runProgram(claimProgram, [to]);
     return;
   } catch (error) {
     if (written === from && errnoOf(error) !== 'EXDEV') throw error;

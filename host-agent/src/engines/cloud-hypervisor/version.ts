@@ -1,7 +1,7 @@
 // Which version of the VMM a program is, and whether it will do.
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
+
 import { errnoOf, toError } from '../../lib/errors.ts';
+import { runProgram } from '../../lib/programs.ts';
 
 /** The first that drains its disks before a snapshot and refuses a snapshot that would be incomplete. */
 const OLDEST_MAJOR = 53;
@@ -13,7 +13,7 @@ export type ProgramVersion =
 
 export async function readVersion(program: string): Promise<ProgramVersion> {
   try {
-    const { stdout } = await promisify(execFile)(program, ['--version'], { timeout: TIMEOUT_MS });
+    const { stdout } = await runProgram(program, ['--version'], { timeout: TIMEOUT_MS });
     return judgeVersion(program, stdout);
   } catch (error) {
     const reason =

@@ -1,13 +1,15 @@
 // Where VMMs run: each as a user of its own, in namespaces and a root directory of its own, without capabilities and with few
 // system calls. A small program (native/jail.c) sets it up and becomes the VMM, so that this is the process that was started.
-import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
-import { chmod, chown, open, realpath, stat } from 'node:fs/promises';
-import { promisify } from 'node:util';
+import { chmod, chown, lstat, open, realpath, stat } from 'node:fs/promises';
 import { AppError, toError } from '../../lib/errors.ts';
+import { holdOwn, pathOf } from '../../lib/held-path.ts';
+import { runProgram } from '../../lib/programs.ts';
 import { type CgroupOptions, Cgroups, removeCgroup } from './cgroups.ts';
 import { findProgramFiles } from './program-files.ts';
 import { giveBackUid, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
+
+const { O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 
 /** What a VMM finds in its root directory, at the places where the host has it. */
 export type View = {
@@ -106,7 +108,7 @@ export class Jail {
       });
       await using undo = new AsyncDisposableStack();
       undo.defer(() => leaveJail(cell));
-      await promisify(execFile)(cell.program, ['try', '1', ...cell.args]);
+      await runProgram(cell.program, ['try', '1', ...cell.args]);
       return jail;
     } catch (cause) {
       const { stderr = '', message } = toError(cause) as Error & { stderr?: string };
@@ -205,7 +207,7 @@ export async function giveTo(jail: JailIdentity | undefined, dir: string): Promi
 /** A file or directory is the daemon's again, and every VMM that sees it may read it. */
 export async function takeBack(path: string): Promise<void> {
   // The VMM may have put anything there.
-  await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  await using file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   await file.chown(process.geteuid?.() ?? 0, process.getegid?.() ?? 0);
   await file.chmod((await file.stat()).isDirectory() ? PASSABLE : 0o644);
 }
@@ -214,15 +216,25 @@ function groupOf(uid: number): string {
   return `vmm-${uid}`;
 }
 
-/** To all users: the directories above are closed to those who are not in the jail. */
+/**
+ * To all users: the directories above are closed to those who are not in the jail. AppError conflict for a file of others, or that others
+ * can exchange: it could be one that nobody else may read.
+ */
 async function permit(path: string): Promise<void> {
-  const { mode } = await stat(path);
-  if ((mode & READABLE) !== READABLE) await chmod(path, (mode | READABLE) & 0o777);
+  if (((await stat(path)).mode & READABLE) === READABLE) return;
+  await using file = await holdOwn(path).catch((cause: unknown) => {
+    throw new AppError(
+      'conflict',
+      `a VMM cannot read ${path}, and the daemon does not change that: ${toError(cause).message}; chmod a+r it, or choose another`,
+      { cause },
+    );
+  });
+  await chmod(pathOf(file), ((await file.stat()).mode | READABLE) & 0o777);
 }
 
 async function own(path: string, uid: number): Promise<void> {
-  if ((await stat(path).catch(() => undefined))?.isDirectory() !== true) {
-    await using file = await open(path, 'a', 0o600);
-    await file.chown(uid, uid);
-  } else await chown(path, uid, uid);
+  const isDirectory = (await lstat(path).catch(() => undefined))?.isDirectory() === true;
+  const flags = isDirectory ? O_RDONLY | O_DIRECTORY : O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK;
+  await using file = await open(path, flags | O_NOFOLLOW, 0o600);
+  await file.chown(uid, uid);
 }

@@ -1,8 +1,7 @@
 // What a program needs to be started, besides itself: its dynamic loader and its libraries.
-import { execFile } from 'node:child_process';
 import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { promisify } from 'node:util';
+import { runProgram } from '../../lib/programs.ts';
 
 /** The program, and the directories of its libraries under each name that something may have for them. */
 export async function findProgramFiles(program: string): Promise<string[]> {
@@ -15,7 +14,7 @@ export async function findProgramFiles(program: string): Promise<string[]> {
 
 /** Of one that is linked statically it gives none, and fails. */
 async function listLibraries(program: string): Promise<string> {
-  return promisify(execFile)('ldd', [program]).then(
+  return runProgram('ldd', [program]).then(
     ({ stdout }) => stdout,
     () => '',
   );

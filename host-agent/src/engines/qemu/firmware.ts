@@ -1,8 +1,7 @@
 // Where the program has the firmware that it loads into guests: its jail shows these directories.
-import { execFile } from 'node:child_process';
 import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { promisify } from 'node:util';
+import { runProgram } from '../../lib/programs.ts';
 
 const known = new Map<string, Promise<readonly string[]>>();
 
@@ -17,7 +16,7 @@ export function listFirmware(program: string): Promise<readonly string[]> {
 }
 
 async function ask(program: string): Promise<readonly string[]> {
-  const { stdout } = await promisify(execFile)(program, ['-L', 'help']);
+  const { stdout } = await runProgram(program, ['-L', 'help']);
   const named = stdout.split('\n').filter((line) => line.startsWith('/'));
   const found = named.map(async (line) => {
     const path = resolve(line);

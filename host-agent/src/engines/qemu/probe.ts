@@ -1,6 +1,5 @@
 // Finds out whether guests run on this host with one accelerator, by running one.
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
+import { runProgram } from '../../lib/programs.ts';
 import type { EngineContext, EngineProbe } from '../engine.ts';
 import { kvmObstacle, readKvmFacts } from '../kvm-device.ts';
 import { readProgramFacts } from '../program.ts';
@@ -50,7 +49,7 @@ export async function readFingerprint(
 
 async function readVersion(program: string): Promise<string | undefined> {
   try {
-    const { stdout } = await promisify(execFile)(program, ['--version'], { timeout: VERSION_TIMEOUT_MS });
+    const { stdout } = await runProgram(program, ['--version'], { timeout: VERSION_TIMEOUT_MS });
     return /version (\S+)/.exec(stdout)?.[1] ?? 'unknown';
   } catch {
     return undefined;

@@ -1,11 +1,11 @@
 // The memory of saved guests as copies of them map it. This VMM opens what it maps for writing, and refuses what it may not
 // write: a VMM that a guest took over could change the memory of every other copy. So they map a copy of the file in
 // memory that is sealed: nobody can write to it any more, not even root. It exists once for all copies, while there are any.
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, type Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { AppError, toError } from '../../lib/errors.ts';
+import { startProgram } from '../../lib/programs.ts';
 import type { FileVersion } from '../engine.ts';
 
 const NAME = 'saved-memory';
@@ -103,7 +103,7 @@ export function versionKey({ dev, ino, size, mtimeMs }: Stats): string {
 
 /** A descriptor of the copy. The program that makes it lives until we have that. */
 async function makeSealed(program: string, path: string): Promise<number> {
-  const child = spawn(program, [NAME, path], { stdio: ['pipe', 'pipe', 'pipe'], env: {} });
+  const child = startProgram(program, [NAME, path], { stdio: ['pipe', 'pipe', 'pipe'] });
   let said = '';
   let complaint = '';
   child.stderr.on('data', (chunk: Buffer) => {

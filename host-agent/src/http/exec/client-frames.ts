@@ -6,7 +6,7 @@ type TtySize = Parameters<ExecSession['resize']>[0];
 
 export type Read<T> = { readonly value: T } | { readonly problem: string };
 
-/** Name of a Linux signal from 1 to 31. */
+/** Name of a Linux signal. */
 export function readSignal({ payload }: ExecFrame): Read<string> {
   const { signal } = readFields(payload);
   const known = SIGNALS.find((name) => name === signal);
@@ -15,7 +15,7 @@ export function readSignal({ payload }: ExecFrame): Read<string> {
   const [meant] = SIGNALS.filter((name) => name === word || name === `SIG${word}`);
   const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
   return {
-    problem: `signal must be a Linux signal from 1 to 31, such as SIGTERM, got ${show(signal)}${hint}`,
+    problem: `signal must be a Linux signal, such as SIGTERM, got ${show(signal)}${hint}`,
   };
 }
 

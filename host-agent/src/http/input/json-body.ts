@@ -13,7 +13,7 @@ export async function readJson(c: HttpContext, idleMs = BODY_IDLE_MS): Promise<u
   const coding = headerOf(c, 'content-encoding') ?? 'identity';
   if (coding.toLowerCase() !== 'identity') {
     const message = `content-encoding ${show(coding)} is not known here; send the JSON as it is`;
-    throw new HttpError('unsupported_encoding', message);
+    throw new HttpError('unsupported_media', message);
   }
   if (Number(headerOf(c, 'content-length')) > MAX_JSON_BYTES) throw tooLarge();
   return parseJson(await readAll(readBody(c, idleMs)));

@@ -1,8 +1,16 @@
 // What a request says, read and checked as its route's schemas want it, in the order path, query, body.
-import { type Checked, checkBody, checkParameters, findUnknownParameters, type Route } from '@sandboxd/api';
+import {
+  type Checked,
+  checkBody,
+  checkParameters,
+  findUnknownParameters,
+  type RequestBody,
+  type Route,
+} from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
-import type { HttpContext } from '../context.ts';
+import { type HttpContext, headerOf } from '../context.ts';
+import { HttpError } from '../errors.ts';
 import { readJson } from './json-body.ts';
 import { isStrict } from './preference.ts';
 import { decodeText, namesOfQuery, readQuery } from './texts.ts';
@@ -31,6 +39,7 @@ export async function readInput<R extends Route>(
   idleMs?: number,
 ): Promise<Input<R>> {
   const { body, transport }: Route = route;
+  if (body !== undefined) assertNoForm(c, body);
   const params =
     route.params && checked(checkParameters(route.params, readPath(c, route.path, route.params))).value;
   const query = route.query && checked(checkParameters(route.query, readQueries(c, route.query))).value;
@@ -41,6 +50,16 @@ export async function readInput<R extends Route>(
   const sent = hasJson ? checked(checkBody(body.schema, await readJson(c, idleMs), strict)) : undefined;
   const warnings = [...unknown, ...(sent?.warnings ?? [])];
   return { params, query, body: sent?.value, warnings } as unknown as Input<R>;
+}
+
+/** What `curl -F` and pages send has names and boundaries around what is meant. */
+function assertNoForm(c: HttpContext, body: RequestBody): void {
+  if (!/^multipart\//i.test(headerOf(c, 'content-type') ?? '')) return;
+  const instead =
+    body.kind === 'json'
+      ? "JSON, as curl -H 'Content-Type: application/json' -d '{…}' does"
+      : `the bytes themselves, as curl -H 'Content-Type: ${body.contentType}' --data-binary @file does (${body.description})`;
+  throw new HttpError('unsupported_media', `the body is a form, as curl -F makes it; send ${instead}`);
 }
 
 /** AppError invalid_argument. */

@@ -15,6 +15,9 @@ import type { Handlers } from '../serve-routes.ts';
 import { refuse } from '../server/refusal.ts';
 import type { HttpServices } from '../services.ts';
 
+/** The only one that clients are asked for. */
+const WEB_SOCKET_VERSION = { 'Sec-WebSocket-Version': '13' } as const;
+
 export function execHandlers({ sandboxes: host }: HttpServices) {
   const webSockets = new WebSocketServer({
     noServer: true,
@@ -27,7 +30,8 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
     if (isStrictHeader(sent)) lines.push(`${PREFERENCE_APPLIED}: ${STRICT}`);
   });
   webSockets.on('wsClientError', (error, socket) => {
-    refuse(socket, new HttpError('malformed', `malformed websocket request: ${error.message.toLowerCase()}`));
+    const message = `malformed websocket request: ${error.message.toLowerCase()}`;
+    refuse(socket, new HttpError('malformed', message, WEB_SOCKET_VERSION));
   });
 
   /** AppError when the sandbox is unknown or its guest cannot be reached. */
@@ -126,6 +130,7 @@ function requireWebSocket(c: HttpContext): Takeover {
       'this path speaks WebSocket; send an upgrade request, or use POST',
       {
         Upgrade: 'websocket',
+        ...WEB_SOCKET_VERSION,
         Connection: isClosing ? 'Upgrade, close' : 'Upgrade',
       },
     );

@@ -1,7 +1,7 @@
 // Who the clients are that connections belong to: users of this host, by whichever way they came, and addresses elsewhere.
-import { execFile } from 'node:child_process';
 import { fstatSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { runProgram } from '../../lib/programs.ts';
 
 /** Undefined for one that nobody holds the other end of any more. */
 export type ClientName = string | undefined;
@@ -29,15 +29,9 @@ export function nameByAddress({ remoteAddress }: Socket): string {
   return remoteAddress === undefined ? 'this host' : toNetwork(toPlain(remoteAddress));
 }
 
-function ask(program: string, questions: string): Promise<string[]> {
-  return new Promise((resolve, reject) => {
-    const child = execFile(program, [], { maxBuffer: MAX_ANSWER_BYTES }, (error, stdout) =>
-      error === null ? resolve(stdout.split('\n')) : reject(error),
-    );
-    // That it ended early is told by its status.
-    child.stdin?.on('error', () => undefined);
-    child.stdin?.end(questions);
-  });
+async function ask(program: string, questions: string): Promise<string[]> {
+  const { stdout } = await runProgram(program, [], { maxBuffer: MAX_ANSWER_BYTES, input: questions });
+  return stdout.split('\n');
 }
 
 function toQuestion(socket: Socket): string | undefined {

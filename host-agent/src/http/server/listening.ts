@@ -1,5 +1,4 @@
 // Where the server is reached: an address of TCP, or a socket in the file system whose owner and mode say who may connect.
-import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { constants, lstatSync, unlinkSync } from 'node:fs';
 import { chmod, lchown, link, lstat, mkdtemp, open, rm, rmdir, unlink } from 'node:fs/promises';
@@ -8,6 +7,7 @@ import { connect } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import { type HeldDirectory, holdDirectory, pathOf } from '../../lib/held-path.ts';
+import { runProgram } from '../../lib/programs.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW } = constants;
 const NO_DIRECTORY = 'its directory does not exist, or cannot be written; choose another path with --listen';
@@ -40,7 +40,7 @@ export async function listenOn(server: Server, address: TcpAddress | SocketPath)
 /** Resolves with what takes the socket away. */
 async function listenAt(server: Server, wanted: SocketPath): Promise<() => Promise<void>> {
   const { path, mode = 0o600, owner } = wanted;
-  const ids = owner === undefined ? undefined : findOwner(owner);
+  const ids = owner === undefined ? undefined : await findOwner(owner);
   const directory = await holdOwnDirectory(path, ids?.uid);
   try {
     const place = `${directory.path}/${basename(path)}`;
@@ -156,21 +156,18 @@ async function removeStale(place: string, path: string): Promise<void> {
 }
 
 /** By the users and groups that the host knows. AppError conflict. */
-function findOwner(owner: string): { uid: number; gid: number } {
+async function findOwner(owner: string): Promise<{ uid: number; gid: number }> {
   const [user = '', group] = owner.split(':');
-  const [uid, primary] = lookUp('passwd', user);
-  const gid = group === undefined ? primary : lookUp('group', group)[0];
+  const [uid, primary] = await lookUp('passwd', user);
+  const gid = group === undefined ? primary : (await lookUp('group', group))[0];
   return { uid, gid: gid ?? uid };
 }
 
 /** Its number, and that of a user's own group. */
-function lookUp(database: 'passwd' | 'group', name: string): [number, number | undefined] {
+async function lookUp(database: 'passwd' | 'group', name: string): Promise<[number, number | undefined]> {
   try {
-    const line = execFileSync('getent', [database, name], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    const fields = line.split(':');
+    const { stdout } = await runProgram('getent', [database, name]);
+    const fields = stdout.split(':');
     return [Number(fields[2]), database === 'passwd' ? Number(fields[3]) : undefined];
   } catch (cause) {
     if (/^\d{1,9}$/.test(name)) return [Number(name), undefined];

@@ -4,15 +4,13 @@ import { fstatSync, read, readSync } from 'node:fs';
 import { Transform, type TransformCallback } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { TarError, TarReader, type TarSink } from '@sandboxd/proto';
+import { explainDamage, HEAD_BYTES, packingOf } from '../packing.ts';
 import { type ConvertLimits, FREE_RATIO_BYTES, ImageError, MAX_RATIO } from './limits.ts';
 
 const readAt = (options: { fd: number; buffer: Buffer; position: number }) =>
   promisify(read)(options.fd, options.buffer, 0, options.buffer.length, options.position);
 const CHUNK_BYTES = 256 * 1024;
-const GZIP = Buffer.from([0x1f, 0x8b]);
-const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 
 export type Layer = {
   readonly fd: number;
@@ -74,20 +72,22 @@ async function* readPieces(fd: number): AsyncGenerator<Buffer> {
 }
 
 function unpackers(fd: number): Transform[] {
-  const head = Buffer.alloc(4);
-  readSync(fd, head, 0, 4, 0);
-  if (head.subarray(0, 2).equals(GZIP)) return [createGunzip({ chunkSize: CHUNK_BYTES })];
-  if (head.equals(ZSTD)) return [createZstdDecompress({ chunkSize: CHUNK_BYTES })];
-  return [];
+  const head = Buffer.alloc(HEAD_BYTES);
+  readSync(fd, head, 0, HEAD_BYTES, 0);
+  const packing = packingOf(head);
+  if (packing === undefined) return [];
+  if (packing.unpack === undefined)
+    throw new ImageError(`it is packed by ${packing.name}; gzip, zstd and none are taken`);
+  return [packing.unpack({ chunkSize: CHUNK_BYTES })];
 }
 
 function describe(error: unknown, number: number): unknown {
   if (error instanceof ImageError || error instanceof TarError)
     return new ImageError(`layer ${number}: ${error.message}`, { cause: error });
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  if (code.startsWith('Z_') || code.startsWith('ZSTD') || code === 'ERR_ZSTD_INVALID_PARAM')
-    return new ImageError(`layer ${number} is damaged: it cannot be unpacked`, { cause: error });
-  return error;
+  const damage = explainDamage(error);
+  return damage === undefined
+    ? error
+    : new ImageError(`layer ${number} is damaged: ${damage}`, { cause: error });
 }
 
 type MeterOptions = {

@@ -16,16 +16,23 @@ export class Tree {
   #added = 0;
   #whiteoutWork = 0;
 
-  /** The parts of a member's name. ImageError when it leads out, or is longer than any path. */
+  /**
+   * The parts of a member's name; two dots take back the one before, whatever that is, as Docker and podman read them. ImageError
+   * when it leads out, or is longer than any path.
+   */
   split(name: string): string[] {
     if (name.length > MAX_PATH_BYTES)
       throw new ImageError(
         `the name of ${showName(name)} has ${name.length} bytes; a path has at most ${MAX_PATH_BYTES}`,
       );
     if (name.includes('\0')) throw new ImageError(`the name ${showName(name)} has a zero byte`);
-    const parts = name.split('/').filter((part) => part !== '' && part !== '.');
-    if (parts.includes('..'))
-      throw new ImageError(`the name ${showName(name)} leads out of the root directory`);
+    const parts: string[] = [];
+    for (const part of name.split('/')) {
+      if (part === '' || part === '.') continue;
+      if (part !== '..') parts.push(part);
+      else if (parts.pop() === undefined)
+        throw new ImageError(`the name ${showName(name)} leads out of the root directory`);
+    }
     const long = parts.find((part) => part.length > MAX_NAME_BYTES);
     if (long !== undefined)
       throw new ImageError(

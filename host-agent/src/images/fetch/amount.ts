@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import type { Report } from '../progress.ts';
 import { blobPath } from './blobs.ts';
+import { chooseBest, platform } from './platform.ts';
 
 /** Of each layer, by SHA-256 in hexadecimal. */
 export type LayerSizes = ReadonlyMap<string, number>;
@@ -24,7 +25,6 @@ const SHOWN_DIGITS = 12;
 const PART = /^oci-put-blob/;
 
 const sized = z.object({ digest: z.string().regex(/^sha256:[\da-f]{64}$/), size: z.int().nonnegative() });
-const platform = z.object({ os: z.string(), architecture: z.string() });
 const document = z.object({
   layers: z.array(sized).optional(),
   manifests: z.array(z.object({ digest: z.string(), platform: platform.nullish() })).optional(),
@@ -34,7 +34,8 @@ const document = z.object({
 export function readSizes(text: string): LayerSizes | { readonly digest: string } | undefined {
   const { layers, manifests = [] } = document.parse(JSON.parse(text));
   if (layers !== undefined) return new Map(layers.map(({ digest, size }) => [toHex(digest), size]));
-  return manifests.find((each) => each.platform?.os === 'linux' && each.platform.architecture === 'amd64');
+  const known = manifests.flatMap(({ digest, platform }) => (platform ? [{ digest, platform }] : []));
+  return chooseBest(known, (each) => each.platform);
 }
 
 export class Amount implements AsyncDisposable {

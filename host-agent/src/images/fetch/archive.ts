@@ -1,11 +1,10 @@
 // Saved archives of images: put on disk unpacked from gzip or zstd, and asked which images they hold.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
-import type { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { type TarEntry, TarError, TarReader, type TarSink } from '@sandboxd/proto';
 import { AppError } from '../../lib/errors.ts';
+import { explainDamage, HEAD_BYTES, packingOf } from '../packing.ts';
 import { formatReference, parseReference } from '../reference.ts';
 
 export type Pieces = AsyncIterable<Uint8Array>;
@@ -17,10 +16,10 @@ export type ArchivedImage = {
   readonly tags: readonly string[];
 };
 
-export type ImageArchive = {
-  readonly kind: 'docker-archive' | 'oci-archive';
-  readonly images: readonly ArchivedImage[];
-};
+export type ImageArchive =
+  | { readonly kind: 'docker-archive'; readonly images: readonly ArchivedImage[] }
+  /** The text of its index. */
+  | { readonly kind: 'oci-archive'; readonly index: string };
 
 const MAX_DOCUMENT_BYTES = 8 << 20;
 const DOCUMENTS: readonly string[] = ['manifest.json', 'index.json'];
@@ -43,22 +42,25 @@ export async function spool(
   await pipeline(limit(pieces, maxBytes), createWriteStream(packed, { mode: 0o600 }), { signal });
   const { size } = await stat(packed);
   const mostBytes = Math.min(maxBytes, Math.max(FREE_RATIO_BYTES, MAX_RATIO * size));
-  const unpacker = await unpackerOf(packed);
-  if (unpacker === undefined) {
+  const packing = packingOf(await readHead(packed));
+  if (packing === undefined) {
     await rename(packed, path);
     return mostBytes;
   }
-
+  if (packing.unpack === undefined) {
+    const message = `the archive is packed by ${packing.name}; send it packed by gzip or zstd, or not at all`;
+    throw new AppError('invalid_argument', message);
+  }
   try {
-    const unpacked = createReadStream(packed, { highWaterMark: CHUNK_BYTES }).pipe(unpacker);
+    const unpacked = createReadStream(packed, { highWaterMark: CHUNK_BYTES }).pipe(
+      packing.unpack({ chunkSize: CHUNK_BYTES }),
+    );
     await pipeline(limit(unpacked, mostBytes), createWriteStream(path, { mode: 0o600 }), { signal });
     return mostBytes;
   } catch (error) {
-    if (isDamage(error))
-      throw new AppError('invalid_argument', 'the archive is damaged: it cannot be unpacked', {
-        cause: error,
-      });
-    throw error;
+    const damage = explainDamage(error);
+    if (damage === undefined) throw error;
+    throw new AppError('invalid_argument', `the archive is damaged: ${damage}`, { cause: error });
   } finally {
     await rm(packed, { force: true });
   }
@@ -80,25 +82,33 @@ export async function inspectArchive(path: string): Promise<ImageArchive> {
   const docker = finder.documents.get('manifest.json');
   if (docker !== undefined) return { kind: 'docker-archive', images: toDockerImages(docker) };
   const oci = finder.documents.get('index.json');
-  if (oci !== undefined) return { kind: 'oci-archive', images: toOciImages(oci) };
+  if (oci !== undefined) return { kind: 'oci-archive', index: oci };
   throw new AppError(
     'invalid_argument',
     'the archive holds no images: neither the manifest.json of docker save nor the index.json of an OCI layout is in it',
   );
 }
 
+export type Choice<T> = {
+  readonly images: readonly T[];
+  /** Holds them; only of those of an archive anybody can say which. */
+  readonly holder: 'archive' | 'directory' | 'list';
+  readonly tag?: string | undefined;
+};
+
 /** The one that is asked for. AppError invalid_argument naming those that there are. */
-export function chooseImage({ images }: Pick<ImageArchive, 'images'>, tag?: string): ArchivedImage {
+export function chooseImage<T extends Pick<ArchivedImage, 'tags'>>({ images, holder, tag }: Choice<T>): T {
   const known = images.flatMap(({ tags }) => tags);
   const list =
     known.length === 0 ? 'none of its images has a tag' : `it has ${known.slice(0, 20).join(', ')}`;
   const [first] = images;
   if (tag === undefined) {
     if (images.length === 1 && first !== undefined) return first;
+    const advice = holder === 'archive' ? 'say which by tag' : 'only one can be taken';
     const problem =
       images.length === 0
-        ? 'the archive holds no image'
-        : `the archive holds ${images.length} images (${list}); say which by tag`;
+        ? `the ${holder} holds no image`
+        : `the ${holder} holds ${images.length} images (${list}); ${advice}`;
     throw new AppError('invalid_argument', problem);
   }
   const wanted = canonical(tag);
@@ -106,7 +116,7 @@ export function chooseImage({ images }: Pick<ImageArchive, 'images'>, tag?: stri
   if (found !== undefined) return found;
   throw new AppError(
     'invalid_argument',
-    `the archive has no image ${JSON.stringify(tag.slice(0, 200))}; ${list}`,
+    `the ${holder} has no image ${JSON.stringify(tag.slice(0, 200))}; ${list}`,
   );
 }
 
@@ -138,27 +148,19 @@ class DocumentFinder implements TarSink {
   }
 }
 
+/** One that is listed again under another name is one image with both. */
 function toDockerImages(text: string): ArchivedImage[] {
   const list = parseJson(text, 'manifest.json');
   if (!Array.isArray(list)) throw noImages('manifest.json');
-  return list.map((each: unknown, at) => {
-    const tags = isObject(each) && Array.isArray(each.RepoTags) ? each.RepoTags.map(String) : [];
-    return { source: `@${at}`, tags };
-  });
-}
-
-/** The images that the index of an OCI layout lists. AppError invalid_argument for what is none. */
-export function toOciImages(text: string): ArchivedImage[] {
-  const value = parseJson(text, 'index.json');
-  if (!isObject(value) || !Array.isArray(value.manifests)) throw noImages('index.json');
-  const manifests = value.manifests.filter(isObject);
-  return manifests.map((each) => {
-    const annotations = isObject(each.annotations) ? each.annotations : {};
-    const name = annotations['org.opencontainers.image.ref.name'];
-    const whole = annotations['io.containerd.image.name'];
-    const tags = [whole, name].filter((tag) => typeof tag === 'string');
-    return { source: typeof name === 'string' && manifests.length > 1 ? name : '', tags };
-  });
+  const known = new Map<string, ArchivedImage>();
+  for (const [at, each] of list.entries()) {
+    const { Config, Layers, RepoTags } = isObject(each) ? each : {};
+    const tags = Array.isArray(RepoTags) ? RepoTags.map(String) : [];
+    const key = JSON.stringify([Config, Layers]);
+    const { source, tags: others } = known.get(key) ?? { source: `@${at}`, tags: [] };
+    known.set(key, { source, tags: [...new Set([...others, ...tags])] });
+  }
+  return [...known.values()];
 }
 
 function parseJson(text: string, name: string): unknown {
@@ -169,7 +171,7 @@ function parseJson(text: string, name: string): unknown {
   }
 }
 
-function noImages(name: string): AppError {
+export function noImages(name: string): AppError {
   return new AppError('invalid_argument', `the ${name} of the archive does not list images`);
 }
 
@@ -190,15 +192,8 @@ async function* limit(pieces: AsyncIterable<Uint8Array>, maxBytes: number): Asyn
   }
 }
 
-async function unpackerOf(path: string): Promise<Transform | undefined> {
+async function readHead(path: string): Promise<Buffer> {
   await using file = await open(path, 'r');
-  const { buffer } = await file.read(Buffer.alloc(4), 0, 4, 0);
-  const head = buffer.toString('hex');
-  if (head.startsWith('1f8b')) return createGunzip({ chunkSize: CHUNK_BYTES });
-  return head === '28b52ffd' ? createZstdDecompress({ chunkSize: CHUNK_BYTES }) : undefined;
-}
-
-function isDamage(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return code.startsWith('Z_') || code.startsWith('ZSTD') || code === 'ERR_STREAM_PREMATURE_CLOSE';
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
+  return buffer.subarray(0, bytesRead);
 }

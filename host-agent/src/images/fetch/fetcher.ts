@@ -1,24 +1,17 @@
-// Images into the shared layout, from registries and archives.
+// Images into the shared layout, out of archives and directories; the step that all sources share is here, too.
 import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
+import { openRegular } from '../../lib/untrusted-path.ts';
 import type { Report } from '../progress.ts';
-import { formatReference, isLoopback, parseReference, type Reference, shortReference } from '../reference.ts';
-import { Amount, type LayerSizes, readSizes } from './amount.ts';
-import {
-  type ArchivedImage,
-  chooseImage,
-  inspectArchive,
-  type Pieces,
-  spool,
-  toOciImages,
-} from './archive.ts';
+import { formatReference, parseReference } from '../reference.ts';
+import { chooseImage, inspectArchive, type Pieces, spool } from './archive.ts';
 import { blobPath } from './blobs.ts';
-import { type GatherOptions, gatherLayout, readIndex } from './gather.ts';
+import { type Chosen, chooseFromIndex } from './choose.ts';
+import { type GatherOptions, gatherLayout, readBlob, readIndex, writeIndex } from './gather.ts';
 import { type LaidOut, readLayout } from './layout.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
 import { unpackLayout } from './unpack.ts';
-import { watchArrival } from './watch.ts';
 
 export type FetchOptions = {
   /** All that may be written to; `blobsDir` and `workDir` are beneath. */
@@ -31,6 +24,10 @@ export type FetchOptions = {
   readonly maxBytes: number;
   /** A registry that sends nothing for so long is given up. */
   readonly idleMs: number;
+  /** Before a registry that broke off is asked again; longer before each further time. */
+  readonly pauseMs: number;
+  /** Has blobs of a pull that was broken off stay for the next one. */
+  readonly keepBlobs: (hexes: Iterable<string>) => void;
   /** CPU time for what unpacks it; absent: as much as it takes. */
   readonly maxCpuS?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -39,7 +36,7 @@ export type FetchOptions = {
 /** What was fetched, with all names that it goes by from now on, in their one spelling. */
 export type Fetched = { readonly laidOut: LaidOut; readonly names: readonly string[] };
 
-type Copy = {
+export type Copy = {
   readonly source: string;
   readonly args: readonly string[];
   readonly what: string;
@@ -56,66 +53,7 @@ const PLATFORM = ['--override-os', 'linux', '--override-arch', 'amd64'];
 /** Signatures are checked by the host's policy; this layout has no place for them. */
 const COPY = ['copy', '--remove-signatures', '--dest-oci-accept-uncompressed-layers'];
 
-/**
- * What skopeo says of a reference that it cannot ask a registry for: its grammar and its digests are narrower than Docker's, and
- * differ from version to version.
- */
-const NO_REFERENCE =
-  /\b(invalid reference format|unsupported digest algorithm|invalid checksum digest|invalid repository name|repository name must|invalid port)\b.*/;
-
-/** AppError upstream, exhausted, invalid_argument for a name that cannot be asked for. */
-export async function fetchFromRegistry(reference: Reference, options: FetchOptions): Promise<Fetched> {
-  const { domain, path, tag, digest } = reference;
-  // It takes one of both, and the digest says more.
-  const exact = { domain, path, ...(digest === undefined ? tag !== undefined && { tag } : { digest }) };
-  const name = shortReference(reference);
-  options.report(`pulling ${name}`);
-  const { workDir, idleMs, signal } = options;
-  const stalled = () =>
-    new AppError('upstream', `cannot pull ${name}: the registry sent nothing for ${idleMs / 1000} s`);
-  using arrival = watchArrival(workDir, idleMs, stalled, signal);
-  const watched = { ...options, signal: arrival.signal };
-  await using amount = new Amount({
-    ...options,
-    layout: layoutOf(workDir),
-    askSizes: (given) =>
-      askSizes(reference, exact, { ...watched, signal: AbortSignal.any([given, arrival.signal]) }),
-  });
-  const laidOut = await copy(watched, {
-    source: `docker://${formatReference(exact)}`,
-    args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
-    onLayer: (hex) => amount.begin(hex),
-    what: `image ${name}`,
-    toError: (cause) => {
-      const [reason] = NO_REFERENCE.exec(cause.message) ?? [];
-      if (reason === undefined)
-        return new AppError('upstream', `cannot pull ${name}: ${cause.message}`, { cause });
-      const message = `image reference ${name} cannot be pulled: ${reason}; write it as Docker does, such as nginx:alpine`;
-      return new AppError('invalid_argument', message, { cause });
-    },
-  });
-  return { laidOut, names: [formatReference(reference)] };
-}
-
-/** Of the layers of an image in its registry. */
-async function askSizes(reference: Reference, exact: Reference, options: FetchOptions): Promise<LayerSizes> {
-  const { ociDir, workDir, maxBytes, signal } = options;
-  const tls = isLoopback(reference) ? ['--tls-verify=false'] : [];
-  const inspect = async (which: Reference) => {
-    const args = ['inspect', '--raw', ...tls, `docker://${formatReference(which)}`];
-    const lines = await runSkopeo({ dir: ociDir, scratch: workDir, maxFileBytes: maxBytes, args, signal });
-    return readSizes(lines.join('\n'));
-  };
-  const { domain, path } = reference;
-  const found = await inspect(exact);
-  const sizes =
-    found !== undefined && 'digest' in found ? await inspect({ domain, path, digest: found.digest }) : found;
-  if (sizes === undefined || 'digest' in sizes)
-    throw new Error('the registry has no sizes for this platform');
-  return sizes;
-}
-
-function layoutOf(workDir: string): string {
+export function layoutOf(workDir: string): string {
   return join(workDir, 'layout');
 }
 
@@ -152,36 +90,61 @@ async function fetchFromArchive(
   options: FetchOptions,
 ): Promise<Fetched> {
   const archive = await inspectArchive(path);
-  const chosen = chooseImage(archive, tag);
-  if (archive.kind === 'docker-archive')
-    return fetchChosen(chosen, `docker-archive:${path}`, tag, options, 'archive');
+  const order = { tag, kind: 'archive' } as const;
+  if (archive.kind === 'docker-archive') {
+    const { source, tags } = chooseImage({ images: archive.images, holder: order.kind, tag });
+    return fetchChosen({ ...order, source: `docker-archive:${basename(path)}:${source}`, tags }, options);
+  }
   const layout = join(options.workDir, 'archived');
   await unpackLayout(path, layout, options.signal);
-  return fetchChosen(chosen, `oci:${layout}`, tag, options, 'archive');
+  const open = (name: string) => openRegular(join(layout, name));
+  const { descriptor, tags } = await chooseFromIndex(archive.index, {
+    read: (digest) => readBlob({ open }, digest),
+    holder: order.kind,
+    tag,
+  });
+  await writeIndex(layout, descriptor);
+  return fetchChosen({ ...order, source: `oci:${basename(layout)}`, tags }, options);
 }
 
 /** From a directory that is an OCI layout. AppError as `fetchFromArchive`. */
 export function fetchFromLayout(open: GatherOptions['open']): (options: FetchOptions) => Promise<Fetched> {
-  let isThere = false;
+  let gathered: Promise<Chosen> | undefined;
   return async (options) => {
     const { workDir, maxBytes, signal } = options;
-    const chosen = chooseImage({ images: toOciImages(await readIndex({ open })) });
     const layout = join(workDir, 'given');
-    if (!isThere) await gatherLayout(layout, { open, maxBytes, signal });
-    isThere = true;
-    return fetchChosen(chosen, `oci:${layout}`, undefined, options, 'directory');
+    const gather = async (): Promise<Chosen> => {
+      const chosen = await chooseFromIndex(await readIndex({ open }), {
+        read: (digest) => readBlob({ open }, digest),
+        holder: 'directory',
+      });
+      await gatherLayout(layout, chosen.descriptor, { open, maxBytes, signal });
+      return chosen;
+    };
+    gathered ??= gather();
+    const { tags } = await gathered;
+    return fetchChosen(
+      { source: `oci:${basename(layout)}`, tags, tag: undefined, kind: 'directory' },
+      options,
+    );
   };
 }
 
+type ChosenSource = {
+  /** As skopeo takes it. */
+  readonly source: string;
+  /** All names, of which \`tag\` is the one that was asked for. */
+  readonly tags: readonly string[];
+  readonly tag: string | undefined;
+  readonly kind: string;
+};
+
 async function fetchChosen(
-  { source, tags }: ArchivedImage,
-  origin: string,
-  tag: string | undefined,
+  { source, tags, tag, kind }: ChosenSource,
   options: FetchOptions,
-  kind: string,
 ): Promise<Fetched> {
   const laidOut = await copy(options, {
-    source: `${origin}${source === '' ? '' : `:${source}`}`,
+    source,
     args: [],
     what: `the image of the ${kind}`,
     toError: (cause) =>
@@ -194,7 +157,7 @@ async function fetchChosen(
   return { laidOut, names };
 }
 
-async function copy(
+export async function copy(
   { ociDir, blobsDir, workDir, maxBytes, maxCpuS, report, signal }: FetchOptions,
   { source, args, what, toError, onLayer }: Copy,
 ): Promise<LaidOut> {
@@ -208,7 +171,7 @@ async function copy(
     '--dest-shared-blob-dir',
     blobsDir,
     source,
-    `oci:${layout}`,
+    `oci:${basename(layout)}`,
   ];
   const onLine = (line: string) => reportStep(line, report, onLayer);
   try {

@@ -1,10 +1,14 @@
 // Images from registries and archives, by skopeo: it knows the host's credentials, mirrors, proxies, certificates and policy.
-import { spawn } from 'node:child_process';
+import { realpath } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { AppError, errnoOf } from '../../lib/errors.ts';
+import { plainEnvironment, startProgram } from '../../lib/programs.ts';
 
 export type SkopeoOptions = {
-  /** The only directory that it may write to; what it needs for a while goes into `scratch` beneath. */
+  /**
+   * The only directory that it may write to; what it needs for a while goes into `scratch` beneath, where it runs: a name of an image
+   * in a directory has the path up to its first colon.
+   */
   readonly dir: string;
   readonly scratch: string;
   /** Of one file. */
@@ -24,7 +28,6 @@ export class SkopeoError extends Error {
 
 /** What of the daemon's environment names credentials, proxies and certificates of the host's administrator. */
 const KEPT_VARIABLES = [
-  'PATH',
   'HOME',
   'XDG_RUNTIME_DIR',
   'XDG_CONFIG_HOME',
@@ -48,9 +51,12 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
   signal?.throwIfAborted();
   const limits = ['prlimit', `--data=${MAX_MEMORY_BYTES}`, `--fsize=${maxFileBytes}`, '--core=0'];
   if (maxCpuS !== undefined) limits.push(`--cpu=${maxCpuS}`);
-  const child = spawn('bwrap', [...confinement(dir), ...limits, 'skopeo', ...args], {
-    cwd: '/',
-    env: { HOME, ...environment(), TMPDIR: scratch, LC_ALL: 'C.UTF-8' },
+  // Bubblewrap makes what it mounts on: not behind a link of the host's root, which is read-only by then.
+  const real = await realpath(dir);
+  signal?.throwIfAborted();
+  const child = startProgram('bwrap', [...confinement(real), ...limits, 'skopeo', ...args], {
+    cwd: scratch,
+    env: { ...plainEnvironment(), HOME, ...environment(), TMPDIR: scratch },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });

@@ -2,6 +2,7 @@
 // what is made of that, is decided here.
 import { decode, encode, RECURSION_AVAILABLE, RECURSION_DESIRED, TRUNCATED_RESPONSE } from 'dns-packet';
 import { toError } from '../../lib/errors.ts';
+import { parseIpv4 } from '../../lib/ipv4.ts';
 import { normalizeName } from './names.ts';
 
 export const RCODES = { ok: 0, malformed: 1, failed: 2, noSuchName: 3, notImplemented: 4 } as const;
@@ -9,8 +10,8 @@ export type Rcode = keyof typeof RCODES;
 
 export type Question = {
   readonly id: number;
-  /** As it was asked, for the answer. */
-  readonly asked: string;
+  /** As it was asked, byte for byte, for the answer. */
+  readonly asked: Buffer;
   /** Lower case, no trailing dot. */
   readonly name: string;
   /** `A`, `AAAA`, …; `UNKNOWN_n` of a number without a name. */
@@ -40,6 +41,13 @@ const MIN_UDP_BYTES = 512;
 const MAX_UDP_BYTES = 1232;
 const IS_ANSWER = 0x8000;
 const OPCODE = 0x7800;
+/** Of an answer: pointer, type, class, time to live, length, address. */
+const RECORD_BYTES = 16;
+const POINTER = 0xc000;
+const TYPE_A = 1;
+const CLASS_IN = 1;
+/** The record of EDNS that says how much we take: type 41 of the root, no option. */
+const OPTION = Buffer.from([0, 0, 41, MAX_UDP_BYTES >> 8, MAX_UDP_BYTES & 255, 0, 0, 0, 0, 0, 0]);
 
 export function parseQuery(bytes: Buffer): Parsed | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
@@ -74,7 +82,7 @@ function readQuestion(bytes: Buffer): Question {
   const offered = option !== undefined && 'udpPayloadSize' in option ? option.udpPayloadSize : MIN_UDP_BYTES;
   return {
     id: packet.id,
-    asked: question.name,
+    asked: Buffer.from(plain),
     name: normalizeName(question.name),
     type: question.type,
     wantsRecursion: (bytes.readUInt16BE(2) & RECURSION_DESIRED) !== 0,
@@ -96,40 +104,34 @@ export function encodeAnswer(question: Question, answer: Answer): Buffer {
   return toBytes(question, answer, 0);
 }
 
-/** Without records and marked as cut where UDP has no room for them: the asker asks again by TCP. */
-export function encodeUdpAnswer(question: Question, answer: Answer): Buffer {
-  const bytes = toBytes(question, answer, 0);
-  if (bytes.length <= question.maxUdpBytes) return bytes;
-  return toBytes(question, { rcode: answer.rcode }, TRUNCATED_RESPONSE);
+/** With as many records as UDP has room for, and marked as cut where that is not all: some ask again by TCP, and some never do. */
+export function encodeUdpAnswer(question: Question, { rcode, records = [] }: Answer): Buffer {
+  const rest = HEADER_BYTES + question.asked.length + (question.hasEdns ? OPTION.length : 0);
+  const room = Math.floor((question.maxUdpBytes - rest) / RECORD_BYTES);
+  if (records.length <= room) return toBytes(question, { rcode, records }, 0);
+  return toBytes(question, { rcode, records: records.slice(0, room) }, TRUNCATED_RESPONSE);
 }
 
 function toBytes(question: Question, { rcode, records = [] }: Answer, flags: number): Buffer {
-  const { id, asked, type, wantsRecursion, hasEdns } = question;
-  return encode({
-    type: 'response',
-    id,
-    flags: flags | RECURSION_AVAILABLE | (wantsRecursion ? RECURSION_DESIRED : 0) | RCODES[rcode],
-    questions: [{ name: asked, type: type as 'A', class: 'IN' }],
-    answers: records.map(({ address, ttlS }) => ({
-      name: asked,
-      type: 'A',
-      class: 'IN',
-      ttl: ttlS,
-      data: address,
-    })),
-    additionals: hasEdns
-      ? [
-          {
-            type: 'OPT',
-            name: '.',
-            udpPayloadSize: MAX_UDP_BYTES,
-            extendedRcode: 0,
-            ednsVersion: 0,
-            flags: 0,
-            flag_do: false,
-            options: [],
-          },
-        ]
-      : [],
-  });
+  const { id, asked, wantsRecursion, hasEdns } = question;
+  const header = Buffer.alloc(HEADER_BYTES);
+  header.writeUInt16BE(id, 0);
+  const recursion = RECURSION_AVAILABLE | (wantsRecursion ? RECURSION_DESIRED : 0);
+  header.writeUInt16BE(IS_ANSWER | flags | recursion | RCODES[rcode], 2);
+  header.writeUInt16BE(1, 4);
+  header.writeUInt16BE(records.length, 6);
+  header.writeUInt16BE(hasEdns ? 1 : 0, 10);
+  return Buffer.concat([header, asked, ...records.map(toRecord), ...(hasEdns ? [OPTION] : [])]);
+}
+
+/** Its name is that of the question, by a pointer to it: the library that reads does not write so, and every second record would not fit. */
+function toRecord({ address, ttlS }: { readonly address: string; readonly ttlS: number }): Buffer {
+  const record = Buffer.alloc(RECORD_BYTES);
+  record.writeUInt16BE(POINTER | HEADER_BYTES, 0);
+  record.writeUInt16BE(TYPE_A, 2);
+  record.writeUInt16BE(CLASS_IN, 4);
+  record.writeUInt32BE(ttlS, 6);
+  record.writeUInt16BE(4, 10);
+  record.writeUInt32BE(parseIpv4(address) ?? 0, 12);
+  return record;
 }

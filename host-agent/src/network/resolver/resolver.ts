@@ -38,7 +38,8 @@ export class Resolver {
   /** Rejects where the address cannot be had. */
   static async open({ host, port }: ResolverAddress, log: Logger): Promise<Resolver> {
     const udp = createSocket({ type: 'udp4', recvBufferSize: UDP_BUFFER_BYTES });
-    const tcp = createServer();
+    // Who has no further question is answered all the same.
+    const tcp = createServer({ allowHalfOpen: true });
     try {
       udp.bind(port, host);
       await once(udp, 'listening');
@@ -104,7 +105,7 @@ export class Resolver {
     });
     void converse(socket, client)
       .catch(() => undefined)
-      .finally(() => socket.destroy());
+      .finally(() => socket.destroySoon());
   }
 }
 
@@ -112,7 +113,7 @@ export class Resolver {
 async function converse(socket: Socket, client: ResolverClient): Promise<void> {
   let held = Buffer.alloc(0);
   const answering = new Set<Promise<void>>();
-  for await (const chunk of socket as AsyncIterable<Buffer>) {
+  for await (const chunk of socket.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     held = Buffer.concat([held, chunk]);
     while (held.length >= LENGTH_BYTES) {
       const length = held.readUInt16BE(0);
@@ -137,7 +138,7 @@ async function reply(socket: Socket, client: ResolverClient, message: Buffer): P
   if (question !== undefined && answer === undefined) return;
   const bytes =
     parsed.kind === 'refusal' ? parsed.bytes : question && answer && encodeAnswer(question, answer);
-  if (bytes === undefined || socket.destroyed) return;
+  if (bytes === undefined || !socket.writable) return;
   const length = Buffer.alloc(LENGTH_BYTES);
   length.writeUInt16BE(bytes.length);
   const isTaken = socket.write(Buffer.concat([length, bytes]));

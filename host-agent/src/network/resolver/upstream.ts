@@ -10,52 +10,112 @@ export interface Upstream {
   resolve(name: string): Promise<readonly Found[] | undefined>;
 }
 
-const TIMEOUT_MS = 2000;
-const TRIES = 2;
+/** What a question may take. Guests' own resolvers wait for 5 s, and those that then ask again get the same answer. */
+const ANSWER_MS = 5000;
+/** Whoever has not answered by then may still: the next is asked beside it. */
+const NEXT_MS = 1500;
+/** A question, or its answer, may have been lost. */
+const ROUNDS = 2;
+/** As the host's C library. */
+const MAX_SERVERS = 3;
 /** The host's resolvers may have changed: a new lease, another network. */
 const REFRESH_MS = 10_000;
+/** One that others were faster than is asked after them for so long. */
+const LATE_MS = 30_000;
 
 export class HostUpstream implements Upstream {
-  readonly #servers: readonly string[];
-  #resolver: dns.Resolver | undefined;
+  readonly #named: readonly string[];
+  #servers: readonly string[] = [];
   #refreshAt = 0;
+  readonly #lateUntil = new Map<string, number>();
 
   /** `servers`: addresses, with a port or without; none: the host's. */
   constructor(servers: readonly string[]) {
-    this.#servers = servers;
+    this.#named = servers;
   }
 
-  async resolve(name: string): Promise<readonly Found[] | undefined> {
-    try {
-      const found = await this.#current().resolve4(name, { ttl: true });
-      return found.map(({ address, ttl }) => ({ address, ttlS: ttl }));
-    } catch (error) {
-      const code = errnoOf(error);
-      if (code === 'ENODATA') return [];
-      if (code === 'ENOTFOUND') return undefined;
-      throw error;
+  resolve(name: string): Promise<readonly Found[] | undefined> {
+    const servers = this.#inOrder();
+    const plan = Array.from({ length: ROUNDS }, () => servers).flat();
+    const asking = new Map<dns.Resolver, string>();
+    const failed = new Set<string>();
+    return new Promise((resolve, reject) => {
+      let timer: NodeJS.Timeout | undefined;
+      let isOver = false;
+      const end = (): void => {
+        isOver = true;
+        clearTimeout(timer);
+        for (const resolver of asking.keys()) resolver.cancel();
+      };
+      const askNext = (cause?: unknown): void => {
+        clearTimeout(timer);
+        const server = plan.splice(0, plan.findIndex((each) => !failed.has(each)) + 1).at(-1);
+        if (server === undefined) {
+          if (asking.size === 0) reject(cause ?? new Error('the host names no name server'));
+          return;
+        }
+        const resolver = this.#openResolver(server);
+        asking.set(resolver, server);
+        ask(resolver, name).then(
+          (found) => {
+            if (isOver) return;
+            this.#note(resolver, asking);
+            end();
+            resolve(found);
+          },
+          (error: unknown) => {
+            asking.delete(resolver);
+            failed.add(server);
+            if (!isOver) askNext(error);
+          },
+        );
+        timer = setTimeout(askNext, NEXT_MS);
+      };
+      askNext();
+    });
+  }
+
+  /** One for each question: the library measures how fast a server is, and would wait for one that usually is for a second only. */
+  #openResolver(server: string): dns.Resolver {
+    const resolver = new dns.Resolver({ timeout: ANSWER_MS, tries: 1 });
+    resolver.setServers([server]);
+    return resolver;
+  }
+
+  #inOrder(): readonly string[] {
+    const now = performance.now();
+    if (this.#named.length === 0 && now >= this.#refreshAt) {
+      this.#refreshAt = now + REFRESH_MS;
+      this.#servers = new dns.Resolver().getServers();
+    }
+    const servers = (this.#named.length > 0 ? this.#named : this.#servers).slice(0, MAX_SERVERS);
+    const isLate = (server: string): number => ((this.#lateUntil.get(server) ?? 0) > now ? 1 : 0);
+    return servers.sort((a, b) => isLate(a) - isLate(b));
+  }
+
+  /** Those that were asked before the one that answered are late. */
+  #note(winner: dns.Resolver, asked: ReadonlyMap<dns.Resolver, string>): void {
+    for (const [resolver, server] of asked) {
+      if (resolver === winner) return void this.#lateUntil.delete(server);
+      this.#lateUntil.set(server, performance.now() + LATE_MS);
     }
   }
+}
 
-  #current(): dns.Resolver {
-    const now = performance.now();
-    if (this.#resolver !== undefined && (this.#servers.length > 0 || now < this.#refreshAt))
-      return this.#resolver;
-    this.#refreshAt = now + REFRESH_MS;
-    const resolver = new dns.Resolver({ timeout: TIMEOUT_MS, tries: TRIES });
-    if (this.#servers.length > 0) resolver.setServers(this.#servers);
-    else if (this.#resolver !== undefined && same(resolver.getServers(), this.#resolver.getServers()))
-      return this.#resolver;
-    this.#resolver = resolver;
-    return resolver;
+/** Rejects when this one could not say. */
+async function ask(resolver: dns.Resolver, name: string): Promise<readonly Found[] | undefined> {
+  try {
+    const found = await resolver.resolve4(name, { ttl: true });
+    return found.map(({ address, ttl }) => ({ address, ttlS: ttl }));
+  } catch (error) {
+    const code = errnoOf(error);
+    if (code === 'ENODATA') return [];
+    if (code === 'ENOTFOUND') return undefined;
+    throw error;
   }
 }
 
 /** Those that the host names itself. */
 export function hostServers(): string[] {
   return getServers();
-}
-
-function same(a: readonly string[], b: readonly string[]): boolean {
-  return a.join() === b.join();
 }

@@ -58,15 +58,17 @@ function connectionTo(vm: Vm, { record, log }: Site): Guest {
 }
 
 /** Until the guest is who it shall be, before anyone can reach it. */
-async function greet(guest: Guest, { id, origin, held, log }: Making, signal: AbortSignal): Promise<void> {
+async function greet(
+  guest: Guest,
+  { id, origin, held, log, context: { pidsLimit } }: Making,
+  signal: AbortSignal,
+): Promise<void> {
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
   const hello = await raceSignal(guest.connect(signal, { needsResync }), signal);
   const isBare = origin.kind === 'saved' && origin.saved.isBare;
   try {
-    await guest.setIdentity(
-      { ...makeIdentity(id, held.network), ...(isBare && { entersRoot: true }) },
-      signal,
-    );
+    const root = isBare ? { entersRoot: true } : {};
+    await guest.setIdentity({ ...makeIdentity(id, held.network), ...root, pidsLimit }, signal);
   } catch (error) {
     // A root that cannot be entered says nothing about the guest that was saved without it.
     if (!isBare || !(error instanceof AgentError) || error.code !== 'not_found') throw error;

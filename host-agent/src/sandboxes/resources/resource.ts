@@ -36,6 +36,8 @@ export type ResourceContext = {
   readonly events: LifeEvents;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
+  /** Most processes of one command in a guest; 0: by the guest's size. */
+  readonly pidsLimit: number;
   /** Absent: the host's. Idle sandboxes are told by it. */
   readonly idleClock?: Clock | undefined;
   /** Absent: those of the VM. */

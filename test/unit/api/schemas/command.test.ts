@@ -109,12 +109,13 @@ t.test('service: defaults, signals, policies, users', (t) => {
   for (const field of ['stop_grace_s', 'log_buffer_bytes']) {
     t.match(refuse(serviceSpec, { cmd: ['x'], [field]: -1 }), new RegExp(`^${field} must be`));
   }
-  t.equal(SIGNALS.length, 31);
+  t.equal(SIGNALS.length, 62);
+  t.equal(SIGNALS.at(-1), 'SIGRTMIN+30');
   for (const stop_signal of SIGNALS) t.equal(refuse(serviceSpec, { cmd: ['x'], stop_signal }), '');
-  for (const stop_signal of ['TERM', 'sigterm', 'SIGRTMIN', 'SIG0', 15]) {
+  for (const stop_signal of ['TERM', 'sigterm', 'SIGRTMIN+31', 'SIGRTMAX', 'SIG0', 15]) {
     t.match(
       refuse(serviceSpec, { cmd: ['x'], stop_signal }),
-      /^stop_signal must be a Linux signal from 1 to 31/,
+      /^stop_signal must be a Linux signal, such as SIGTERM or SIGRTMIN\+3/,
     );
   }
   for (const policy of ['never', 'always', '']) {

@@ -2,11 +2,21 @@
 import '../support/addon-dir.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
+import { toLimits } from '../../../../guest-agent/src/exec/limits.ts';
+import { kibibyteField } from '../../../../guest-agent/src/machine/stats.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { until } from '../../../support/until.ts';
 import { mountCgroups } from '../support/cgroup-mount.ts';
@@ -18,6 +28,12 @@ const USAGE = {
   ...{ cpuUserUs: 1, cpuSystemUs: 2, majorFaults: 3 },
   ...{ involuntarySwitches: 4, readBytes: 5, writtenBytes: 6 },
 };
+
+function readShare(of: 'together' | 'command') {
+  const kernel = (name: string) => Number(readFileSync(`/proc/sys/kernel/${name}`, 'latin1'));
+  const memoryBytes = kibibyteField(readFileSync('/proc/meminfo', 'latin1'), 'MemTotal');
+  return toLimits({ memoryBytes, threadsMax: kernel('threads-max'), pidMax: kernel('pid_max') }, 0)[of];
+}
 
 function start(t: Test) {
   const root = mkdtempSync(join(mount, 'sandboxd-'));
@@ -115,6 +131,24 @@ t.test('one is kept in stock, and no more', async (t) => {
   t.equal(second.name, '2', 'who comes before there was time has another');
   await setImmediate();
   t.same(names(), ['1', '2', '3']);
+});
+
+t.test('a new limit is that of commands that run, and of the one in stock', async (t) => {
+  // This machine may have the controllers elsewhere: files as a guest has them.
+  const root = t.testdir({});
+  const cgroups = new ExecCgroups(root);
+  cgroups.start();
+  cgroups.acquire();
+  cgroups.restock();
+  await setImmediate();
+  const files = ['', '1', '2'].map((name) => join(root, 'exec', name));
+  for (const path of files)
+    for (const name of ['pids.max', 'memory.max']) writeFileSync(join(path, name), '');
+  cgroups.limitPids(7);
+  const { pids, memoryBytes } = readShare('together');
+  const read = (name: string) => files.map((path) => Number(readFileSync(join(path, name), 'latin1')));
+  t.same(read('pids.max'), [pids, 7, 7]);
+  t.same(read('memory.max'), [memoryBytes, ...Array(2).fill(readShare('command').memoryBytes)]);
 });
 
 t.test('a command has what it used; its memory in parts only while there is something to say', async (t) => {

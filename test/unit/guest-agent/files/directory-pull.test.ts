@@ -81,6 +81,26 @@ t.test('everything that is in it', async (t) => {
   t.same(agent.faults, []);
 });
 
+t.test('one file is an archive of it alone', async (t) => {
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const before = openDescriptors();
+  for (const [path, expected] of [
+    ['large', { name: 'large', type: 'file', content: large }],
+    ['sub/none', { name: 'none', type: 'file', content: '' }],
+    ['sub/./small', { name: 'small', mode: 0o640, mtimeSeconds: 1_000_000_000, content: 'small' }],
+    ['link', { name: 'link', type: 'file', mode: 0o640, content: 'small' }],
+  ] as const) {
+    const { done, received } = pull(channel, join(dir, '/') + path);
+    t.match(await done, { dirPull: { leftOut: 0 } }, path);
+    const archive = readArchive(received());
+    t.equal(archive.length, 1, path);
+    t.match(archive[0], expected, path);
+  }
+  t.equal(openDescriptors(), before);
+  t.same(agent.faults, []);
+});
+
 t.test('one that nobody takes, is cancelled, or is none leaves nothing open', async (t) => {
   const agent = startLocalAgent(t);
   const channel = await agent.connect();
@@ -92,7 +112,10 @@ t.test('one that nobody takes, is cancelled, or is none leaves nothing open', as
     t.match(await done, { error: { code: 'cancelled' } });
   }
   t.match(await pull(channel, join(dir, 'none')).done, { error: { code: 'not_found' } });
-  t.match(await pull(channel, join(dir, 'large')).done, { error: { code: 'not_directory' } });
+  const one = pull(channel, join(dir, 'large'), false);
+  await until(() => one.received().length > 0, 'the first bytes');
+  one.stream.cancel();
+  t.match(await one.done, { error: { code: 'cancelled' } });
   t.equal(openDescriptors(), before);
   t.same(agent.faults, []);
 });
@@ -180,10 +203,13 @@ t.test('what is neither file, directory nor link is left out, and counted', asyn
   const { names, dirPull } = await pullAll(tree);
   t.equal(dirPull?.leftOut, 2);
   t.same(names, ['./', 'sub/', 'sub/file']);
-  for (const path of [join(tree, 'socket'), '/dev/null', join(tree, 'sub/file')])
+  for (const [path, what] of [
+    [join(tree, 'socket'), 'a socket'],
+    ['/dev/null', 'a character device'],
+  ] as const)
     t.match((await pullAll(path)).error, {
-      code: 'not_directory',
-      message: `${JSON.stringify(path)} goes through something that is no directory`,
+      code: 'invalid',
+      message: `${JSON.stringify(path)} is ${what}; only directories and regular files can be read`,
     });
 });
 

@@ -11,6 +11,7 @@ t.test('an identity is checked, and the host name takes its place', async (t) =>
     entropy: new Uint8Array(32),
     unixTimeUs: 1,
     entersRoot: false,
+    pidsLimit: 0,
   };
   t.doesNotThrow(() => checkIdentity(identity));
   for (const wrong of [

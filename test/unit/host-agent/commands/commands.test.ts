@@ -18,6 +18,9 @@ import t from 'tap';
 import { ProgressLine } from '../../../../host-agent/src/commands/progress.ts';
 import { ROOTFS_FORMAT } from '../../../../rootfs-builder/src/rootfs/manifest.ts';
 import { DAEMON_PROGRAM } from '../../../support/leftovers.ts';
+import { scaled } from '../../../support/time-scale.ts';
+
+t.setTimeout(scaled(120_000));
 
 const dir = mkdtempSync(join(tmpdir(), 'commands-test-'));
 t.teardown(() => rmSync(dir, { recursive: true }));

@@ -52,6 +52,14 @@ t.test('files of every size, links, modes, owners and times are there', async (t
   t.match(lstatSync(join(out, 'f1')), { mtimeMs: 1_234_567_890_000 });
 });
 
+t.test('an owner below zero, as some systems call nobody, is the same 32 bits', async (t) => {
+  const binary = (header: Buffer) => header.fill(0xff, 108, 115).fill(0xfe, 115, 116);
+  await convert(image, [[pax({ uid: '-2', gid: '-3' }), { name: 'a' }, { name: 'b', patch: binary }]]);
+  const out = unpack();
+  t.match(lstatSync(join(out, 'a')), { uid: 4_294_967_294, gid: 4_294_967_293 });
+  t.match(lstatSync(join(out, 'b')), { uid: 4_294_967_294 });
+});
+
 t.test('directories of many blocks have all of their names', async (t) => {
   const names = Array.from({ length: 3000 }, (_, n) => `${'!-.0a~'[n % 6]}${n}${'x'.repeat(n % 200)}`);
   await convert(image, [

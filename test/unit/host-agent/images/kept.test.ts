@@ -171,3 +171,12 @@ t.test('a link in place of the blobs has nothing of the host removed', async (t)
   );
   t.same(readdirSync(outside), ['precious']);
 });
+
+t.test('a data directory may lie behind a link', async (t) => {
+  const [real, dataDir] = [world.path('real'), world.path('data')];
+  mkdirSync(real);
+  symlinkSync(real, dataDir);
+  const images = await world.openImages(dataDir);
+  t.equal((await images.pull(APP, 'missing')).entries, 2);
+  await images.close();
+});

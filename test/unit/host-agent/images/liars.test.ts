@@ -93,12 +93,6 @@ const leads =
   (path: string): RequestListener =>
   (_, response) =>
     response.writeHead(307, { location: `http://${inside}${path}` }).end();
-const nested = (depth: number): string =>
-  depth === 0
-    ? toManifest()
-    : toIndex([
-        { ...describe('index.v1+json', nested(depth - 1)), platform: { os: 'linux', architecture: 'amd64' } },
-      ]);
 const PLATFORM = { os: 'linux', architecture: 'amd64' };
 
 const LIES: Readonly<Record<string, readonly [lies: Lies, message: RegExp]>> = {
@@ -126,20 +120,10 @@ const LIES: Readonly<Record<string, readonly [lies: Lies, message: RegExp]>> = {
     /exceeded maximum allowed size/,
   ],
   'a config without end': [{ config: goesOn(' ') }, /exceeded maximum/],
-  'a list of nothing': [{ manifest: says(toIndex([])) }, /no image found|manifest list/i],
+  'a list of nothing': [{ manifest: says(toIndex([])) }, /the list holds no image$/],
   'a list that refers to itself': [
     { manifest: says(toIndex([{ ...describe('index.v1+json', 'x'), platform: PLATFORM }])) },
     /digest/,
-  ],
-  'lists of lists of lists': [
-    {
-      manifest: (request, response) => {
-        const wanted = request.url?.split('/').at(-1);
-        const all = [3, 2, 1, 0].map((depth) => nested(depth));
-        says(all.find((each) => sha256(each) === wanted) ?? nested(3))(request, response);
-      },
-    },
-    /manifest|index|type/i,
   ],
   'another image than its digest': [
     { manifest: says(toIndex([{ ...describe('manifest.v1+json', 'x'), platform: PLATFORM }])) },
@@ -172,7 +156,11 @@ const LIES: Readonly<Record<string, readonly [lies: Lies, message: RegExp]>> = {
 for (const [name, [lies, message]] of Object.entries(LIES)) {
   t.test(name, async (t) => {
     const dataDir = world.path('data');
-    const images = await world.openImages(dataDir, { maxBlobBytes: 4 << 20, pullIdleMs: 2000 });
+    const images = await world.openImages(dataDir, {
+      maxBlobBytes: 4 << 20,
+      pullIdleMs: 2000,
+      pullPauseMs: 10,
+    });
     const registry = await liar(lies);
     const error = await images.pull(`${registry}/app`, 'always').then(
       () => undefined,

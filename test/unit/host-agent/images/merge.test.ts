@@ -24,6 +24,14 @@ t.test('leading slashes, dots and doubled slashes are as if they were not there'
   t.same(merge([[file('/a//./b')]]), ['/a/', '/a/b 1']);
 });
 
+t.test('two dots take back the name before, whatever that is, and may lead to the root', async (t) => {
+  const layers = [
+    [file('b'), file('c/../d'), { name: 'l', flag: '2', target: 'x/y' }, file('l/../o'), file('e/f/../../g')],
+    [file('x/../.wh.b', ''), { name: 'h', flag: '1', target: 'x/../d' }, { name: 'z/..', flag: '5' }],
+  ];
+  t.same(merge(layers), ['/d 1', '/g 1', '/h 1', '/l -> x/y', '/o 1']);
+});
+
 t.test('a whiteout hides a file, and a directory with all that is in it', async (t) => {
   t.same(
     merge([

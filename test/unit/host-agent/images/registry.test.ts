@@ -1,7 +1,15 @@
 // Pulls from a real registry on loopback, with skopeo and the converter as they are installed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import t from 'tap';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { scaled } from '../../../support/time-scale.ts';
@@ -16,7 +24,10 @@ const SMALL: MadeImage = {
 
 t.test('pulled, listed, found in every spelling, deleted', async (t) => {
   const registry = await world.startRegistry();
-  const dataDir = world.path('data');
+  const [dataDir, elsewhere] = [world.path('data'), world.path('disk')];
+  mkdirSync(elsewhere);
+  // As where a disk of its own is mounted elsewhere.
+  symlinkSync(elsewhere, dataDir);
   const images = await world.openImages(dataDir);
   world.push(`${registry}/a/b:v1`, SMALL);
   const steps: string[] = [];

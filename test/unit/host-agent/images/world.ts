@@ -18,7 +18,9 @@ import { archive, type Member } from '../../guest-agent/support/tar-blocks.ts';
 
 export type MadeImage = {
   readonly layers: readonly (readonly Member[])[];
-  readonly config?: Readonly<Record<string, unknown>>;
+  readonly config?: Readonly<Record<string, unknown>> | null;
+  /** What else the config says, beside `config`. */
+  readonly about?: Readonly<Record<string, unknown>>;
   readonly platform?: { readonly os: string; readonly architecture: string };
   /** Of the layers; gzip unless it says otherwise. */
   readonly packing?: keyof typeof PACKINGS;
@@ -42,6 +44,7 @@ export function makeLayoutOf(
     layers: tars,
     config = {},
     platform,
+    about = {},
     packing = 'gzip',
   }: Omit<MadeImage, 'layers'> & { readonly layers: Iterable<Buffer> },
   ref = 'latest',
@@ -64,15 +67,16 @@ export function makeLayoutOf(
     const { suffix, pack } = PACKINGS[packing];
     layers.push(put(pack(tar), `layer.v1.tar${suffix}`));
   }
-  const about = {
+  const all = {
     ...(platform ?? { os: 'linux', architecture: 'amd64' }),
     config,
     rootfs: { type: 'layers', diff_ids: diffIds },
+    ...about,
   };
   const manifest = {
     schemaVersion: 2,
     mediaType: 'application/vnd.oci.image.manifest.v1+json',
-    config: put(Buffer.from(JSON.stringify(about)), 'config.v1+json'),
+    config: put(Buffer.from(JSON.stringify(all)), 'config.v1+json'),
     layers,
   };
   const described = put(Buffer.from(JSON.stringify(manifest)), 'manifest.v1+json');
@@ -150,6 +154,7 @@ export class World {
       allowedDirs?: readonly string[];
       maxBlobBytes?: number;
       pullIdleMs?: number;
+      pullPauseMs?: number;
       /** Of the converter. */
       runtime?: string;
     } = {},

@@ -98,7 +98,8 @@ t.test('what keys of older daemons may do beyond their policies', (t) => {
       ...(keepsOldGrants && { keepsOldGrants }),
     });
   t.same(wide({}), [], 'one that may do everything looks like it');
-  t.same(wide({ policy: { operations: ['read'] } }), ['sees all tenants']);
+  const reads = 'reads files, logs and environments in guests';
+  t.same(wide({ policy: { operations: ['read'] } }), ['sees all tenants', reads]);
   t.same(wide({ policy: { operations: ['create', 'delete', 'exec'] } }), [
     'sees all tenants',
     'pulls and imports images',
@@ -110,7 +111,8 @@ t.test('what keys of older daemons may do beyond their policies', (t) => {
     'publishes any port',
   ]);
   t.same(wide({ policy: { allow_profiles: ['base'], net_allow_max: [] }, tenant: 'acme' }), ['pulls images']);
-  t.same(wide({ policy: { operations: ['read'] }, tenant: 'acme' }), []);
+  t.same(wide({ policy: { operations: ['read'] }, tenant: 'acme' }), [reads]);
+  t.same(wide({ policy: { operations: ['exec', 'read'] }, tenant: 'acme' }), [], 'which exec does anyway');
   t.same(wide({ tenant: 'acme' }), ['publishes any port']);
   t.same(wide({ policy: { operations: ['create', 'delete'] } }, false), [], 'newer ones have what they name');
   t.end();
@@ -127,10 +129,10 @@ t.test('keys list and the doctor name those that are wide, and who is let in', a
       { name: 'old', policy },
       { name: 'gone', policy },
     ],
-    [{ name: 'new', policy }],
+    [{ name: 'new', policy }, { name: 'admin' }],
   );
   t.same(await examine(dir), {
-    keys: 'ok: 3 valid',
+    keys: 'ok: 4 valid; everything of all tenants may be done by: admin',
     'wide keys':
       'warning: older than some words of policies, and keep what they could: old (sees all tenants, pulls and imports images, publishes any port); gone (sees all tenants, pulls and imports images, publishes any port)',
   });
@@ -147,12 +149,18 @@ t.test('keys list and the doctor name those that are wide, and who is let in', a
     lines.find((line) => line.startsWith('old')),
     /WIDE: sees all tenants, pulls and imports images/,
   );
+  t.match(
+    lines.find((line) => line.startsWith('admin')),
+    / \(all\) .* everything$/,
+  );
   for (const name of ['new', 'gone'])
     t.notMatch(
       lines.find((line) => line.startsWith(name)),
       /WIDE/,
     );
-  await revoke('old', 'new');
+  await revoke('old', 'admin');
+  t.match(await examine(dir), { keys: 'ok: 1 valid; everything of all tenants may be done by: none' });
+  await revoke('new');
   t.match(await examine(dir), { keys: /^warning: none is valid/, 'wide keys': 'ok: none' });
   await rm(join(dir, 'state.lmdb'));
   t.match(await examine(dir), { keys: /^fault: none, and .*keys-required says that there were some/ });

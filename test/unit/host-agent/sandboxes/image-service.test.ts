@@ -85,18 +85,46 @@ t.test('without an image a service is what was asked for', async (t) => {
   t.same(resolveService(spec, undefined), spec);
 });
 
-t.test('stop signals by name, short name and number', async (t) => {
-  const signal = (stopSignal: string): ServiceSpec['stop_signal'] =>
-    toServiceSpec({ ...CONFIG, stopSignal }).stop_signal;
-  t.same(['SIGINT', 'int', '3', '', 'SIGRTMIN+3', '99', 'x'].map(signal), [
-    'SIGINT',
-    'SIGINT',
-    'SIGQUIT',
-    'SIGTERM',
-    'SIGTERM',
-    'SIGTERM',
-    'SIGTERM',
-  ]);
+t.test('stop signals in every form that Docker takes, and SIGTERM for others', async (t) => {
+  const FORMS: Readonly<Record<string, ServiceSpec['stop_signal']>> = {
+    ...{ SIGINT: 'SIGINT', INT: 'SIGINT', int: 'SIGINT', sigQuit: 'SIGQUIT' },
+    ...{ 3: 'SIGQUIT', 15: 'SIGTERM', '015': 'SIGTERM', 31: 'SIGSYS', 34: 'SIGRTMIN', 37: 'SIGRTMIN+3' },
+    ...{ 'SIGRTMIN+3': 'SIGRTMIN+3', 'RTMIN+15': 'SIGRTMIN+15', rtmin: 'SIGRTMIN' },
+    ...{ RTMAX: 'SIGRTMIN+30', 'SIGRTMAX-14': 'SIGRTMIN+16', 64: 'SIGRTMIN+30' },
+    ...{ IOT: 'SIGABRT', CLD: 'SIGCHLD', POLL: 'SIGIO', SIGUNUSED: 'SIGSYS' },
+    ...{ '': 'SIGTERM', 0: 'SIGTERM', '-9': 'SIGTERM', 32: 'SIGTERM', 65: 'SIGTERM', x: 'SIGTERM' },
+    ...{ 'SIGRTMIN+31': 'SIGTERM', 'RTMAX-31': 'SIGTERM', ' TERM': 'SIGTERM', '9 ': 'SIGTERM' },
+  };
+  for (const [stopSignal, signal] of Object.entries(FORMS))
+    t.equal(toServiceSpec({ ...CONFIG, stopSignal }).stop_signal, signal, stopSignal);
+});
+
+t.test('an entrypoint of one empty text is none, and a command without a program is none', async (t) => {
+  const cmd = (entrypoint: string[], cmd: string[]) => toServiceSpec({ ...CONFIG, entrypoint, cmd }).cmd;
+  t.same(cmd([''], ['sh', '-c', 'x']), ['sh', '-c', 'x']);
+  t.same(cmd([''], []), []);
+  t.same(cmd([], ['']), []);
+  t.same(cmd([''], ['']), []);
+  t.same(cmd(['', 'x'], ['y']), []);
+  t.same(cmd(['/x'], ['']), ['/x', ''], 'an argument may be empty');
+});
+
+t.test('a user in every form that Docker takes', async (t) => {
+  const FORMS: Readonly<Record<string, string | undefined>> = {
+    ...{
+      app: 'app',
+      1000: '1000',
+      'app:staff': 'app:staff',
+      '1000:50': '1000:50',
+      '1000:staff': '1000:staff',
+    },
+    ...{ 'app:': 'app', ':50': '0:50', ':staff': '0:staff', ':': '0', 'a:b:c': 'a:b', '': undefined },
+    ...{ ' app': ' app', ' ': ' ' },
+  };
+  for (const [user, want] of Object.entries(FORMS)) {
+    const spec = toServiceSpec({ ...CONFIG, user });
+    t.equal(spec.user, want, JSON.stringify(user));
+  }
 });
 
 const { signal } = new AbortController();

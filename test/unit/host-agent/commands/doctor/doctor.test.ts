@@ -191,7 +191,7 @@ t.test('the disk, which is a real one', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'doctor-data-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const seen = await ask(t, storage, { flags: ['--data-dir', join(dir, 'not/yet')] });
-  t.same(Object.keys(seen), ['data directory', 'file system', 'reflinks', 'room']);
+  t.same(Object.keys(seen), ['data directory', 'run directory', 'file system', 'reflinks', 'room']);
   t.equal(seen['data directory'], 'ok');
   const none = await ask(t, storage, { flags: ['--data-dir', '/proc/none'] });
   t.match(none, { reflinks: 'fault', room: 'fault' });
@@ -211,6 +211,14 @@ t.test('the disk, which is a real one', async (t) => {
   t.equal(await dataDirectory(open), 'ok');
   chownSync(open, 1234, 1234);
   t.equal(await dataDirectory(open), 'fault');
+  const within = await ask(t, storage, { flags: ['--data-dir', join(open, 'data')] });
+  t.match(
+    within,
+    { 'data directory': 'fault', reflinks: 'warning' },
+    'nothing is tried where others can change it',
+  );
+  mkdirSync(join(open, 'data'), { mode: 0o700 });
+  t.equal(await dataDirectory(join(open, 'data')), 'fault', 'nor does the daemon take it');
   const full = join(dir, 'full');
   mkdirSync(full, { mode: 0o700 });
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k,nr_inodes=1', 'none', full]);

@@ -155,7 +155,7 @@ t.test('a JSON body is read whole, wherever it comes from', async (t) => {
   for (const empty of [null, '', ' \n']) t.equal(await readJson(context(empty)), undefined);
   t.same(await readJson(context('1', { headers: { 'content-encoding': 'Identity' } })), 1);
   await t.rejects(readJson(context('1', { headers: { 'content-encoding': 'gzip' } })), {
-    code: 'unsupported_encoding',
+    code: 'unsupported_media',
     message: /^content-encoding "gzip" is not known here/,
   });
   t.throws(() => parseJson(Buffer.of(0x22, 0xff, 0x22)), {

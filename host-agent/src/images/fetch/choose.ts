@@ -1,0 +1,175 @@
+// Which image of an OCI layout is meant: of several by its name, of those for several platforms by that of the guests here.
+import { z } from 'zod';
+import { AppError } from '../../lib/errors.ts';
+import { type Choice, chooseImage, noImages } from './archive.ts';
+import { chooseBest, type Platform, platform, rankOf, showPlatform } from './platform.ts';
+
+/** As it is in the layout's own index, whatever else it says. */
+const described = z.looseObject({
+  digest: z.string().regex(/^sha256:[\da-f]{64}$/),
+  platform: platform.nullish().catch(undefined),
+  annotations: z.record(z.string(), z.unknown()).nullish().catch(undefined),
+});
+const list = z
+  .array(z.unknown())
+  .transform((all) => all.flatMap((each) => described.safeParse(each).data ?? []));
+const document = z.object({
+  manifests: list.nullish(),
+  artifactType: z.string().nullish(),
+  config: z.object({ digest: z.string(), mediaType: z.string().nullish() }).nullish().catch(undefined),
+});
+const about = z.object({
+  os: z.string().nullish(),
+  architecture: z.string().nullish(),
+  variant: z.string().nullish(),
+});
+
+export type Descriptor = z.infer<typeof described>;
+export type Chosen = { readonly descriptor: Descriptor; readonly tags: readonly string[] };
+
+/** The text of a blob that is a document; undefined when it is not there. */
+export type ReadBlob = (digest: string) => Promise<string | undefined>;
+
+export type From = {
+  readonly read: ReadBlob;
+  readonly holder: Choice<never>['holder'];
+  readonly tag?: string | undefined;
+};
+
+type Found = {
+  readonly descriptor: Descriptor;
+  readonly platform: Platform;
+  /** False for one of this platform that is missing: a layout may have the blobs of some only. */
+  readonly isThere: boolean;
+  readonly tags: Set<string>;
+  /** Which of the layout's own list led to it. */
+  readonly root: number;
+};
+
+type Way = {
+  readonly root: number;
+  readonly tags: readonly string[];
+  /** Of the list that it is in. */
+  readonly platform?: Platform | undefined;
+};
+
+const IMAGE_CONFIGS = [
+  'application/vnd.oci.image.config.v1+json',
+  'application/vnd.docker.container.image.v1+json',
+];
+/** Lists of lists of images. */
+const MAX_DEPTH = 4;
+/** Of all that is read to choose, each document some more: a layout may have many, and lead to one again and again. */
+const MAX_BYTES = 64 << 20;
+const DOCUMENT_BYTES = 4096;
+/** What an image has beside it: attestations of how it was built. */
+const UNKNOWN = 'unknown';
+
+/** AppError invalid_argument for a list of no image, or of several when `tag` does not say which, or of none for linux/amd64. */
+export async function chooseFromIndex(text: string, { read, holder, tag }: From): Promise<Chosen> {
+  const roots = parse(text)?.manifests;
+  if (roots === undefined || roots === null) throw noImages('index.json');
+  const found = await new Finder(read).find(roots);
+  const groups = [...Map.groupBy(found, ({ tags }) => [...tags].join('\n')).values()].map((images) => ({
+    images,
+    tags: [...(images[0]?.tags ?? [])],
+  }));
+  const [fitting, others] = partition(groups, ({ images }) =>
+    images.some((each) => rankOf(each.platform) !== undefined),
+  );
+  const candidates = tag === undefined && fitting.length > 0 ? fitting : [...fitting, ...others];
+  const { images, tags } = chooseImage({ images: candidates, holder, tag });
+  const best = chooseBest(images, (each) => each.platform);
+  if (best === undefined) {
+    const platforms = [...new Set(images.map((each) => showPlatform(each.platform)))].join(', ');
+    const message = `the image is for ${platforms}; sandboxes here run linux/amd64`;
+    throw new AppError('invalid_argument', message);
+  }
+  const equals = images.filter((each) => rankOf(each.platform) === rankOf(best.platform));
+  if (tags.length === 0 && equals.some(({ root }) => root !== best.root))
+    chooseImage({ images: equals.map(() => ({ tags })), holder });
+  return { descriptor: best.descriptor, tags };
+}
+
+class Finder {
+  readonly #read: ReadBlob;
+  readonly #found = new Map<string, Found>();
+  readonly #visited = new Set<string>();
+  #bytes = 0;
+
+  constructor(read: ReadBlob) {
+    this.#read = read;
+  }
+
+  /** Without those that are missing, unless there is no other: who fetches it says so. */
+  async find(roots: readonly Descriptor[]): Promise<Found[]> {
+    for (const [root, each] of roots.entries()) await this.#take(each, { root, tags: tagsOf(each) }, 0);
+    const all = [...this.#found.values()];
+    const there = all.filter(({ isThere }) => isThere);
+    return there.some(({ platform }) => rankOf(platform) !== undefined) ? there : all;
+  }
+
+  async #take(descriptor: Descriptor, from: Way, depth: number): Promise<void> {
+    const { root, tags } = from;
+    const known = this.#found.get(descriptor.digest);
+    if (known !== undefined) {
+      for (const tag of tags) known.tags.add(tag);
+      return;
+    }
+    const visit = `${root} ${descriptor.digest}`;
+    if (this.#visited.has(visit)) return;
+    this.#visited.add(visit);
+    const keep = (platform: Platform, isThere: boolean) => {
+      if (platform.os === UNKNOWN || platform.architecture === UNKNOWN) return;
+      this.#found.set(descriptor.digest, { descriptor, platform, isThere, tags: new Set(tags), root });
+    };
+    const given = descriptor.platform ?? from.platform;
+    if (given && rankOf(given) === undefined) return keep(given, true);
+    const text = await this.#readDocument(descriptor.digest);
+    const { manifests, config, artifactType } = parse(text ?? '{}') ?? {};
+    if (manifests && depth < MAX_DEPTH) {
+      for (const each of manifests) await this.#take(each, { ...from, platform: given }, depth + 1);
+      return;
+    }
+    const isOther = artifactType || (config?.mediaType && !IMAGE_CONFIGS.includes(config.mediaType));
+    if (!isOther) keep(given ?? (await this.#readPlatform(config?.digest)), text !== undefined);
+  }
+
+  async #readPlatform(config: string | undefined): Promise<Platform> {
+    const text = config === undefined ? undefined : await this.#readDocument(config);
+    const { os, architecture, variant } = about.safeParse(toValue(text ?? '{}')).data ?? {};
+    return { os: os ?? '', architecture: architecture ?? '', variant };
+  }
+
+  async #readDocument(digest: string): Promise<string | undefined> {
+    const text = await this.#read(digest);
+    this.#bytes += DOCUMENT_BYTES + (text?.length ?? 0);
+    if (this.#bytes > MAX_BYTES)
+      throw new AppError('invalid_argument', `the index leads to more than ${MAX_BYTES} bytes of documents`);
+    return text;
+  }
+}
+
+function tagsOf({ annotations }: Descriptor): string[] {
+  const names = ['io.containerd.image.name', 'org.opencontainers.image.ref.name'];
+  return names.flatMap((name) => {
+    const tag = annotations?.[name];
+    return typeof tag === 'string' ? [tag] : [];
+  });
+}
+
+function parse(text: string): z.infer<typeof document> | undefined {
+  return document.safeParse(toValue(text)).data;
+}
+
+function toValue(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function partition<T>(all: readonly T[], is: (each: T) => boolean): [T[], T[]] {
+  return [all.filter(is), all.filter((each) => !is(each))];
+}
