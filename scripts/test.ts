@@ -43,6 +43,8 @@ const SUITES: Readonly<Record<string, Suite>> = {
     isShownLive: true,
     sharesFolders: true,
   },
+  // Needs the profile of docs/examples/docker-profile.json.
+  docker: { jobs: 1, fileTimeoutS: 1200 * TIME_SCALE, isShownLive: true },
 };
 /** A file that does not obey its own time limit is killed this much later. */
 const KILL_AFTER_S = 15;

@@ -99,7 +99,7 @@ Step make_upper() {
   return call("chmod", chmod("/.layer/upper", root.st_mode & 07777));
 }
 
-Step enter(const char* layer_options, bool joins_agent) {
+Step enter(const char* layer_options) {
   Step step = bind_disks();
   auto then = [&step](auto next) {
     if (!step.what) step = next();
@@ -108,10 +108,8 @@ Step enter(const char* layer_options, bool joins_agent) {
   then([=] { return mount_at("/dev/vdb", "/.layer", "ext4", MS_NOATIME, layer_options); });
   then(make_upper);
   then([] { return make("/.layer/work", 0755); });
-  if (joins_agent)
-    then([] { return mount_at("/dev/vdc", "/.agent", "ext4", MS_RDONLY | MS_NOATIME, "noload"); });
-  std::string options = std::string("lowerdir=") + (joins_agent ? "/.agent:" : "") +
-                        "/.lower,upperdir=/.layer/upper,workdir=/.layer/work,"
+  then([] { return mount_at("/dev/vdc", "/.agent", "ext4", MS_RDONLY | MS_NOATIME, "noload"); });
+  std::string options = "lowerdir=/.agent:/.lower,upperdir=/.layer/upper,workdir=/.layer/work,"
                         "redirect_dir=on,xino=on,metacopy=off,index=off,volatile";
   then([&] { return mount_at("overlay", "/.root", "overlay", MS_NOATIME, options.c_str()); });
   // What it kept in memory is of a guest without a root; it may have none of it.
@@ -129,15 +127,13 @@ Step enter(const char* layer_options, bool joins_agent) {
   return step;
 }
 
-// enterRoot(layerOptions, joinsAgent): all threads of the process are in the new root then
+// enterRoot(layerOptions): all threads of the process are in the new root then
 METHOD(enter_root) {
-  ARGUMENTS(2);
-  int32_t joins_agent;
+  ARGUMENTS(1);
   std::string layer_options;
   CHECK(read_string(env, arguments[0], &layer_options));
-  CHECK(read_int(env, arguments[1], &joins_agent));
   mode_t mask = umask(022);
-  Step step = enter(layer_options.c_str(), joins_agent);
+  Step step = enter(layer_options.c_str());
   umask(mask);
   if (step.what) return throw_errno(env, step.what, step.error, step.subject.c_str());
   return undefined(env);

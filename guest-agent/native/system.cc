@@ -12,6 +12,8 @@
 #include <sys/reboot.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +50,23 @@ METHOD(unmount) {
   CHECK(read_string(env, arguments[0], &target));
   CHECK(read_int(env, arguments[1], &flags));
   if (umount2(target.c_str(), flags) < 0) return throw_errno(env, "umount2", errno, target.c_str());
+  return undefined(env);
+}
+
+// makeDevice(path, mode, major, minor): `mode` with the type; what is there stays
+METHOD(make_device) {
+  ARGUMENTS(4);
+  std::string path;
+  int32_t mode, major_number, minor_number;
+  CHECK(read_string(env, arguments[0], &path));
+  CHECK(read_int(env, arguments[1], &mode));
+  CHECK(read_int(env, arguments[2], &major_number));
+  CHECK(read_int(env, arguments[3], &minor_number));
+  dev_t device = makedev(static_cast<unsigned>(major_number), static_cast<unsigned>(minor_number));
+  mode_t mask = umask(0);
+  int error = mknod(path.c_str(), static_cast<mode_t>(mode), device) < 0 ? errno : 0;
+  umask(mask);
+  if (error && error != EEXIST) return throw_errno(env, "mknod", error, path.c_str());
   return undefined(env);
 }
 
@@ -219,7 +238,8 @@ METHOD(power_off) {
 
 bool add_system(napi_env env, napi_value exports) {
   const Method methods[] = {
-      {"mount", mount_file_system}, {"unmount", unmount},      {"setHostname", set_hostname},
+      {"mount", mount_file_system}, {"unmount", unmount},      {"makeDevice", make_device},
+      {"setHostname", set_hostname},
       {"setClock", set_clock},      {"shiftClock", shift_clock},  {"addEntropy", add_entropy}, {"bringUp", bring_up},
       {"runInBatches", run_in_batches}, {"limitFiles", limit_files},  {"syncDisks", sync_disks},  {"powerOff", power_off},
       {"growFileSystem", grow_file_system}, {"holdCode", hold_code},

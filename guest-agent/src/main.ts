@@ -2,12 +2,14 @@
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { CLOCK, FREEZE, GuestConnection, NETWORK } from '@sandboxd/proto';
+import { mountModules } from './boot/modules.ts';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
 import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
 import { ExecCgroups } from './exec/cgroups.ts';
 import { Freezer } from './exec/freezer.ts';
+import { hasKernelWord } from './lib/kernel-words.ts';
 import { logError } from './lib/log.ts';
 import { readIsEmulated } from './machine/emulated.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
@@ -19,6 +21,8 @@ import { createLauncher } from './service/process.ts';
 import { Supervisor } from './service/supervisor.ts';
 
 const AGENT_VERSION = '0.1.0';
+/** A word of the kernel's command line, written by the host agent: init.c reads it likewise. */
+const BARE = 'sandbox.bare';
 
 /** Microseconds since the kernel started. */
 function bootClockUs(): number {
@@ -36,6 +40,8 @@ process.on('uncaughtException', (error) => logError('uncaught', error));
 process.on('unhandledRejection', (reason) => logError('unhandled', reason));
 
 mountFileSystems();
+// One that gets its root later gets them there.
+if (!hasKernelWord(BARE)) mountModules();
 setUpSystem();
 
 const isEmulated = readIsEmulated();

@@ -206,7 +206,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     });
     resources.defer(() => network.close());
     const { publishPorts } = config;
-    const agentImage = once(() => ensureAgentImage(config.dataDir, helpers.agent));
+    const agentImage = once(() => ensureAgentImage(config.dataDir, helpers.agent, kernel));
     const sandboxes = new SandboxManager({
       network,
       events,

@@ -74,7 +74,6 @@ t.test('a copy of a guest that has no root yet has disks of its own, of other si
     entropy: Buffer.alloc(32),
     unixTimeUs: 1,
     entersRoot: true,
-    joinsAgent: false,
   });
   const restore = async (name: string, from: SavedVm, layerSectors: number) => {
     const paths = host.makePaths(name);

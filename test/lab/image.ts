@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { makeRootImage, type Progress, resolveKernel } from '@sandboxd/rootfs-builder';
 import { ensurePackageTree } from '../../rootfs-builder/src/debian/tree.ts';
 import { kernelManifestSchema } from '../../rootfs-builder/src/kernel/kernels.ts';
-import { ensureKernelDeb } from '../../rootfs-builder/src/kernel/package.ts';
+import { ensureDeb } from '../../rootfs-builder/src/kernel/package.ts';
 import { createWorkDirectory, sweepWorkDirectories } from '../../rootfs-builder/src/lib/atomic.ts';
 import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 import { digestFile, digestValue, shortDigest } from '../../rootfs-builder/src/lib/digest.ts';
@@ -21,7 +21,7 @@ const PACKAGE_LISTS = ['packages.txt', 'test-packages.txt'].map((name) =>
 /** Packages of the lists that the lab does without: it gets what was built, and no browser. */
 const LEFT_OUT = new Set(['mmdebstrap', 'g++', 'chromium-headless-shell']);
 /** What a Debian host has anyway, and a minimal tree has not. */
-const HOST_PACKAGES = ['kmod', 'procps'];
+const HOST_PACKAGES = ['procps'];
 /** Raise when the same packages, kernel and init.sh would give another image. */
 const IMAGE_FORMAT = 1;
 
@@ -50,7 +50,7 @@ export async function ensureLabImage(dataDir: string, labDir: string, progress: 
   const imagePath = join(labDir, 'images', `${shortDigest(digest)}.ext4`);
   if ((await stat(imagePath).catch(() => undefined)) === undefined) {
     const deb = await runStep(progress, `modules of ${kernel.name}`, (note) =>
-      ensureKernelDeb(kernel, kernelPackagesDirectory(dataDir), note),
+      ensureDeb(kernel, kernelPackagesDirectory(dataDir), note),
     );
     await runStep(progress, 'root image of the lab', () => buildImage(imagePath, tree.archivePath, deb));
   }
@@ -70,7 +70,7 @@ async function readPackageList(): Promise<string[]> {
 export async function readKernelDeb(dataDir: string, progress: Progress): Promise<string> {
   const kernel = await readKernelPackage(dataDir);
   return runStep(progress, `modules of ${kernel.name}`, (note) =>
-    ensureKernelDeb(kernel, kernelPackagesDirectory(dataDir), note),
+    ensureDeb(kernel, kernelPackagesDirectory(dataDir), note),
   );
 }
 

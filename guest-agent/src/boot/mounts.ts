@@ -1,10 +1,12 @@
 // The file systems that programs expect, where the initramfs or the image did not provide them.
-import { lstatSync, mkdirSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
+import { constants, lstatSync, mkdirSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
 import { basename } from 'node:path';
 import { ignoreExisting } from '../lib/existing.ts';
 import { logError } from '../lib/log.ts';
 import { addon } from '../native/addon.ts';
 import { attempt } from './attempt.ts';
+
+const { S_IFBLK, S_IFCHR } = constants;
 
 const NOSUID = 2;
 const NODEV = 4;
@@ -51,6 +53,17 @@ const LINKS: readonly (readonly [path: string, target: string])[] = [
   ['/dev/stderr', '/proc/self/fd/2'],
 ];
 
+/**
+ * The kernel loads the module behind a device when that is opened, which needs the device to be there first. As udev has them: with
+ * fuse and tun everybody may do what the kernel lets them.
+ */
+const DEVICES: readonly (readonly [path: string, mode: number, major: number, minor: number])[] = [
+  ['/dev/fuse', S_IFCHR | 0o666, 10, 229],
+  ['/dev/net/tun', S_IFCHR | 0o666, 10, 200],
+  ['/dev/loop-control', S_IFCHR | 0o600, 10, 237],
+  ...Array.from({ length: 8 }, (_, number) => [`/dev/loop${number}`, S_IFBLK | 0o600, 7, number] as const),
+];
+
 /** Directories with the mode they get when they are missing. /tmp stays on disk: what is put there may be large. */
 const DIRECTORIES: readonly (readonly [path: string, mode: number])[] = [
   ['/etc', 0o755],
@@ -80,6 +93,8 @@ export function mountFileSystems(): void {
   }
   if (!mounted.has(RUN)) mountRun();
   ensureDirectories();
+  attempt('make /dev/net', () => ensureDirectory('/dev/net', 0o755));
+  for (const [path, ...device] of DEVICES) attempt(`make ${path}`, () => addon.makeDevice(path, ...device));
   for (const [path, target] of LINKS) {
     attempt(`link ${path}`, () => ignoreExisting(() => symlinkSync(target, path)));
   }

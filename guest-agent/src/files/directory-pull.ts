@@ -10,6 +10,7 @@ import {
   type Stream,
   showName,
 } from '@sandboxd/proto';
+import { findModules } from '../boot/modules.ts';
 import { addon } from '../native/addon.ts';
 import { fileError, readError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
@@ -38,9 +39,13 @@ export function startDirectoryPull(stream: Stream, { path }: DirPull): void {
     new DirectoryPull(stream, onlyFile(fd, status, own));
     return;
   }
-  // The agent's own files are the image's, not the sandbox's.
   const isRoot = /^[/.]*$/.test(name);
-  new DirectoryPull(stream, new Walk(fd, status, isRoot ? AGENT_DIR.slice(1) : undefined));
+  new DirectoryPull(stream, new Walk(fd, status, new Set(isRoot ? agentPaths() : [])));
+}
+
+/** The agent's own files, and what it mounted of them, are not the sandbox's. */
+function agentPaths(): string[] {
+  return [AGENT_DIR, findModules()].flatMap((path) => (path === undefined ? [] : [path.slice(1)]));
 }
 
 class DirectoryPull {

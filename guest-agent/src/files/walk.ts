@@ -56,14 +56,14 @@ export class Walk implements Members {
   readonly #levels: Level[] = [];
   readonly #status: Float64Array;
   readonly #device: number;
-  readonly #skip: string | undefined;
+  readonly #skip: ReadonlySet<string>;
   /** First name of each file that has several. */
   readonly #links = new Map<string, string>();
   #isAtTop = true;
   leftOut = 0;
 
-  /** Takes the descriptor over. `status` is the top directory's; `skip` is a name in it that does not exist. */
-  constructor(fd: number, status: Float64Array, skip?: string) {
+  /** Takes the descriptor over. `status` is the top directory's; `skip` has paths in it that do not exist. */
+  constructor(fd: number, status: Float64Array, skip: ReadonlySet<string> = new Set()) {
     this.#levels.push({ fd, path: '', names: [], next: 0 });
     this.#status = status;
     this.#device = deviceOf(status);
@@ -82,7 +82,7 @@ export class Walk implements Members {
         addon.close(level.fd);
         continue;
       }
-      if (level.path === '' && name === this.#skip) continue;
+      if (this.#skip.has(level.path + name)) continue;
       const found = this.#visit(level, name);
       if (found !== undefined) return found;
     }

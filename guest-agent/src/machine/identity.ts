@@ -44,7 +44,7 @@ export function applyIdentity(identity: Identity): number {
   addon.addEntropy(identity.entropy);
   addon.setClock(identity.unixTimeUs);
   addon.setHostname(identity.hostname);
-  if (identity.entersRoot) enterRoot(identity.joinsAgent);
+  if (identity.entersRoot) enterRoot();
   writeOwnFile('/etc/hostname', `${identity.hostname}\n`);
   writeOwnFile('/etc/machine-id', `${identity.machineId}\n`);
   writeOwnFile('/etc/hosts', nameInHosts(readHosts(), identity.hostname));

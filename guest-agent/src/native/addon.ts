@@ -97,6 +97,8 @@ export interface Addon {
   // system.cc
   mount(source: string, target: string, type: string, flags: number, options: string): void;
   unmount(target: string, flags: number): void;
+  /** A device; `type` and mode as in `st_mode`. What is there stays, and that is no error. */
+  makeDevice(path: string, mode: number, major: number, minor: number): void;
   setHostname(name: string): void;
   setClock(unixTimeUs: number): void;
   /** Moves the clock by so much, unless it is 0; gives the time then, microseconds since 1970. */
@@ -111,8 +113,8 @@ export interface Addon {
   syncDisks(): void;
   powerOff(): void;
   // root.cc
-  /** The disks become the root, with these mount options of the layer, and 1 for the agent's image above them; `code` and `syscall` say which step failed. */
-  enterRoot(layerOptions: string, joinsAgent: 0 | 1): void;
+  /** The disks become the root, the agent's image above the others, with these mount options of the layer; `code` and `syscall` say which step failed. */
+  enterRoot(layerOptions: string): void;
   // memory-directory.cc
   /**
    * A tmpfs with all that the directory has, but its entry `leftOut`, takes its place. 0, or a negative error number: then it stays as

@@ -27,7 +27,7 @@ export type RootfsSource = Omit<RootfsRequest, 'kind'> & {
   /** What commands have in their environment, the request's own variables above it. */
   readonly env: Readonly<Record<string, string>>;
   readonly workdir: string;
-  /** Image that the agent runs from; absent: the root filesystem carries it. */
+  /** Image that the agent runs from, with the kernel's modules; absent: the root filesystem carries it. */
   readonly agentPath?: string | undefined;
 };
 
@@ -69,7 +69,7 @@ export type RootfsFinderOptions = {
   readonly profiles: Pick<Profiles, 'obtain' | 'get' | 'isToBeBaked'>;
   /** Absent: this daemon has no images. */
   readonly images?: ImageSource | undefined;
-  /** The image of the agent, for guests whose root filesystem has none. */
+  /** The image of the agent. */
   readonly agentPath: () => Promise<string>;
 };
 
@@ -93,7 +93,9 @@ export class RootfsFinder {
       const { digest, rootfsPath, env, workdir } = await (pull === 'never'
         ? profiles.get(name)
         : profiles.obtain(name, finding.signal));
-      return { rootfs: { kind, name, digest, rootfsPath, env, workdir } };
+      // Without an image of the agent its guest runs from what was baked into it, and has no modules.
+      const agentPath = await this.#options.agentPath().catch(() => undefined);
+      return { rootfs: { kind, name, digest, rootfsPath, env, workdir, ...(agentPath && { agentPath }) } };
     }
     const { images, agentPath } = this.#options;
     if (images === undefined)

@@ -138,7 +138,8 @@ async function findRoot(
   if (isDiskOnly) return found.rootfs;
   const own = [agentPath, (await agentRootfs?.())?.agentPath];
   const path = agent === undefined ? undefined : own.find((each) => each && basename(each) === agent);
-  if (agent !== undefined ? path === undefined : agentPath !== undefined)
+  // A profile's guest may have run from its root filesystem; an image has no agent.
+  if (agent !== undefined ? path === undefined : kind === 'image')
     throw new AppError('conflict', `${what} with the agent ${agent}; this host has another`);
   return { ...rootfs, ...(path !== undefined && { agentPath: path }) };
 }

@@ -1667,9 +1667,6 @@ export namespace sandboxd {
                 /** Identity entersRoot. */
                 entersRoot: boolean;
 
-                /** Identity joinsAgent. */
-                joinsAgent: boolean;
-
                 /** Identity pidsLimit. */
                 pidsLimit: number;
 
@@ -1725,9 +1722,6 @@ export namespace sandboxd {
 
                     /** Identity entersRoot */
                     entersRoot?: (boolean|null);
-
-                    /** Identity joinsAgent */
-                    joinsAgent?: (boolean|null);
 
                     /** Identity pidsLimit */
                     pidsLimit?: (number|null);

@@ -4074,7 +4074,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {number|null} [unixTimeUs] Identity unixTimeUs
                  * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Identity network
                  * @property {boolean|null} [entersRoot] Identity entersRoot
-                 * @property {boolean|null} [joinsAgent] Identity joinsAgent
                  * @property {number|null} [pidsLimit] Identity pidsLimit
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
@@ -4164,14 +4163,6 @@ export const sandboxd = $root.sandboxd = (() => {
                 Identity.prototype.entersRoot = false;
 
                 /**
-                 * Identity joinsAgent.
-                 * @member {boolean} joinsAgent
-                 * @memberof sandboxd.agent.v1.Identity
-                 * @instance
-                 */
-                Identity.prototype.joinsAgent = false;
-
-                /**
                  * Identity pidsLimit.
                  * @member {number} pidsLimit
                  * @memberof sandboxd.agent.v1.Identity
@@ -4225,8 +4216,6 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Network.encode(message.network, writer.uint32(/* id 6, wireType 2 =*/50).fork(), _depth + 1).ldelim();
                     if (message.entersRoot != null && $Object.hasOwnProperty.call(message, "entersRoot") && message.entersRoot !== false)
                         writer.uint32(/* id 7, wireType 0 =*/56).bool(message.entersRoot);
-                    if (message.joinsAgent != null && $Object.hasOwnProperty.call(message, "joinsAgent") && message.joinsAgent !== false)
-                        writer.uint32(/* id 8, wireType 0 =*/64).bool(message.joinsAgent);
                     if (message.pidsLimit != null && $Object.hasOwnProperty.call(message, "pidsLimit") && message.pidsLimit !== 0)
                         writer.uint32(/* id 9, wireType 0 =*/72).uint32(message.pidsLimit);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
@@ -4331,15 +4320,6 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.entersRoot = value;
                                 else
                                     delete message.entersRoot;
-                                continue;
-                            }
-                        case 8: {
-                                if (wireType !== 0)
-                                    break;
-                                if (value = reader.bool())
-                                    message.joinsAgent = value;
-                                else
-                                    delete message.joinsAgent;
                                 continue;
                             }
                         case 9: {

@@ -16,14 +16,18 @@ import { CURRENT_FILE, kernelPackagesDirectory, kernelsDirectory } from '../lib/
 import { type Progress, runStep, silentProgress } from '../lib/progress.ts';
 import { buildInitramfs } from './initramfs.ts';
 import { GUEST_MODULES } from './modules.ts';
-import { ensureKernelDeb, findKernelPackage, type KernelPackage, unpackKernelDeb } from './package.ts';
+import { LOADER_PACKAGE, makeModulesArchive } from './modules-archive.ts';
+import { ensureDeb, findKernelPackage, type KernelPackage, unpackKernelDeb } from './package.ts';
 import { extractVmlinux } from './vmlinux.ts';
 
 /** Raise when the same package, modules and init would give other files. */
-const KERNEL_FORMAT = 1;
+const KERNEL_FORMAT = 2;
+/** In a kernel's directory. */
+const MODULES_FILE = 'modules.tar.zst';
 
 export const kernelManifestSchema = z.object({
-  formatVersion: z.literal(KERNEL_FORMAT),
+  /** One of format 1 boots as well, and has no modules for its guests. */
+  formatVersion: z.literal([1, KERNEL_FORMAT]),
   digest: z.string(),
   package: z.string(),
   version: z.string(),
@@ -31,6 +35,7 @@ export const kernelManifestSchema = z.object({
   initDigest: z.string(),
   vmlinuxSizeBytes: z.number(),
   initramfsSizeBytes: z.number(),
+  modulesSizeBytes: z.number().optional(),
   createdAt: z.string(),
 });
 
@@ -39,6 +44,8 @@ export type KernelManifest = z.infer<typeof kernelManifestSchema>;
 export type ResolvedKernel = {
   vmlinuxPath: string;
   initramfsPath: string;
+  /** Archive of its modules, for the agent's image; absent: its guests have none. */
+  modulesPath?: string;
   /** Identifies the pair; saved guests fit no other. */
   digest: string;
   /** Debian version, or "custom" for files given by KERNEL= and INITRD=. */
@@ -59,7 +66,8 @@ export async function ensureKernel(
   options: EnsureKernelOptions,
 ): Promise<ResolvedKernel & { isFresh: boolean }> {
   const { dataDir, progress = silentProgress } = options;
-  const initDigest = digestValue({ modules: GUEST_MODULES, init: await digestInit(options.initPath) });
+  const init = await digestInit(options.initPath);
+  const initDigest = digestValue({ format: KERNEL_FORMAT, modules: GUEST_MODULES, init });
   const current = await readCurrent(dataDir);
   if (current?.initDigest === initDigest && options.refresh !== true) {
     return { ...toResolved(dataDir, current), isFresh: false };
@@ -68,7 +76,7 @@ export async function ensureKernel(
     current !== undefined && options.refresh !== true
       ? { name: current.package, version: current.version } // a changed init needs no newer kernel
       : await runStep(progress, 'kernel version', findKernelPackage);
-  const digest = digestValue({ format: KERNEL_FORMAT, ...packaged, initDigest });
+  const digest = digestValue({ ...packaged, initDigest });
   const isFresh = (await readManifest(dataDir, digest)) === undefined;
   if (isFresh) await buildKernel(packaged, digest, initDigest, options);
   await writeFileAtomically(join(kernelsDirectory(dataDir), CURRENT_FILE), `${digest}\n`);
@@ -78,15 +86,16 @@ export async function ensureKernel(
 /** Takes a kernel that was prepared elsewhere, as `kernels/<digest>` of a data directory has it, where there is none yet. */
 export async function seedKernel(dataDir: string, from: string): Promise<void> {
   if ((await readCurrent(dataDir)) !== undefined) return;
-  const { digest } = kernelManifestSchema.parse(
+  const manifest = kernelManifestSchema.parse(
     JSON.parse(await readFile(join(from, 'manifest.json'), 'utf8')),
   );
+  const { digest } = manifest;
   const parent = kernelsDirectory(dataDir);
   const target = kernelDirectory(dataDir, digest);
   if ((await readManifest(dataDir, digest)) === undefined) {
     const workDirectory = await createWorkDirectory(parent);
     try {
-      for (const name of ['vmlinux', 'initramfs', 'manifest.json']) {
+      for (const name of [...sizesOf(manifest).keys(), 'manifest.json']) {
         await copyFile(join(from, name), join(workDirectory, name));
         await syncPath(join(workDirectory, name));
       }
@@ -139,15 +148,23 @@ async function buildKernel(
   await sweepWorkDirectories(parent);
   await sweepWorkDirectories(kernelPackagesDirectory(dataDir));
   const deb = await runStep(progress, `kernel package ${packaged.name} ${packaged.version}`, (note) =>
-    ensureKernelDeb(packaged, kernelPackagesDirectory(dataDir), note),
+    ensureDeb(packaged, kernelPackagesDirectory(dataDir), note),
+  );
+  const loaderDeb = await runStep(progress, `package ${LOADER_PACKAGE}`, (note) =>
+    ensureDeb({ name: LOADER_PACKAGE }, kernelPackagesDirectory(dataDir), note),
   );
   const workDirectory = await createWorkDirectory(parent);
   try {
-    await runStep(progress, 'vmlinux and initramfs', async () => {
+    await runStep(progress, 'vmlinux, initramfs and modules', async () => {
       const unpacked = join(workDirectory, 'unpacked');
       const kernel = await unpackKernelDeb(deb, unpacked);
       const init = await readFile(options.initPath);
       const files = { vmlinux: extractVmlinux(kernel.image), initramfs: await buildInitramfs(init, kernel) };
+      const archivePath = join(workDirectory, MODULES_FILE);
+      const staging = join(unpacked, 'modules-archive');
+      const { modulesDir } = kernel;
+      await makeModulesArchive({ modulesDir, loaderDeb, workDirectory: staging, archivePath });
+      await syncPath(archivePath);
       await rm(unpacked, { recursive: true });
       const manifest: KernelManifest = {
         formatVersion: KERNEL_FORMAT,
@@ -157,6 +174,7 @@ async function buildKernel(
         initDigest,
         vmlinuxSizeBytes: files.vmlinux.length,
         initramfsSizeBytes: files.initramfs.length,
+        modulesSizeBytes: (await stat(archivePath)).size,
         createdAt: new Date().toISOString(),
       };
       const contents = { ...files, 'manifest.json': `${JSON.stringify(manifest, null, 2)}\n` };
@@ -185,27 +203,34 @@ async function readManifest(dataDir: string, digest: string): Promise<KernelMani
     const manifest = kernelManifestSchema.parse(
       JSON.parse(await readFile(join(directory, 'manifest.json'), 'utf8')),
     );
-    const [vmlinux, initramfs] = await Promise.all([
-      stat(join(directory, 'vmlinux')),
-      stat(join(directory, 'initramfs')),
-    ]);
-    const isIntact =
-      vmlinux.size === manifest.vmlinuxSizeBytes && initramfs.size === manifest.initramfsSizeBytes;
-    return isIntact ? manifest : undefined;
+    for (const [name, sizeBytes] of sizesOf(manifest))
+      if ((await stat(join(directory, name))).size !== sizeBytes) return undefined;
+    return manifest;
   } catch {
     return undefined;
   }
+}
+
+/** Of its files, by name. */
+function sizesOf(manifest: KernelManifest): Map<string, number> {
+  const { vmlinuxSizeBytes, initramfsSizeBytes, modulesSizeBytes } = manifest;
+  return new Map([
+    ['vmlinux', vmlinuxSizeBytes],
+    ['initramfs', initramfsSizeBytes],
+    ...(modulesSizeBytes === undefined ? [] : [[MODULES_FILE, modulesSizeBytes] as const]),
+  ]);
 }
 
 function kernelDirectory(dataDir: string, digest: string): string {
   return join(kernelsDirectory(dataDir), shortDigest(digest));
 }
 
-function toResolved(dataDir: string, { digest, version }: KernelManifest): ResolvedKernel {
+function toResolved(dataDir: string, { digest, version, modulesSizeBytes }: KernelManifest): ResolvedKernel {
   const directory = kernelDirectory(dataDir, digest);
   return {
     vmlinuxPath: join(directory, 'vmlinux'),
     initramfsPath: join(directory, 'initramfs'),
+    ...(modulesSizeBytes !== undefined && { modulesPath: join(directory, MODULES_FILE) }),
     digest,
     version,
   };

@@ -1,4 +1,4 @@
-// Debian's cloud kernel as a package file: found and downloaded with apt, unpacked, never installed on the host.
+// Packages of Debian for the guest's kernel: found and downloaded with apt, unpacked, never installed on the host.
 import { chmod, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError } from '../errors.ts';
@@ -42,28 +42,31 @@ export function parseKernelPackage(text: string): KernelPackage | undefined {
     : undefined;
 }
 
-/** Downloads into `directory` (kept there) unless it is present. Returns the path of the .deb file. */
-export async function ensureKernelDeb(
-  kernel: KernelPackage,
+/** Downloads into `directory` (kept there) unless it is present, in any version where none is named. Returns the path of the .deb file. */
+export async function ensureDeb(
+  { name, version }: { readonly name: string; readonly version?: string },
   directory: string,
   onLine: (line: string) => void,
 ): Promise<string> {
-  const target = join(directory, `${kernel.name}_${kernel.version.replaceAll(':', '%3a')}.deb`);
-  const present = await readdir(directory).catch(() => []);
-  if (present.some((name) => join(directory, name) === target)) return target;
+  const prefix = version === undefined ? `${name}_` : `${name}_${version.replaceAll(':', '%3a')}.deb`;
+  const present = (await readdir(directory).catch(() => [])).find((file) => file.startsWith(prefix));
+  if (present !== undefined) return join(directory, present);
   const workDirectory = await createWorkDirectory(directory);
   try {
     await chmod(workDirectory, 0o755);
     const sandbox = ['-o', 'APT::Sandbox::User=root']; // our directory need not be open to apt's own user
-    await runCommand('apt-get', ['-q', ...sandbox, 'download', `${kernel.name}=${kernel.version}`], {
+    const wanted = version === undefined ? name : `${name}=${version}`;
+    await runCommand('apt-get', ['-q', ...sandbox, 'download', wanted], {
       cwd: workDirectory,
       env: mirrorEnvironment(),
       onLine,
     });
-    const deb = (await readdir(workDirectory)).find((name) => name.endsWith('.deb'));
+    const deb = (await readdir(workDirectory)).find((file) => file.endsWith('.deb'));
     if (deb === undefined)
-      throw new BuilderError('kernel_package_missing', `apt-get download gave no file for ${kernel.name}`);
+      throw new BuilderError('kernel_package_missing', `apt-get download gave no file for ${name}`);
     await syncPath(join(workDirectory, deb));
+    // apt names it by the architecture, too.
+    const target = join(directory, version === undefined ? deb : prefix);
     await rename(join(workDirectory, deb), target);
     return target;
   } finally {
@@ -72,6 +75,8 @@ export async function ensureKernelDeb(
 }
 
 export type UnpackedKernel = {
+  /** Directory of its modules, named by the release. */
+  modulesDir: string;
   /** Content of the compressed kernel image. */
   image: Buffer;
   /** Whether the kernel has the module built in. */
@@ -99,6 +104,7 @@ export async function unpackKernelDeb(deb: string, directory: string): Promise<U
     builtinText.split('\n').map((path) => normalizeModuleName(path.replace(/^.*\//, ''))),
   );
   return {
+    modulesDir: modules,
     image: await readFile(join(directory, 'boot', image)),
     isBuiltin: (module) => builtin.has(module),
     readModule: async (module) => {

@@ -39,8 +39,10 @@ const recipeFile = z.strictObject({
   content: z.string(),
 });
 
+const npmPackage = z.string().regex(/^(@[a-z0-9._-]+\/)?[a-z0-9][a-z0-9._-]*$/, 'an npm package name');
+
 const npmRuntime = z.strictObject({
-  package: z.string().regex(/^(@[a-z0-9._-]+\/)?[a-z0-9][a-z0-9._-]*$/, 'an npm package name'),
+  package: npmPackage,
   from: z
     .string()
     .refine((path) => isNormalPath(`/${path}`) && path !== '', 'a relative path inside the npm package'),
@@ -66,6 +68,8 @@ export const recipeSchema = z.strictObject({
   env: environment.default({}),
   workdir: guestPath.optional(),
   npmRuntime: npmRuntime.optional(),
+  /** Those with all that they need in them, as npm itself has it. */
+  npmPackages: z.array(npmPackage).default([]),
 });
 
 /** A recipe as written; see `ResolvedRecipe` for one with everything it extends filled in. */

@@ -13,6 +13,7 @@ export type ResolvedRecipe = {
   env: Record<string, string>;
   workdir: string;
   npmRuntime?: NpmRuntime;
+  npmPackages: string[];
 };
 
 export type RecipeBook = ReadonlyMap<string, Recipe>;
@@ -42,6 +43,7 @@ export function resolveRecipe(recipe: Recipe, book: RecipeBook): ResolvedRecipe 
     files: mergeFiles(chain.flatMap((member) => member.files)),
     env: Object.assign({}, ...chain.map((member) => member.env)),
     workdir: lastDefined(chain.map((member) => member.workdir)) ?? '/',
+    npmPackages: [...new Set(chain.flatMap((member) => member.npmPackages))].sort(),
     ...(npmRuntime === undefined ? {} : { npmRuntime }),
   };
 }

@@ -1,28 +1,34 @@
-// The agent's own image: what a guest runs from that has no root yet. It holds only /.sandbox.
+// The agent's own image, joined above every root: what a guest runs from, and the modules of its kernel. It holds only /.sandbox.
 import { access, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { BuilderError } from '../errors.ts';
+import type { ResolvedKernel } from '../kernel/kernels.ts';
 import { createWorkDirectory, sweepWorkDirectories, syncPath } from '../lib/atomic.ts';
+import { runCommand } from '../lib/command.ts';
 import { digestValue, shortDigest } from '../lib/digest.ts';
 import { agentsDirectory } from '../lib/layout.ts';
 import { makeRootImage } from './ext4.ts';
-import { copyAgent } from './guest-files.ts';
+import { copyAgent, GUEST_AGENT_DIRECTORY } from './guest-files.ts';
 
 /** Raise when the same agent would give another image. */
-const AGENT_IMAGE_FORMAT = 1;
+const AGENT_IMAGE_FORMAT = 2;
 const SUFFIX = '.ext4';
 
 export type AgentImage = { readonly path: string; readonly digest: string };
 
 /**
- * The image of the agent in `agentDir`, made when there is none of just these files yet; older ones that nobody uses (no other
+ * The image of the agent in `agentDir` with the modules of the kernel, which may have none; made when there is none of just these files yet; older ones that nobody uses (no other
  * name of theirs, a hard link, is left) go. Throws `agent_missing`.
  */
-export async function ensureAgentImage(dataDir: string, agentDir: string): Promise<AgentImage> {
-  const digest = await fingerprint(agentDir);
+export async function ensureAgentImage(
+  dataDir: string,
+  agentDir: string,
+  kernel: Pick<ResolvedKernel, 'modulesPath' | 'digest'>,
+): Promise<AgentImage> {
+  const digest = await fingerprint(agentDir, kernel);
   const parent = agentsDirectory(dataDir);
   const path = join(parent, `${shortDigest(digest)}${SUFFIX}`);
-  if (await isMissing(path)) await makeImage(agentDir, parent, path);
+  if (await isMissing(path)) await makeImage({ agentDir, modulesPath: kernel.modulesPath, parent, path });
   await removeUnused(dataDir, path);
   return { path, digest };
 }
@@ -39,7 +45,14 @@ async function removeUnused(dataDir: string, path: string): Promise<void> {
   }
 }
 
-async function makeImage(agentDir: string, parent: string, path: string): Promise<void> {
+type ImageInput = {
+  readonly agentDir: string;
+  readonly modulesPath: string | undefined;
+  readonly parent: string;
+  readonly path: string;
+};
+
+async function makeImage({ agentDir, modulesPath, parent, path }: ImageInput): Promise<void> {
   await mkdir(parent, { recursive: true });
   await sweepWorkDirectories(parent);
   const workDirectory = await createWorkDirectory(parent);
@@ -48,6 +61,10 @@ async function makeImage(agentDir: string, parent: string, path: string): Promis
     const image = join(workDirectory, 'image');
     await mkdir(root, { mode: 0o755 });
     await copyAgent(root, agentDir);
+    if (modulesPath !== undefined) {
+      const target = join(root, GUEST_AGENT_DIRECTORY);
+      await runCommand('tar', ['--zstd', '--no-same-owner', '-xf', modulesPath, '-C', target]);
+    }
     await makeRootImage(root, image);
     await syncPath(image);
     await rename(image, path);
@@ -58,7 +75,10 @@ async function makeImage(agentDir: string, parent: string, path: string): Promis
 }
 
 /** By name, size and time: reading 120 MB at each start would take longer than all else. */
-async function fingerprint(agentDir: string): Promise<string> {
+async function fingerprint(
+  agentDir: string,
+  { modulesPath, digest }: Pick<ResolvedKernel, 'modulesPath' | 'digest'>,
+): Promise<string> {
   const facts: unknown[] = [];
   try {
     await access(join(agentDir, 'sandbox-agent'));
@@ -75,7 +95,11 @@ async function fingerprint(agentDir: string): Promise<string> {
       },
     );
   }
-  return digestValue({ format: AGENT_IMAGE_FORMAT, facts });
+  return digestValue({
+    format: AGENT_IMAGE_FORMAT,
+    facts,
+    ...(modulesPath !== undefined && { kernel: digest }),
+  });
 }
 
 async function isMissing(path: string): Promise<boolean> {

@@ -27,7 +27,14 @@ import {
   writeGuestFiles,
 } from './guest-files.ts';
 import { type ProfileManifest, ROOTFS_FORMAT } from './manifest.ts';
-import { type ResolvedNpmRuntime, resolveNpmRuntime } from './npm-runtime.ts';
+import {
+  installNpmPackage,
+  labelOf,
+  type NpmPackage,
+  type ResolvedNpmRuntime,
+  resolveNpmPackage,
+  resolveNpmRuntime,
+} from './npm-packages.ts';
 import { MANIFEST_FILE, markIntact, type ResolvedProfile, ROOTFS_FILE, readBaked } from './profiles.ts';
 
 export type BakeOptions = {
@@ -53,6 +60,7 @@ type BakeInputs = {
   tree: PackageTree;
   agentDigest: string;
   runtime: ResolvedNpmRuntime | undefined;
+  npmPackages: readonly NpmPackage[];
   digest: string;
 };
 
@@ -61,8 +69,9 @@ export async function bakeProfile(options: BakeOptions): Promise<BakeResult> {
   const { dataDir, progress = silentProgress, signal } = options;
   const recipe = resolveRecipe(options.recipe, options.book);
   const agentDigest = await digestAgent(options.agentDir);
-  const runtime =
-    recipe.npmRuntime && (await resolveNpmRuntime(recipe.npmRuntime, options.npmDir ?? process.cwd()));
+  const { npmDir = process.cwd() } = options;
+  const runtime = recipe.npmRuntime && (await resolveNpmRuntime(recipe.npmRuntime, npmDir));
+  const npmPackages = await Promise.all(recipe.npmPackages.map((name) => resolveNpmPackage(name, npmDir)));
   const { refresh = false, mirror } = options;
   const tree = await ensurePackageTree(recipe, { dataDir, refresh, mirror, progress, signal });
   const digest = digestValue({
@@ -71,8 +80,9 @@ export async function bakeProfile(options: BakeOptions): Promise<BakeResult> {
     tree: tree.digest,
     agent: agentDigest,
     npmRuntime: runtime?.label,
+    npmPackages: npmPackages.map(labelOf),
   });
-  const inputs = { recipe, tree, agentDigest, runtime, digest };
+  const inputs = { recipe, tree, agentDigest, runtime, npmPackages, digest };
   const cached = await readUsable(dataDir, recipe.name, digest);
   if (cached !== undefined) {
     await makeCurrent(dataDir, recipe.name, digest);
@@ -120,7 +130,7 @@ async function prepareTree(
   root: string,
   signal?: AbortSignal,
 ): Promise<void> {
-  const { recipe, tree, runtime } = inputs;
+  const { recipe, tree, runtime, npmPackages } = inputs;
   await mkdir(root, { mode: 0o755 });
   // Device nodes are left out: guests have devtmpfs.
   const args = ['--zstd', '--numeric-owner', '--xattrs', '--xattrs-include=*', '--exclude=./dev/*'];
@@ -128,6 +138,7 @@ async function prepareTree(
   await trimTree(root);
   await writeGuestFiles(root, neutralSettings(recipe.suite));
   if (runtime !== undefined) await copyExecutable(root, runtime.binaryPath, runtime.guestPath);
+  for (const each of npmPackages) await installNpmPackage(root, each);
   await writeGuestFiles(root, recipe.files);
   await ensureGuestDirectory(root, recipe.workdir);
   await copyAgent(root, agentDir);
@@ -195,7 +206,18 @@ async function digestAgent(agentDir: string): Promise<string> {
 }
 
 /** What baking runs, directly or through another of these. */
-const PROGRAMS = ['mmdebstrap', 'mke2fs', 'debugfs', 'tar', 'zstd', 'lz4', 'xz', 'apt-get', 'dpkg-deb'];
+const PROGRAMS = [
+  'mmdebstrap',
+  'mke2fs',
+  'debugfs',
+  'tar',
+  'zstd',
+  'lz4',
+  'xz',
+  'apt-get',
+  'dpkg-deb',
+  'depmod',
+];
 
 /** Throws `not_root` or `tool_missing`: said before minutes of work, not after. */
 export async function requireBakingHost(): Promise<void> {

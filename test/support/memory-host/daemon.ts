@@ -94,7 +94,10 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     pidsLimit: 0,
     roots: new RootfsFinder({
       profiles: profilesOf(home),
-      agentPath: () => Promise.reject(new Error('there is no agent')),
+      agentPath: async () => {
+        if (options.agentRootfs === undefined) throw new Error('there is no agent');
+        return (await options.agentRootfs()).rootfsPath;
+      },
     }),
     defaults: { profile: 'base', vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB },
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 100, fork: 64 },

@@ -37,6 +37,26 @@ t.test('it is copied where there is none, and leaves one that is there alone', a
   t.equal((await resolveKernel(dataDir, {})).digest, '1'.repeat(64));
 });
 
+t.test('its modules come along, and one of an earlier format has none', async (t) => {
+  const dataDir = await makeDataDir(t);
+  const from = await makeKernel(t, '1'.repeat(64), 'kernel');
+  const manifest = JSON.parse(await readFile(join(from, 'manifest.json'), 'utf8'));
+  const write = (change: object) =>
+    writeFile(join(from, 'manifest.json'), JSON.stringify({ ...manifest, ...change }));
+  await write({ formatVersion: 2, modulesSizeBytes: 7 });
+  await t.rejects(seedKernel(dataDir, from), { code: 'ENOENT' });
+  await writeFile(join(from, 'modules.tar.zst'), 'modules');
+  await seedKernel(dataDir, from);
+  const { modulesPath = '' } = await resolveKernel(dataDir, {});
+  t.equal(await readFile(modulesPath, 'utf8'), 'modules');
+  await writeFile(modulesPath, 'cut');
+  await t.rejects(resolveKernel(dataDir, {}), { code: 'kernel_not_prepared' });
+  const older = await makeDataDir(t);
+  await write({});
+  await seedKernel(older, from);
+  t.equal((await resolveKernel(older, {})).modulesPath, undefined);
+});
+
 t.test('a damaged one is replaced, and half a kernel is none', async (t) => {
   const dataDir = await makeDataDir(t);
   const from = await makeKernel(t, '1'.repeat(64), 'kernel');

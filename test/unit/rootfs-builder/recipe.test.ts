@@ -19,6 +19,10 @@ t.test('the built-in recipes resolve, and inherit from base', async (t) => {
   t.ok(base.packages.every((name) => python.packages.includes(name)));
   t.ok(python.packages.includes('python3'));
   t.equal(node.npmRuntime?.to, '/usr/local/bin/node');
+  t.same(node.npmPackages, ['corepack', 'npm']);
+  for (const recipe of [base, python, node])
+    for (const name of ['ca-certificates', 'curl', 'git', 'kmod']) t.ok(recipe.packages.includes(name));
+  for (const name of ['python3-pip', 'python3-venv']) t.ok(python.packages.includes(name));
   t.equal(node.env.LANG, 'C.UTF-8');
   t.equal(node.workdir, '/');
 });
@@ -41,6 +45,7 @@ t.test('mistakes are refused with the field and the reason', async (t) => {
     [{ name: 'x', files: [{ path: '/a', content: '', owner: 'me' }] }, /owner/],
     [{ name: 'x', env: { 'A B': '' } }, /env/],
     [{ name: 'x', env: { A: '\0' } }, /zero bytes/],
+    [{ name: 'x', npmPackages: ['../x'] }, /npmPackages\.0: an npm package name/],
     [{ name: 'x', npmRuntime: { package: 'node', from: '../node', to: '/bin/node' } }, /npmRuntime\.from/],
   ];
   for (const [recipe, pattern] of refused) {

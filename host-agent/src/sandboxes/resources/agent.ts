@@ -1,11 +1,10 @@
 // The connection to a sandbox's guest agent. Whoever has it can be sure that the guest is this sandbox and no other.
-import { AgentError, type IdentityInput } from '@sandboxd/proto';
+import { AgentError } from '@sandboxd/proto';
 import type { Vm } from '../../engines/engine.ts';
 import { Guest } from '../../guest/guest.ts';
 import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import { makeIdentity } from '../identity.ts';
-import type { SandboxRecord } from '../record.ts';
 import type { Making, Resource, Site } from './resource.ts';
 
 /** The start of a daemon waits at least so long for guests to answer, and on a host whose guests may take longer, longer. */
@@ -61,14 +60,14 @@ function connectionTo(vm: Vm, { record, log }: Site): Guest {
 /** Until the guest is who it shall be, before anyone can reach it. */
 async function greet(
   guest: Guest,
-  { id, origin, record, held, log, context: { pidsLimit } }: Making,
+  { id, origin, held, log, context: { pidsLimit } }: Making,
   signal: AbortSignal,
 ): Promise<void> {
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
   const hello = await raceSignal(guest.connect(signal, { needsResync }), signal);
   const isBare = origin.kind === 'saved' && origin.saved.isBare;
   try {
-    const root = isBare ? rootOf(record) : {};
+    const root = isBare ? { entersRoot: true } : {};
     await guest.setIdentity({ ...makeIdentity(id, held.network), ...root, pidsLimit }, signal);
   } catch (error) {
     // A root that cannot be entered says nothing about the guest that was saved without it.
@@ -76,12 +75,6 @@ async function greet(
     throw new AppError('internal', error.message, { stage: 'root', cause: error });
   }
   log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
-}
-
-/** How a guest gets its root that has none yet. */
-function rootOf({ options }: SandboxRecord): Pick<IdentityInput, 'entersRoot' | 'joinsAgent'> {
-  // An image's has no agent: it comes above it, as on a cold boot.
-  return { entersRoot: true, joinsAgent: options.rootfs.kind === 'image' };
 }
 
 /** The reason once the VM has ended, undefined when it has not within a moment and does not seem about to. */

@@ -11,7 +11,6 @@ t.test('an identity is checked, and the host name takes its place', async (t) =>
     entropy: new Uint8Array(32),
     unixTimeUs: 1,
     entersRoot: false,
-    joinsAgent: false,
     pidsLimit: 0,
   };
   t.doesNotThrow(() => checkIdentity(identity));

@@ -192,7 +192,7 @@ t.test('an agent is the one that the guest runs from, wherever this host has it'
   const good = await goodManifest(t);
   const { compatibility, options } = good;
   const root = {
-    kind: 'profile' as const,
+    kind: 'profile' as 'profile' | 'image',
     name: 'base',
     digest: options.rootfs.digest,
     rootfsPath: '/r',
@@ -209,7 +209,7 @@ t.test('an agent is the one that the guest runs from, wherever this host has it'
     };
     const archive = {
       ...good,
-      options: { ...options, rootfs: { ...options.rootfs, ...(agent && { agent }) } },
+      options: { ...options, rootfs: { ...options.rootfs, kind: root.kind, ...(agent && { agent }) } },
     };
     return resolveImport(archive, ground, isDiskOnly, signal).then(({ rootfs }) => rootfs.agentPath);
   };
@@ -221,7 +221,10 @@ t.test('an agent is the one that the guest runs from, wherever this host has it'
   t.equal(await resolve(undefined, undefined, '/own/a-1'), undefined);
   await t.rejects(resolve('a-1'), another);
   await t.rejects(resolve('a-1', '/there/a-2', '/own/a-3'), another);
-  await t.rejects(resolve(undefined, '/there/a-2'), another, 'its guest had its agent in its root');
+  t.equal(await resolve(undefined, '/there/a-2'), undefined, 'its guest had its agent in its root');
+  root.kind = 'image';
+  await t.rejects(resolve(undefined, '/there/a-2'), another, 'an image has none');
+  root.kind = 'profile';
   t.equal(
     await resolve('a-1', '/there/a-2', undefined, true),
     '/there/a-2',
