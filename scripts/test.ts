@@ -38,7 +38,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
   package: { jobs: 2, fileTimeoutS: 1200, isShownLive: true },
   vm: {
     // Elsewhere than on a machine of its own there is one CPU.
-    jobs: isSoak() || TIME_SCALE > 1 ? 1 : 2,
+    jobs: isSoak() || TIME_SCALE > 1 ? 1 : 3,
     fileTimeoutS: (isSoak() ? 7200 : 900) * TIME_SCALE,
     isShownLive: true,
     sharesFolders: true,
