@@ -65,7 +65,7 @@ t.test('a spec is checked, its defaults are echoed', async (t) => {
     [{ cmd: ['a'], cwd: 'rel' }, /cwd/],
     [{ cmd: ['a'], env: { 'B=': 'x' } }, /env/],
     [{ cmd: ['a'], stop_signal: 'TERM' }, /stop_signal/],
-    [{ cmd: ['a'], stop_signal: 'SIGRTMIN' }, /stop_signal/],
+    [{ cmd: ['a'], stop_signal: 'SIGRTMIN+31' }, /stop_signal/],
     [{ cmd: ['a'], stop_grace_s: -1 }, /stop_grace_s/],
     [{ cmd: ['a'], restart: { policy: 'maybe' } }, /restart\.policy/],
     [{ cmd: ['a'], restart: { policy: 'always', max_retries: 1 } }, /max_retries/],

@@ -64,13 +64,15 @@ async function listenAt(server: Server, wanted: SocketPath): Promise<() => Promi
     }
     const { ino } = await lstat(place);
     let isHeld = true;
-    return async () => {
+    const release = async (): Promise<void> => {
       if (!isHeld) return;
       isHeld = false;
       const found = await lstat(place).catch(() => undefined);
       if (found?.ino === ino) await unlink(place).catch(() => undefined);
       await directory[Symbol.asyncDispose]();
     };
+    server.once('close', () => void release());
+    return release;
   } catch (error) {
     await directory[Symbol.asyncDispose]();
     throw error;

@@ -118,13 +118,14 @@ t.test('what comes in place of the socket gets neither its owner nor its mode', 
 
 t.test('others can change no directory of a socket, but its owner’s and a sticky one', async (t) => {
   const root = await makeDir(t);
-  const listen = async (mode: number, uid: number, more: Partial<SocketPath> = {}) => {
+  const listen = async (mode: number, uid: number, more: Partial<SocketPath> & { gid?: number } = {}) => {
+    const { gid = uid, ...socket } = more;
     const dir = mkdtempSync(join(root, 'd-'));
     mkdirSync(join(dir, 'below'));
     chmodSync(dir, mode);
-    chownSync(dir, uid, uid);
+    chownSync(dir, uid, gid);
     for (const path of [join(dir, 's'), join(dir, 'below/s')]) {
-      const { release } = await listenOn(serverOf(t), { path, ...more });
+      const { release } = await listenOn(serverOf(t), { path, ...socket });
       t.ok(lstatSync(path).isSocket());
       await release();
       t.notOk(existsSync(path), 'it is gone before its server has closed');
@@ -141,7 +142,8 @@ t.test('others can change no directory of a socket, but its owner’s and a stic
   await listen(0o1777, 0, { owner: 'daemon' });
   await listen(0o700, 1, { owner: 'daemon' });
   await t.rejects(listen(0o777, 0), refused('every user'));
-  await t.rejects(listen(0o775, 0), refused('group 0'));
+  await listen(0o775, 0);
+  await t.rejects(listen(0o775, 0, { gid: 50 }), refused('group 50'));
   await t.rejects(listen(0o755, 1), refused('user 1'));
   await t.rejects(listen(0o1777, 2, { owner: 'daemon' }), refused('every user'));
   const [home, real] = [mkdtempSync(join(root, 'home-')), mkdtempSync(join(root, 'real-'))];
