@@ -92,7 +92,8 @@ async function runSuite(name: string, suite: Suite): Promise<void> {
   const before = sum.passed + sum.failed;
   const turnOf = (file: string) =>
     suite.sharesFolders === true && dirname(file) !== name ? dirname(file) : file;
-  const queue = [...Map.groupBy(files.sort(), turnOf).values()];
+  // The longest turn first: begun last, everything would wait for it.
+  const queue = [...Map.groupBy(files.sort(), turnOf).values()].sort((a, b) => b.length - a.length);
   const work = async () => {
     for (let turn = queue.shift(); turn !== undefined; turn = queue.shift())
       for (const file of turn) await runFile(file, suite);

@@ -120,6 +120,8 @@ function pack(script: string): Buffer {
 
 /** What a guest has at its root besides its image. */
 const OWN = ['dev', 'proc', 'sys', 'run', 'tmp', 'etc', 'root', '.sandbox', 'walk'];
+/** The modules of the guest's kernel are in what the image has as /lib, which is changed by that. */
+const MODULES = /^\.\/lib-target(?: |\/modules[ /])/;
 
 t.test('a tree of five layers is what umoci unpacks of them, file by file', async (t) => {
   const program = compileTreeProgram();
@@ -134,7 +136,13 @@ t.test('a tree of five layers is what umoci unpacks of them, file by file', asyn
   const { id } = await api.ask('createSandbox', { body: { image: { path: layout } } });
   const { stdout, stderr } = await api.exec(id, ['/walk', '/', ...OWN]);
   t.equal(stderr, '');
-  const [has, should] = [stdout, wanted].map((text) => text.trim().split('\n'));
+  t.match(stdout, /^\.\/lib-target\/modules\/6\.[^/]*\/modules\.dep /m);
+  const [has, should] = [stdout, wanted].map((text) =>
+    text
+      .trim()
+      .split('\n')
+      .filter((line) => !MODULES.test(line)),
+  );
   const missing = should?.filter((line) => !has?.includes(line)) ?? [];
   // The overlay of a guest would take it for a whiteout.
   t.match(missing, [/^\.\/odd\/zero 2/]);
@@ -144,7 +152,7 @@ t.test('a tree of five layers is what umoci unpacks of them, file by file', asyn
     [],
     'nothing is there besides',
   );
-  t.equal(has?.length, 75);
+  t.equal(has?.length, 74);
   // What is not packed to begin with is equal everywhere.
   for (const kind of [
     /security\.capability=\S/,
