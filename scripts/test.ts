@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { SHARED_TEMPLATES } from '../test/support/shared-templates.ts';
 import { TIME_SCALE } from '../test/support/time-scale.ts';
 
 type Suite = {
@@ -18,6 +19,8 @@ type Suite = {
   /** Where its files are, unless in the folder of its name. */
   readonly folders?: readonly string[];
   readonly env?: () => Record<string, string>;
+  /** Undoes what `env` made. */
+  readonly after?: (env: Readonly<Record<string, string>>) => void;
   /** Whether files of a folder within the suite use the same thing of the machine: one after another then. */
   readonly sharesFolders?: boolean;
 };
@@ -42,6 +45,8 @@ const SUITES: Readonly<Record<string, Suite>> = {
     fileTimeoutS: (isSoak() ? 7200 : 900) * TIME_SCALE,
     isShownLive: true,
     sharesFolders: true,
+    env: makeTemplates,
+    after: ({ [SHARED_TEMPLATES]: dir }) => dir && rmSync(dir, { recursive: true, force: true }),
   },
   // Needs the profile of docs/examples/docker-profile.json.
   docker: { jobs: 1, fileTimeoutS: 1200 * TIME_SCALE, isShownLive: true },
@@ -94,11 +99,13 @@ async function runSuite(name: string, suite: Suite): Promise<void> {
     suite.sharesFolders === true && dirname(file) !== name ? dirname(file) : file;
   // The longest turn first: begun last, everything would wait for it.
   const queue = [...Map.groupBy(files.sort(), turnOf).values()].sort((a, b) => b.length - a.length);
+  const env = suite.env?.() ?? {};
   const work = async () => {
     for (let turn = queue.shift(); turn !== undefined; turn = queue.shift())
-      for (const file of turn) await runFile(file, suite);
+      for (const file of turn) await runFile(file, suite, env);
   };
   await Promise.all(Array.from({ length: suite.jobs }, work));
+  suite.after?.(env);
   if (sum.passed + sum.failed > before) return;
   console.log(`  suite ${name} ran no tests: FAILED`);
   sum.failed++;
@@ -123,6 +130,19 @@ function sanitizerEnv(): Record<string, string> {
   };
 }
 
+function makeTemplates(): Record<string, string> {
+  try {
+    const dir = execFileSync(process.execPath, ['support/make-templates.ts'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    return { [SHARED_TEMPLATES]: dir };
+  } catch (error) {
+    console.log(`  no template for all: ${error}; each daemon makes its own`);
+    return {};
+  }
+}
+
 function isSoak(): boolean {
   return process.env.SOAK === '1';
 }
@@ -131,7 +151,11 @@ function hasLongForm(file: string): boolean {
   return readFileSync(file, 'utf8').includes('process.env.SOAK');
 }
 
-async function runFile(file: string, { fileTimeoutS, isShownLive, env }: Suite): Promise<void> {
+async function runFile(
+  file: string,
+  { fileTimeoutS, isShownLive }: Suite,
+  env: Readonly<Record<string, string>>,
+): Promise<void> {
   const startedAt = performance.now();
   const counts: Counts = { passed: 0, failed: 0, skipped: 0, planned: undefined };
   const output: string[] = [];
@@ -144,7 +168,7 @@ async function runFile(file: string, { fileTimeoutS, isShownLive, env }: Suite):
     if (!title?.startsWith('ok')) console.log(explain(output));
     output.length = 0;
   };
-  const end = await runProgram(file, { timeoutS: fileTimeoutS, env: env?.() ?? {} }, onLine);
+  const end = await runProgram(file, { timeoutS: fileTimeoutS, env }, onLine);
   const failure = judge(counts, end);
   // A file that broke is a failure even when no test of it said so.
   const failed = Math.max(counts.failed, failure === undefined ? 0 : 1);

@@ -235,7 +235,7 @@ async function daemonFor({ checkout, env }: Side): Promise<Daemon> {
   const key = JSON.stringify([checkout, env]);
   const known = daemons.get(key);
   if (known !== undefined) return known.daemon;
-  const directories = await makeDirectories(join(checkout, '.data'));
+  const directories = await makeDirectories({ bakedDataDir: join(checkout, '.data') });
   const daemon = await spawnDaemon(directories, {
     directories,
     env,

@@ -8,6 +8,7 @@ import { Api } from './api.ts';
 import { DAEMON_PROGRAM, type Directories, FAULTY_DAEMON, leftovers } from './leftovers.ts';
 
 import { makeFetchPatient } from './patient-fetch.ts';
+import { seedTemplates } from './shared-templates.ts';
 import { scaled, TIME_SCALE } from './time-scale.ts';
 
 export { type Directories, leftovers } from './leftovers.ts';
@@ -42,7 +43,11 @@ export type DaemonOptions = {
   readonly directories?: Directories;
   /** Another build of it. */
   readonly program?: string;
+  readonly templates?: Templates;
 };
+
+/** Whether it begins with the template of the whole test run, where there is one, or with none. */
+export type Templates = 'shared' | 'own';
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
 
@@ -92,13 +97,17 @@ export class Daemon {
   }
 }
 
-export async function makeDirectories(bakedDataDir = BAKED_DATA_DIR): Promise<Directories> {
+export async function makeDirectories({
+  bakedDataDir = BAKED_DATA_DIR,
+  templates = 'shared' as Templates,
+} = {}): Promise<Directories> {
   await mkdir(join(bakedDataDir, 'test'), { recursive: true });
   const dataDir = await mkdtemp(join(bakedDataDir, 'test', 'd-'));
   for (const name of ['profiles', 'kernels', 'layers', 'engines', 'agents']) {
     await mkdir(join(bakedDataDir, name), { recursive: true });
     await symlink(join(bakedDataDir, name), join(dataDir, name));
   }
+  if (templates === 'shared') await seedTemplates(dataDir);
   return { dataDir, runDir: await mkdtemp(join(tmpdir(), 'sbxd-')) };
 }
 
@@ -109,7 +118,9 @@ export async function removeDirectories(directories: Directories): Promise<void>
 
 /** Starts the built daemon on a free loopback port. Its end, and that nothing is left of it, is checked at teardown. */
 export async function startDaemon(t: Test, options: DaemonOptions = {}): Promise<Daemon> {
-  const directories = options.directories ?? (await makeDirectories());
+  // With a budget of its own it would first make room.
+  const templates = options.flags?.includes('--template-disk-bytes') ? 'own' : options.templates;
+  const directories = options.directories ?? (await makeDirectories(templates && { templates }));
   const daemon = await spawnDaemon(directories, options);
   t.teardown(async () => {
     const code = await daemon.end();

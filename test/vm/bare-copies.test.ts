@@ -29,7 +29,7 @@ const origins = (daemon: Daemon) =>
     .map(({ origin }) => origin);
 
 t.test('the first create of another profile takes no boot, and is in its root', async (t) => {
-  const daemon = await startDaemon(t);
+  const daemon = await startDaemon(t, { templates: 'own' });
   const { api } = daemon;
   const base = await api.create();
   const python = await api.create({ profile: 'python-3.11', disk_bytes: 2 ** 30 });
@@ -95,7 +95,7 @@ async function bakeFresh(profiles: string): Promise<void> {
 t.test(
   'a profile that appeared a moment ago, and an image that was imported then, take no boot',
   async (t) => {
-    const directories = await makeDirectories();
+    const directories = await makeDirectories({ templates: 'own' });
     t.teardown(() => removeDirectories(directories));
     const profiles = join(directories.dataDir, 'profiles');
     await rm(profiles);

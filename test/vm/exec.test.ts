@@ -168,9 +168,12 @@ t.test('a slow command does not delay others', async (t) => {
 });
 
 t.test('the agent is small and leaks nothing', async (t) => {
-  const fdsBefore = await api.sh(id, 'ls /proc/1/fd | wc -l');
+  const countFds = async () => Number(await api.sh(id, 'ls /proc/1/fd | wc -l'));
+  const fdsBefore = await countFds();
   for (let n = 0; n < 30; n++) await api.exec(id, ['true']);
-  t.equal(await api.sh(id, 'ls /proc/1/fd | wc -l'), fdsBefore);
+  // What ran before may have had one open a moment longer.
+  const fds = await countFds();
+  t.ok(fds <= fdsBefore, `${fdsBefore} open files, then ${fds}`);
   const cgroups = Number(await api.sh(id, 'ls -d /sys/fs/cgroup/exec/*/ | wc -l'));
   t.ok(cgroups <= 2, `${cgroups} cgroups: that of this very command, and one in stock`);
   t.equal(await api.sh(id, "ps -eo stat= | grep -c '^Z' || true"), '0', 'no zombies');

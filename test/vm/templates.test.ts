@@ -32,7 +32,7 @@ const origins = (daemon: Daemon) =>
     .map(({ origin }) => origin);
 
 t.test('a template is made once, used again after a restart, and made anew when it is damaged', async (t) => {
-  const directories = await makeDirectories();
+  const directories = await makeDirectories({ templates: 'own' });
   t.teardown(() => removeDirectories(directories));
   const first = await spawnDaemon(directories);
   // Several creates at once wait for one template.
@@ -88,7 +88,7 @@ t.test('the budget holds, least recently used first out; 0 boots everything', as
 });
 
 t.test('one child that dies takes all of its fork with it', async (t) => {
-  const daemon = await startDaemon(t);
+  const daemon = await startDaemon(t, { templates: 'own' });
   const { api, directories } = daemon;
   const source = await api.create({ memory_mib: 256 });
   const snapshot = await api.call<{ id: string }>('POST', `/sandboxes/${source.id}/snapshot`);
@@ -120,7 +120,7 @@ t.test('one child that dies takes all of its fork with it', async (t) => {
 });
 
 t.test('a disk that fills up while saving fails the snapshot and harms nobody', async (t) => {
-  const roomy = await makeDirectories();
+  const roomy = await makeDirectories({ templates: 'own' });
   const dataDir = await mkdtemp(join(tmpdir(), 'sbxd-full-'));
   await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', 'size=900m,mode=700', 'tmpfs', dataDir]);
   t.teardown(async () => {
