@@ -1,5 +1,5 @@
-// A user id for each VMM, and each process that holds ports, that no other process of the host has, of any daemon: a file for each lease, which names the process
-// that holds it. Host-wide, as ids are; emptied by a boot, as processes are.
+// A user id for each VMM and each process that holds ports, which no other process of the host has, of any daemon: a file for each
+// lease, which names the process that holds it. Host-wide, as ids are; emptied by a boot, as processes are.
 import { randomInt } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

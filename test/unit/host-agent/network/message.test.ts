@@ -97,6 +97,22 @@ t.test('a subnet that the host has a route to is refused by name', async (t) => 
   t.ok(new Subnet({ base: 0, prefixLength: 8 }).link(2 ** 22 - 1).length < 16);
 });
 
+/** More room for an answer. */
+const edns = (udpPayloadSize: number): Partial<Packet> => ({
+  additionals: [
+    {
+      type: 'OPT',
+      name: '.',
+      udpPayloadSize,
+      extendedRcode: 0,
+      ednsVersion: 0,
+      flags: 0,
+      flag_do: false,
+      options: [],
+    },
+  ],
+});
+
 t.test('questions are read as they were asked', async (t) => {
   t.match(question(ask('WwW.Example.COM', 'AAAA')), {
     id: 7,
@@ -109,25 +125,9 @@ t.test('questions are read as they were asked', async (t) => {
   const label = 'l'.repeat(63);
   const longest = [label, label, label, 'l'.repeat(61)].join('.');
   t.equal(question(ask(longest)).name, longest, 'a name of 253');
-  const edns = (udpPayloadSize: number) =>
-    question(
-      ask('a.example', 'A', {
-        additionals: [
-          {
-            type: 'OPT',
-            name: '.',
-            udpPayloadSize,
-            extendedRcode: 0,
-            ednsVersion: 0,
-            flags: 0,
-            flag_do: false,
-            options: [],
-          },
-        ],
-      }),
-    );
-  t.match(edns(4096), { hasEdns: true, maxUdpBytes: 1232 });
-  t.match(edns(100), { hasEdns: true, maxUdpBytes: 512 });
+  const withEdns = (udpPayloadSize: number) => question(ask('a.example', 'A', edns(udpPayloadSize)));
+  t.match(withEdns(4096), { hasEdns: true, maxUdpBytes: 1232 });
+  t.match(withEdns(100), { hasEdns: true, maxUdpBytes: 512 });
   for (const type of ['TXT', 'HTTPS', 'MX', 'ANY'] as const) t.ok(question(ask('a.example', type as 'TXT')));
 });
 
@@ -191,20 +191,6 @@ t.test('no bytes at all throw', async (t) => {
 t.test('an answer has what UDP has room for, and is marked as cut where that is not all', async (t) => {
   const name = 'WwW.storage-region-europe.Example';
   const records = Array.from({ length: 64 }, (_, at) => ({ address: `1.2.3.${at}`, ttlS: 9 + at }));
-  const edns = (udpPayloadSize: number): Partial<Packet> => ({
-    additionals: [
-      {
-        type: 'OPT',
-        name: '.',
-        udpPayloadSize,
-        extendedRcode: 0,
-        ednsVersion: 0,
-        flags: 0,
-        flag_do: false,
-        options: [],
-      },
-    ],
-  });
   for (const [packet, count, fits, most] of [
     [{}, 28, true, 512],
     [{}, 29, false, 512],
