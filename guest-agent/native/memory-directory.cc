@@ -177,6 +177,8 @@ long make_memory() {
   Descriptor context(syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC));
   if (!context.is_open()) return -1;
   if (syscall(SYS_fsconfig, context.get(), FSCONFIG_SET_STRING, "mode", "0755", 0) < 0) return -1;
+  // Everybody may write to /run/lock: more would take the memory of all commands from them.
+  if (syscall(SYS_fsconfig, context.get(), FSCONFIG_SET_STRING, "size", "10%", 0) < 0) return -1;
   if (syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) < 0) return -1;
   return syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }

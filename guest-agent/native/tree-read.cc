@@ -114,7 +114,20 @@ METHOD(open_entry) {
   return to_number(env, kSpecial);
 }
 
-// readLink(directory, leaf): the target, or -errno
+// statusOf(fd, out): of what a descriptor has open, a link too; 0 or -errno
+METHOD(status_of) {
+  ARGUMENTS(2);
+  int32_t fd;
+  double* out;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_stat_out(env, arguments[1], &out));
+  struct stat status;
+  int result = fstat(fd, &status);
+  if (result == 0) put_stat(status, out);
+  return outcome(env, result);
+}
+
+// readLink(directory, leaf): the target, or -errno; of "" that of the link itself that the descriptor names
 METHOD(read_link) {
   ARGUMENTS(2);
   int32_t directory;
@@ -162,7 +175,7 @@ METHOD(next_entries) {
 bool add_tree_reading(napi_env env, napi_value exports) {
   const Method methods[] = {
       {"openBeneath", open_beneath}, {"openFile", open_file_for_reading}, {"openEntry", open_entry},
-      {"readLink", read_link},       {"nextEntries", next_entries},
+      {"statusOf", status_of},       {"readLink", read_link},     {"nextEntries", next_entries},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

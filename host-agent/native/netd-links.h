@@ -67,13 +67,13 @@ static void add_route(int sock, char *name, struct in_addr to, int prefix) {
   if (ioctl(sock, SIOCADDRT, &route) < 0) fail("add a route by link %s", name);
 }
 
-/** A link that stays without anyone who has it open. */
-static void make_tun(const char *name, short flags) {
+/** A link that stays without anyone who has it open. In the host's namespace it has an owner: one without may be opened by every user. */
+static void make_tun(const char *name, short flags, bool is_roots) {
   struct ifreq request = link_named(name);
   request.ifr_flags = flags | IFF_NO_PI;
   int device = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
   if (device < 0) fail("open /dev/net/tun");
-  if (ioctl(device, TUNSETIFF, &request) < 0 || ioctl(device, TUNSETPERSIST, 1) < 0) {
+  if (ioctl(device, TUNSETIFF, &request) < 0 || (is_roots && ioctl(device, TUNSETOWNER, 0) < 0) || ioctl(device, TUNSETPERSIST, 1) < 0) {
     int error = errno;
     close(device);
     errno = error;

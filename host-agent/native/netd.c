@@ -106,7 +106,7 @@ static void furnish(int sock, char **words, const char *rules) {
     write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/accept_redirects", which);
     write_setting(true, "1", "/proc/sys/net/ipv4/conf/%s/arp_ignore", which);
   }
-  make_tun("tap0", IFF_TAP | IFF_VNET_HDR);
+  make_tun("tap0", IFF_TAP | IFF_VNET_HDR, false);
   struct ifreq mac = link_named("tap0");
   mac.ifr_hwaddr.sa_family = ARPHRD_ETHER;
   read_mac(words[6], mac.ifr_hwaddr.sa_data);
@@ -186,7 +186,7 @@ static void make_slot(char **words, const char *rules) {
 
 static void make_anchor(char *name, const char *text, int prefix, bool is_new) {
   int sock = open_socket();
-  make_tun(name, IFF_TUN | (is_new ? IFF_TUN_EXCL : 0));
+  make_tun(name, IFF_TUN | (is_new ? IFF_TUN_EXCL : 0), true);
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
   set_address(sock, name, address(text), prefix);
   link_up(sock, name, 0);

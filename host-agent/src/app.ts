@@ -5,6 +5,7 @@ import { ensureAgentImage, resolveKernel, seedKernel } from '@sandboxd/rootfs-bu
 import type { Logger } from 'pino';
 import about from '../package.json' with { type: 'json' };
 import { refuseCareless } from './app/careless.ts';
+import { refuseExchangeable } from './app/exchangeable.ts';
 import { followKeys } from './app/follow-keys.ts';
 import { assertClosed, shareOut, warnOfNoKeys } from './app/reach.ts';
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from './audit/index.ts';
@@ -97,6 +98,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
   let certificate: Certificate | undefined;
 
   const open = async (): Promise<ListenAddress> => {
+    await refuseExchangeable(config, log);
     const { limits, maxConnections } = shareOut(config, log);
     const directories = { dataDir: config.dataDir, runDir: config.runDir };
     for (const dir of Object.values(directories)) {

@@ -141,6 +141,19 @@ t.test('a command that takes all memory', async (t) => {
   }
 });
 
+t.test('what commands leave in memory leaves room for others', async (t) => {
+  const { id } = await api.create({ memory_mib: 256 });
+  const fill =
+    'for d in /dev/shm /run/lock; do i=0; while dd if=/dev/zero of=$d/$0-$i bs=256k count=16 2>/dev/null; do i=$((i + 1)); done; done; echo over';
+  // More than one, each of which may take less than all have together.
+  for (const name of ['first', 'second', 'third']) {
+    const { stdout } = await api.exec(id, ['sh', '-c', fill, name], { user: 'nobody', timeout_s: 120 });
+    t.equal(stdout, 'over\n', 'the place is full, not the memory');
+    await answersSoon(t, id, `after the ${name}`);
+  }
+  await api.delete(id);
+});
+
 t.test(
   'the operator says how many processes a command has, also in copies of guests that know another number',
   async (t) => {

@@ -26,7 +26,8 @@ const MOUNTS: readonly Mount[] = [
   { target: '/dev', type: 'devtmpfs', flags: NOSUID, options: 'mode=0755' },
   // gid 5 is tty, in Debian as in most distributions.
   { target: '/dev/pts', type: 'devpts', flags: NOSUID | NOEXEC, options: 'gid=5,mode=620,ptmxmode=666' },
-  { target: '/dev/shm', type: 'tmpfs', flags: NOSUID | NODEV, options: 'mode=1777' },
+  // What a command leaves there outlives it: with /run less than what commands have together (exec/limits.ts), as others need the rest.
+  { target: '/dev/shm', type: 'tmpfs', flags: NOSUID | NODEV, options: 'mode=1777,size=25%' },
   { target: '/dev/mqueue', type: 'mqueue', flags: NOSUID | NODEV | NOEXEC, options: '' },
   { target: '/sys/fs/cgroup', type: 'cgroup2', flags: NOSUID | NODEV | NOEXEC, options: '' },
 ];

@@ -6,15 +6,20 @@ import { constants as systemConstants } from 'node:os';
 import { AgentError, showName } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { fileError } from './errors.ts';
+import { isSymlink, newStatus, ownerOf } from './status.ts';
 
 const RESOLVE_NO_MAGICLINKS = 0x02;
+const RESOLVE_NO_SYMLINKS = 0x04;
 const RESOLVE_BENEATH = 0x08;
 /** Links are followed as ever: for names whose root is the guest's. */
 const RESOLVE_IN_ROOT = 0x10;
 const O_PATH = 0o10000000;
 /** The kernel's limit for a path, its zero byte apart. */
 const MAX_PATH_BYTES = 4095;
-const { ENOENT, EEXIST, ENAMETOOLONG, ENOTDIR } = systemConstants.errno;
+/** The kernel's limit for links on the way of one path. */
+const MAX_LINKS = 40;
+const ROOT = 0;
+const { ENOENT, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EXDEV } = systemConstants.errno;
 
 /** Where a name is to be made: a descriptor that stays the destination's, and the last part. */
 export type Place = { readonly parent: number; readonly leaf: string };
@@ -66,8 +71,12 @@ export class Destination {
 
   /** The directory of that name for changing it, through links that stay inside; or -errno. The caller closes it. */
   openDirectory(parts: readonly string[]): number {
+    const fd = openDirectory(this.#fd, parts.join('/'), this.#resolve);
+    if (fd < 0) return fd;
     const flags = constants.O_RDONLY | constants.O_DIRECTORY;
-    return addon.openBeneath(this.#fd, parts.join('/') || '.', flags, this.#resolve);
+    const opened = addon.openBeneath(fd, '.', flags, this.#resolve);
+    addon.close(fd);
+    return opened;
   }
 
   /** The existing parent of a name, for a link to it; or -errno. The caller closes it. */
@@ -130,7 +139,57 @@ function normalizeAtRoot(path: string): string[] {
 }
 
 function openDirectory(directory: number, path: string, resolve: number): number {
-  return addon.openBeneath(directory, path || '.', O_PATH | constants.O_DIRECTORY, resolve);
+  const flags = O_PATH | constants.O_DIRECTORY;
+  const fd = addon.openBeneath(directory, path || '.', flags, resolve | RESOLVE_NO_SYMLINKS);
+  if (fd !== -ELOOP) return fd;
+  const way = followLinks(directory, path, resolve);
+  return typeof way === 'number'
+    ? way
+    : addon.openBeneath(directory, way.join('/') || '.', flags, resolve | RESOLVE_NO_SYMLINKS);
+}
+
+/**
+ * The same path without its links, or -errno. Where the archive goes through a directory of another user of the guest, that user could
+ * have a link of his lead root's hand: one that is not root's is followed to a directory of the link's owner only, else it is -ELOOP.
+ */
+function followLinks(directory: number, path: string, resolve: number): string[] | number {
+  const way: string[] = [];
+  const status = newStatus();
+  const look = (parts: readonly string[]): number => {
+    const flags = O_PATH | constants.O_NOFOLLOW;
+    const fd = addon.openBeneath(directory, parts.join('/') || '.', flags, resolve | RESOLVE_NO_SYMLINKS);
+    if (fd >= 0) addon.statusOf(fd, status);
+    return fd;
+  };
+  /** Names, and behind those of a link the user whose directory they must have led to. */
+  const rest: (string | number)[] = path.split('/');
+  let links = 0;
+  for (let part = rest.shift(); part !== undefined; part = rest.shift()) {
+    if (part === '' || part === '.') continue;
+    if (part === '..') {
+      if (way.pop() === undefined && (resolve & RESOLVE_IN_ROOT) === 0) return -EXDEV;
+      continue;
+    }
+    const fd = look(typeof part === 'number' ? way : [...way, part]);
+    if (fd < 0) return fd;
+    const target = isSymlink(status) ? addon.readLink(fd, '') : undefined;
+    addon.close(fd);
+    const { uid } = ownerOf(status);
+    if (typeof part === 'number') {
+      if (uid !== part) return -ELOOP;
+    } else if (target === undefined) way.push(part);
+    else {
+      if (typeof target === 'number') return target;
+      links += 1;
+      if (links > MAX_LINKS) return -ELOOP;
+      if (target.startsWith('/')) {
+        if ((resolve & RESOLVE_IN_ROOT) === 0) return -EXDEV;
+        way.length = 0;
+      }
+      rest.unshift(...target.split('/'), ...(uid === ROOT ? [] : [uid]));
+    }
+  }
+  return way;
 }
 
 /**

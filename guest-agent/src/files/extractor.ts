@@ -7,7 +7,7 @@ import { fileError } from './errors.ts';
 
 /** Directories whose times wait for what is put into them; past this many the oldest get theirs at once. */
 const MAX_WAITING_DIRECTORIES = 20_000;
-const { EEXIST, ENOENT, ENOTDIR, EPERM, EXDEV } = constants.errno;
+const { EEXIST, ELOOP, ENOENT, ENOTDIR, EPERM, EXDEV } = constants.errno;
 const NOTHING = Buffer.alloc(0);
 /**
  * From this size on, an emulated guest's files go past the page cache, where their file system can do that: it writes them
@@ -178,8 +178,8 @@ export class Extractor implements TarSink {
     if (made === -EEXIST) {
       made = this.#destination.openDirectory(this.#parts);
       if (made >= 0) addon.close(made);
-      else if (made === -ENOTDIR || made === -ENOENT) {
-        // A file, or a link that leads nowhere, gives way.
+      else if (made === -ENOTDIR || made === -ENOENT || made === -ELOOP) {
+        // A file, or a link that leads nowhere or is not followed, gives way.
         made = addon.removeFile(parent, leaf);
         if (made === 0) made = addon.addDirectory(parent, leaf);
       }

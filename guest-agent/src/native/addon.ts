@@ -85,6 +85,7 @@ export interface Addon {
   removeFile(parent: number, leaf: string): number;
   openFile(path: string, status: Float64Array): number;
   openEntry(directory: number, leaf: string, status: Float64Array): number;
+  statusOf(fd: number, status: Float64Array): number;
   readLink(directory: number, leaf: string): string | number;
   nextEntries(directory: number): string | number;
   // spawn.cc

@@ -52,10 +52,13 @@ export function findCareless(config: Config, context: CarelessContext): readonly
 /** Of a daemon that starts: ConfigError for what it does not start with. */
 export function refuseCareless(config: Config, hasKey: boolean, log: Logger): void {
   const found = findCareless(config, { read: readText, hasKey });
-  const say = ({ setting, seen, advice }: Careless): string => `${setting}: ${seen}; ${advice}`;
   const faults = found.filter(({ level }) => level === 'fault');
-  if (faults.length > 0) throw new ConfigError(faults.map(say));
-  for (const each of found) log.warn(say(each));
+  if (faults.length > 0) throw new ConfigError(faults.map(sayCareless));
+  for (const each of found) log.warn(sayCareless(each));
+}
+
+export function sayCareless({ setting, seen, advice }: Careless): string {
+  return `${setting}: ${seen}; ${advice}`;
 }
 
 function readText(path: string): string | undefined {

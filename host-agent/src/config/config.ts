@@ -11,6 +11,8 @@ export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
 type Listen = TcpAddress | { readonly path: string; readonly mode: number; readonly owner?: string };
 
 export type Config = {
+  /** That settings were read from; absent: none. */
+  readonly file?: string;
   readonly listen: Listen;
   readonly metrics: {
     /** Absent: none of its own. */
@@ -101,9 +103,14 @@ export type Config = {
   readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
 };
 
-export function toConfig(values: SettingValues, enginePrograms: Readonly<Record<string, string>>): Config {
+export function toConfig(
+  values: SettingValues,
+  enginePrograms: Readonly<Record<string, string>>,
+  file?: string,
+): Config {
   const uids = { base: values.jail_uid_base, count: values.jail_uid_count };
   return {
+    ...(file !== undefined && { file }),
     ...toReach(values),
     requiresKeys: values.require_keys,
     corsOrigins: values.cors_origin,

@@ -1,6 +1,7 @@
 // Joins the sources by precedence (flags, environment, file, defaults), checks every value and gives the configuration.
 import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { resolve } from 'node:path';
 import type { z } from 'zod';
 import { type Config, toConfig } from './config.ts';
 import { createSettings, type SettingKey, type SettingValues, toProgramKey } from './settings.ts';
@@ -61,7 +62,7 @@ export function loadConfig({ argv, env, engineNames, defaultFile }: LoadOptions)
   if (problems.length > 0) throw new ConfigError(problems);
   return {
     command: flags.isPrintConfig ? 'print-config' : 'serve',
-    config: toConfig(checked, readPrograms(engineNames, values)),
+    config: toConfig(checked, readPrograms(engineNames, values), file && resolve(file)),
     values: checked,
     warnings,
   };

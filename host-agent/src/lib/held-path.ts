@@ -3,7 +3,7 @@
 import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { errnoOf } from './errors.ts';
+import { errnoOf, toError } from './errors.ts';
 import { O_PATH } from './untrusted-path.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
@@ -143,6 +143,20 @@ export async function holdOwn(path: string, links = 0): Promise<FileHandle> {
   if (links === MAX_LINKS) throw new Error('it leads through too many links');
   const target = await readlink(place);
   return holdOwn(target.startsWith('/') ? target : `${dirname(path)}/${target}`, links + 1);
+}
+
+/**
+ * Who else can put something else at a path of the operator's, or write to the file there, as the end of a sentence that its name begins;
+ * undefined where nobody can, or nothing is there.
+ */
+export async function findExposure(path: string): Promise<string | undefined> {
+  try {
+    await using file = await holdOwn(path);
+    const stats = await file.stat();
+    return canChange(stats, isTrustedUser) ? `is a file that ${describeWriter(stats)} can change` : undefined;
+  } catch (error) {
+    return errnoOf(error) === undefined ? `can be exchanged: ${toError(error).message}` : undefined;
+  }
 }
 
 async function openStep(path: string, makeMode: number | undefined): Promise<FileHandle> {

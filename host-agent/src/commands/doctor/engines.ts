@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
 import { pino } from 'pino';
+import { findExchangeable } from '../../app/exchangeable.ts';
 import type { Helpers } from '../../app.ts';
 import type { Config } from '../../config/index.ts';
 import type { Engine, EngineProbe } from '../../engines/engine.ts';
@@ -52,6 +53,10 @@ async function checkGuests({ config, helpers, isQuick, signal, scratch }: Option
   if (typeof kernel === 'string') return [jail, fault('kernel of guests', kernel, 'sandboxd profiles bake')];
   const prepared = ok('kernel of guests', kernel.version);
   if (isQuick) return [jail, prepared];
+  // Trying one is running it as root.
+  const others = (await findExchangeable(config)).filter(({ level }) => level === 'fault');
+  if (others.length > 0)
+    return [jail, prepared, ...others.map(({ setting, ...finding }) => ({ name: setting, ...finding }))];
   const context = {
     ...{ kernelPath: kernel.vmlinuxPath, initramfsPath: kernel.initramfsPath, scratchDir: scratch },
     ...{ forkMemory: config.forkMemory, probeTimeoutMs: config.probeTimeoutMs, jail: isolation.jail },

@@ -103,13 +103,33 @@ function checkMounts(properties: Properties): Finding {
       );
 }
 
-async function checkAnswer({ config, list }: Host): Promise<Finding | undefined> {
+/** Whose sockets are listened on at a port. */
+function findListeners(read: Host['read'], port: number): number[] {
+  const LISTENING = '0A';
+  const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  return ['tcp', 'tcp6'].flatMap((name) =>
+    (read(`/proc/net/${name}`) ?? '').split('\n').flatMap((line) => {
+      const [, local = '', , state, , , , uid] = line.trim().split(/\s+/);
+      return state === LISTENING && local.endsWith(end) ? [Number(uid)] : [];
+    }),
+  );
+}
+
+async function checkAnswer({ config, list, read }: Host): Promise<Finding | undefined> {
   const { listen, tls } = config;
   // A made-up host has no daemon; one with TLS may have a certificate that nobody here trusts.
   if ('path' in listen || tls !== undefined || listen.port === 0 || list('/proc/self').length === 0)
     return undefined;
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   const url = `http://${host}:${listen.port}/healthz`;
+  // What answers can say that it is the daemon, and is given keys by who believes it.
+  const users = findListeners(read, listen.port);
+  if (users.length > 0 && !users.some((user) => user === 0 || user === process.geteuid?.()))
+    return fault(
+      'answer',
+      `${url}: user ${users[0]} listens there, and not the daemon`,
+      'end that process, and revoke keys that were sent there; a socket in the file system (--listen unix:/path) is nobody else’s to take',
+    );
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
     const { version } = (await answer.json()) as { version?: string };

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { findCareless } from '../../app/careless.ts';
+import { findExchangeable } from '../../app/exchangeable.ts';
 import { KeyRegistry } from '../../keys/index.ts';
 import { Store } from '../../store/store.ts';
 import { type Finding, type Group, ok } from './host.ts';
@@ -9,7 +10,10 @@ import { type Finding, type Group, ok } from './host.ts';
 export const settings: Group = {
   name: 'settings',
   check: async ({ config, read }): Promise<readonly Finding[]> => {
-    const careless = findCareless(config, { read, hasKey: await hasValidKey(config.dataDir) });
+    const careless = [
+      ...findCareless(config, { read, hasKey: await hasValidKey(config.dataDir) }),
+      ...(await findExchangeable(config)),
+    ];
     if (careless.length === 0) return [ok('careless', 'none')];
     return careless.map(({ setting, ...finding }) => ({ name: setting, ...finding }));
   },

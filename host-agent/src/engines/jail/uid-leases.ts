@@ -45,7 +45,9 @@ export class UidLeases {
         await file.writeFile(text);
         return uid;
       } catch (error) {
-        if (errnoOf(error) !== 'EEXIST') throw error;
+        // A purge of the package has taken the directory away while nobody had a lease.
+        if (errnoOf(error) === 'ENOENT') await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+        else if (errnoOf(error) !== 'EEXIST') throw error;
       }
     }
     throw new AppError('exhausted', `all ${count} user ids for VMMs are taken; raise --jail-uid-count`);

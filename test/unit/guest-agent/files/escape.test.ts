@@ -1,11 +1,86 @@
 // Extraction beneath a destination: that nothing is made outside, whatever the archive says and whoever helps it.
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import t from 'tap';
 import { archive, type Member, pax } from '../support/tar-blocks.ts';
 import { freshDirectory, put, unpack } from '../support/unpack.ts';
+
+t.test('a link of another user leads root to directories of that user only', (t) => {
+  const USER = 64_999;
+  const to = freshDirectory();
+  const [home, secret] = [join(to, 'home'), join(to, 'secret')];
+  mkdirSync(secret, { mode: 0o700 });
+  for (const path of [home, join(home, 'own')]) {
+    mkdirSync(path);
+    chownSync(path, USER, USER);
+  }
+  const plant = (name: string, target: string, user = USER) => {
+    symlinkSync(target, join(home, name));
+    lchownSync(join(home, name), user, user);
+  };
+  plant('a', '../secret');
+  plant('chain', 'a');
+  plant('away', secret);
+  plant('mine', 'own');
+  plant('roots', '../secret', 0);
+  plant('to-roots', 'roots');
+  plant('up', 'own/../../secret');
+  plant('loop', 'loop');
+  const untouched = () => {
+    t.equal(statSync(secret).mode & 0o777, 0o700);
+    t.same(readdirSync(secret), []);
+  };
+  for (const name of ['a', 'chain', 'to-roots', 'up', 'loop']) {
+    t.throws(
+      () => put(to, { name: `home/${name}/x`, content: 'x' }),
+      { message: /one that is not allowed/ },
+      name,
+    );
+    t.throws(
+      () => put(to, { name: 'good' }, { name: 'h', flag: '1', target: `home/${name}/x` }),
+      { message: /one that is not allowed/ },
+      name,
+    );
+    t.throws(() => put(join(home, name), { name: 'x' }), {
+      message: /destination .* one that is not allowed/,
+    });
+    untouched();
+  }
+  t.throws(() => put(to, { name: 'home/away/x' }), { message: /leads out/ });
+  t.throws(() => put(join(home, 'away'), { name: 'x' }), { message: /one that is not allowed/ });
+  untouched();
+  put(to, { name: 'home/mine/x', content: 'x' });
+  t.equal(readFileSync(join(home, 'own/x'), 'latin1'), 'x', 'their own');
+  put(to, { name: 'home/roots/x', content: 'x' });
+  t.equal(readFileSync(join(secret, 'x'), 'latin1'), 'x', 'one of root’s');
+  rmSync(join(secret, 'x'));
+  // As tar does.
+  put(to, { name: 'home/a/', flag: '5', mode: 0o777 }, { name: 'home/a/x', content: 'x' });
+  untouched();
+  t.ok(lstatSync(join(home, 'a')).isDirectory(), 'it gives way');
+
+  // Between a directory and its mode, which it gets last.
+  const swap: Member[] = [{ name: 'home/late/', flag: '5', mode: 0o777 }, { name: 'home/late/x' }];
+  unpack(to, archive(swap), 65_536, () => {
+    rmSync(join(home, 'late'), { recursive: true });
+    plant('late', '../secret');
+  });
+  untouched();
+  t.end();
+});
 
 t.test('nothing is written outside', (t) => {
   const dir = freshDirectory();

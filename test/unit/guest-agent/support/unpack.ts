@@ -23,13 +23,19 @@ export function freshDirectory(): string {
   return dir;
 }
 
-/** Unpacks beneath `dir`; what was refused is thrown after everything was closed. */
-export function unpack(dir: string, bytes: Buffer, pieceBytes = 65_536): { files: number; bytes: number } {
+/** Unpacks beneath `dir`; what was refused is thrown after everything was closed, before which `atEnd` is called. */
+export function unpack(
+  dir: string,
+  bytes: Buffer,
+  pieceBytes = 65_536,
+  atEnd = () => {},
+): { files: number; bytes: number } {
   const extractor = new Extractor(Destination.open(Buffer.from(dir).toString('latin1')), true);
   try {
     const reader = new TarReader(extractor, { isForRoot: true });
     for (let at = 0; at < bytes.length; at += pieceBytes) reader.push(bytes.subarray(at, at + pieceBytes));
     reader.end();
+    atEnd();
     return extractor.counts;
   } finally {
     extractor.close();

@@ -226,7 +226,8 @@ t.test('help, version and the printed configuration', async (t) => {
   t.equal(printed.command, 'print-config');
   if (!('values' in printed)) return;
   const again = load(['--config', file(renderConfig(printed.values))]);
-  t.same(again.config, printed.config, 'what is printed can be read again');
+  const { file: _file, ...read } = again.config;
+  t.same(read, printed.config, 'what is printed can be read again');
 });
 
 t.test('how the daemon is reached', async (t) => {
@@ -259,11 +260,8 @@ t.test('how the daemon is reached', async (t) => {
     t.match(problems(['--cors-origin', bad])[0], /expected a list of origins/, bad);
   for (const argv of [socket, tls]) {
     const { config, values } = load(argv);
-    t.same(
-      load(['--config', file(renderConfig(values))]).config,
-      config,
-      'what is printed can be read again',
-    );
+    const { file: _file, ...read } = load(['--config', file(renderConfig(values))]).config;
+    t.same(read, config, 'what is printed can be read again');
   }
 });
 

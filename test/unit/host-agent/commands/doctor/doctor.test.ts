@@ -25,7 +25,11 @@ type MadeUp = {
 };
 
 /** Levels by name, of a group on such a host. */
-async function ask(t: Test, group: Group, { files = {}, programs = {}, flags = [] }: MadeUp) {
+async function ask(t: Test, group: Group, host: MadeUp) {
+  return Object.fromEntries((await findings(t, group, host)).map(({ name, level }) => [name, level]));
+}
+
+async function findings(t: Test, group: Group, { files = {}, programs = {}, flags = [] }: MadeUp) {
   const root = mkdtempSync(join(tmpdir(), 'doctor-test-'));
   t.teardown(() => rmSync(root, { recursive: true }));
   for (const [path, text] of Object.entries(files)) {
@@ -38,10 +42,10 @@ async function ask(t: Test, group: Group, { files = {}, programs = {}, flags = [
     ...realHost(loaded.config, root),
     run: async (...words: string[]) => programs[words.join(' ')],
   };
-  const findings = await examine(group, host, new AbortController().signal);
-  for (const { level, advice, name } of findings)
+  const found = await examine(group, host, new AbortController().signal);
+  for (const { level, advice, name } of found)
     t.equal(advice === undefined, level === 'ok', `${name}: advice for all that is not well, and only that`);
-  return Object.fromEntries(findings.map(({ name, level }) => [name, level]));
+  return found;
 }
 
 t.test('the machine', async (t) => {
@@ -198,6 +202,22 @@ t.test('the unit of systemd', async (t) => {
   t.same(await ask(t, service, unit(`${changed} PrivateTmp=yes`)), {
     ...{ state: 'fault', 'at boot': 'warning', 'kill mode': 'fault', mounts: 'fault' },
   });
+  const listener = (uid: number) => ({
+    '/proc/self/stat': '',
+    '/proc/net/tcp': `  sl\n   0: 0100007F:0001 00000000:0000 0A 00000000:00000000 00:00000000 00000000  ${uid}        0 1 1\n`,
+  });
+  const { programs } = unit(good);
+  const answerOf = async (uid: number) => {
+    const host = { files: { ...files, ...listener(uid) }, programs, flags: ['--listen', '127.0.0.1:1'] };
+    const [answer] = (await findings(t, service, host)).filter(({ name }) => name === 'answer');
+    return answer?.seen;
+  };
+  t.match(
+    await answerOf(64_999),
+    /user 64999 listens there, and not the daemon/,
+    'what anybody can answer is not believed',
+  );
+  t.match(await answerOf(0), /ECONNREFUSED|bad port/, 'one of root’s is asked');
   t.same(await ask(t, service, { files }), { unit: 'warning' });
   t.same(await ask(t, service, {}), { systemd: 'warning' });
 });

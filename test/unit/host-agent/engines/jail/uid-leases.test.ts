@@ -98,7 +98,13 @@ t.test('a directory that cannot be used is told of', async (t) => {
   const dir = await makeDir(t);
   const leases = await UidLeases.open(RANGE, dir);
   await rm(dir, { recursive: true });
-  await t.rejects(leases.take(), { code: 'ENOENT' });
+  const uid = await leases.take();
+  t.same(await listLeases(dir), [String(uid)], 'one that a purge has taken away is made again');
+  t.equal((await stat(dir)).mode & 0o777, 0o700);
+  await rm(dir, { recursive: true });
+  await writeFile(dir, '');
+  await t.rejects(leases.take(), { code: 'ENOTDIR' });
+  await rm(dir);
   await giveBackUid(5000, dir);
   await mkdir(join(dir, 'sandboxd.lock'), { recursive: true });
   await t.rejects(UidLeases.open(RANGE, dir), { code: 'internal', message: /^cannot lock directory / });
