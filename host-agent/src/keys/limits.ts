@@ -6,7 +6,8 @@ import { findPassed, over, type Wanted } from './policy.ts';
 import type { Published } from './published.ts';
 import type { Quota } from './record.ts';
 
-const MINUTE_MS = 60_000;
+/** Creates are counted by the second in which they were asked for: a tenant may ask for any number. */
+const MINUTE_S = 60;
 
 /** A sandbox that exists, or is promised. */
 export type Holding = {
@@ -39,8 +40,8 @@ export class Limits {
   readonly #options: LimitsOptions;
   readonly #promised = new Set<Holding>();
   readonly #promisedSnapshots = new Set<Owner>();
-  /** When sandboxes were asked for within the last minute, oldest first, by tenant. */
-  readonly #asked = new Map<string, number[]>();
+  /** How many sandboxes were asked for in which second, by tenant. */
+  readonly #asked = new Map<string, Map<number, number>>();
 
   constructor(options: LimitsOptions) {
     this.#options = options;
@@ -106,7 +107,7 @@ export class Limits {
     const theirs = all.filter(({ owner }) => owner?.tenant === tenant);
     const sum = (of: (holding: Omit<Holding, 'owner'>) => number): number =>
       theirs.reduce((total, holding) => total + of(holding), of(wanted) * wanted.count);
-    const creates = this.#recentlyAsked(tenant).length + wanted.count;
+    const creates = this.#recentlyAsked(tenant) + wanted.count;
     const totals = [
       ['sandboxes', sum(() => 1), 'max_sandboxes'],
       ['vcpus', sum(({ vcpus }) => vcpus), 'max_vcpus'],
@@ -120,15 +121,23 @@ export class Limits {
     );
   }
 
-  #recentlyAsked(tenant: string): readonly number[] {
-    const { now = Date.now } = this.#options;
-    return (this.#asked.get(tenant) ?? []).filter((atMs) => now() - atMs < MINUTE_MS);
+  #recentlyAsked(tenant: string): number {
+    const counts = this.#asked.get(tenant) ?? new Map<number, number>();
+    const oldest = this.#second() - MINUTE_S;
+    for (const second of counts.keys()) if (second < oldest) counts.delete(second);
+    return counts.values().reduce((sum, count) => sum + count, 0);
   }
 
   #noteAsked(tenant: string, count: number): void {
+    const counts = this.#asked.get(tenant) ?? new Map<number, number>();
+    const second = this.#second();
+    counts.set(second, (counts.get(second) ?? 0) + count);
+    this.#asked.set(tenant, counts);
+  }
+
+  #second(): number {
     const { now = Date.now } = this.#options;
-    const times = new Array<number>(count).fill(now());
-    this.#asked.set(tenant, [...this.#recentlyAsked(tenant), ...times]);
+    return Math.floor(now() / 1000);
   }
 }
 
