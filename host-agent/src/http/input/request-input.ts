@@ -11,6 +11,7 @@ import { z } from 'zod';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
+import { MAX_LOGGED_CHARS } from '../middleware/logging.ts';
 import { readJson } from './json-body.ts';
 import { isStrict } from './preference.ts';
 import { decodeText, namesOfQuery, readQuery } from './texts.ts';
@@ -109,7 +110,7 @@ function readPath(c: HttpContext, path: string, schema: z.ZodObject): Record<str
     const text = decodeText(encoded, title);
     found[name] = text;
     const [kind = name] = title.split(' ');
-    c.get('log').setBindings({ [kind]: text });
+    c.get('log').setBindings({ [kind]: text.slice(0, MAX_LOGGED_CHARS) });
   }
   return found;
 }
