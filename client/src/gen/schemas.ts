@@ -81,6 +81,8 @@ export interface components {
             readonly max_published_ports?: number;
             /** @description sandboxes of this key at once */
             readonly max_sandboxes?: number;
+            /** @description snapshots of this key at once, those included that its idle sandboxes will be saved as */
+            readonly max_snapshots?: number;
             /** @description forks of one request */
             readonly max_fork?: number;
             /** @description longest life of a sandbox and of a command, seconds */
