@@ -21,6 +21,8 @@ export const MAX_PIPELINED_REQUESTS = 16;
 export const FIRST_MESSAGE_MS = 30_000;
 /** Most problems that one error message lists. */
 export const MAX_PROBLEMS = 5;
+/** Entries of one list or map that are found wrong: none is looked for beyond. */
+export const MAX_FOUND_PROBLEMS = 1000;
 /** Largest integer of a query; what is above 2^53 − 1 means that number. */
 export const MAX_INT64 = 2n ** 63n - 1n;
 

@@ -14,6 +14,7 @@ t.setTimeout(scaled(120_000));
 const OTHERS = [
   'operations',
   'max_sandboxes',
+  'max_snapshots',
   'net_allow_max',
   'max_fork',
   'publish_ports',
@@ -156,6 +157,21 @@ t.test('max_sandboxes counts what the key has, at once as well as in turn', asyn
     status: 403,
     error: /sandboxes of this key 4/,
   });
+});
+
+t.test('max_snapshots counts what the key has, and what its idle sandboxes will be', async (t) => {
+  const { as } = await start(t);
+  const ask = await as({ policy: { max_snapshots: 2 } });
+  const { id } = await ask('POST', '/sandboxes');
+  const save = () => ask('POST', `/sandboxes/${id}/snapshot`);
+  const beyond = { status: 403, error: /snapshots of this key 3 is over max_snapshots 2/ };
+  const made = await Promise.all([save(), save(), save()]);
+  t.same(made.map(({ status }) => status).sort(), [201, 201, 403]);
+  const idle = { idle_timeout_s: 60, idle_action: 'snapshot' };
+  t.match(await ask('POST', '/sandboxes', idle), beyond);
+  await ask('DELETE', `/snapshots/${made.find(({ status }) => status === 201)?.id}`);
+  t.match(await ask('POST', '/sandboxes', idle), { status: 201 });
+  t.match(await save(), beyond, 'its room is held');
 });
 
 t.test('saving itself needs the operation, of a create and of a fork that inherits it', async (t) => {

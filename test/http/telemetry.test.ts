@@ -120,6 +120,25 @@ t.test('a request is a part of its client’s trace, and its id and the trace’
   );
 });
 
+t.test('a key that a client put into the state of its trace does not go on', async (t) => {
+  const { collector, telemetry } = await send(t);
+  const { app } = makeApp({ telemetry });
+  const traceparent = `00-${TRACE}-${CALLER}-01`;
+  const key = `sbk_${'k'.repeat(32)}`;
+  for (const tracestate of [
+    'vendor=opaque',
+    `vendor=${key}`,
+    `a=1,${key}=1`,
+    `a=${encodeURIComponent(key)},b=2`,
+  ])
+    await app.request('/healthz', { headers: { traceparent, tracestate } });
+  await until(() => collector.spans.length === 4);
+  const states = collector.spans.map(({ traceState }) => traceState);
+  t.equal(states[0], 'vendor=opaque');
+  t.notMatch(states.join(), /kkkk/);
+  t.ok(collector.spans.every(({ parent }) => parent === CALLER));
+});
+
 t.test('what is no traceparent begins a trace', async (t) => {
   const { collector, telemetry } = await send(t);
   const { app } = makeApp({ telemetry });

@@ -16,7 +16,9 @@ function setup() {
   const { id } = sandboxes.add();
   sandboxes.serviceCalls = {
     configure: async () => ({ state: 'running' }),
+    start: async () => ({ state: 'running' }),
     stop: async () => ({ state: 'stopped' }),
+    restart: async () => ({ state: 'running' }),
   };
   sandboxes.script = (exec) => exec.exit();
   const send = async (path: string, body: unknown, headers: Record<string, string> = {}, method = 'POST') => {
@@ -125,6 +127,49 @@ t.test('the ways to write the preference', async (t) => {
     'handling=lenient, handling=strict',
   ])
     t.equal(await status(lenient), 201, lenient);
+});
+
+t.test('what is said to a route that takes no body is named as well', async (t) => {
+  const { json, send, app, id, sandboxes } = setup();
+  const base = `/sandboxes/${id}`;
+  for (const path of [`${base}/service/start`, `${base}/service/restart`, `${base}/snapshot`]) {
+    t.match((await json(path, { grace_s: 1 })).body, { warnings: ['unknown field grace_s'] }, path);
+    t.match(await json(path, { grace_s: 1 }, STRICT), {
+      status: 400,
+      body: { error: 'unknown field grace_s' },
+    });
+    t.match(
+      (await json(`${path}?name=x`, {})).body,
+      { warnings: ['unknown query parameter name'] },
+      'of the query, too',
+    );
+    // What is no object says nothing, and was never read.
+    for (const body of ['', 'null', '{}', '[1]', 'no JSON', '{"a":'])
+      t.notMatch(await (await app.request(path, { method: 'POST', body })).text(), 'warnings', body);
+    t.ok((await app.request(path, { method: 'POST', body: '{}', headers: STRICT })).ok);
+    t.ok((await app.request(path, { method: 'POST', headers: STRICT })).ok);
+  }
+  t.equal((await send(base, { force: true }, STRICT, 'DELETE')).status, 400);
+  t.equal(sandboxes.as(undefined).list().length, 1, 'it is still there');
+  t.equal((await send(base, { force: true }, {}, 'DELETE')).status, 204);
+});
+
+t.test('so are parameters of a query beside a body of bytes', async (t) => {
+  const { app, id, sandboxes } = setup();
+  await sandboxes.snapshot(id);
+  const post = async (path: string, headers = {}) => {
+    const response = await app.request(path, { method: 'POST', body: 'x', headers });
+    return { status: response.status, body: await response.json() };
+  };
+  const cases = [
+    [`/sandboxes/${id}/files?path=/x&pth=/y`, 'unknown query parameter pth; did you mean path?'],
+    ['/images/import?tga=x', 'unknown query parameter tga; did you mean tag?'],
+    ['/snapshots/import?disk_olny=1', 'unknown query parameter disk_olny; did you mean disk_only?'],
+  ] as const;
+  for (const [path, warning] of cases) {
+    t.match((await post(path)).body, { warnings: [warning] }, path);
+    t.match(await post(path, STRICT), { status: 400, body: { error: warning } }, path);
+  }
 });
 
 t.test('a misspelt parameter of any query is 400 for who prefers that', async (t) => {

@@ -115,3 +115,29 @@ t.test('draining waits for interactive commands, then it ends them', async (t) =
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
+
+t.test('messages that are not whole yet have some room together, and no more', async (t) => {
+  const { port, id } = await serveCat(t);
+  // A frame of 1 MiB whose last byte never comes.
+  const frame = Buffer.alloc(14 + (1 << 20) - 1);
+  frame.writeUInt16BE(0x81ff);
+  frame.writeBigUInt64BE(1n << 20n, 2);
+  const clients = Array.from({ length: 80 }, () => openSocket(t, port, `/sandboxes/${id}/exec`));
+  let ended = 0;
+  for (const client of clients) {
+    await client.opened;
+    void client.closed.then(() => {
+      ended += 1;
+    });
+    Reflect.get(client.socket, '_socket').write(frame);
+  }
+  await until(() => ended >= 12);
+  t.ok(ended < 30, `${ended} of 80 were closed`);
+  for (const { socket } of clients) socket.terminate();
+  await Promise.all(clients.map(({ closed }) => closed));
+  const next = openSocket(t, port, `/sandboxes/${id}/exec`);
+  await next.opened;
+  next.socket.send(BODY);
+  next.socket.send(stdinClose);
+  t.match(await next.closed, { code: 1000 }, 'those that are gone have left their room');
+});

@@ -45,6 +45,8 @@ export type CollectedSpan = {
   readonly id: string;
   /** Empty: it is the first of its trace. */
   readonly parent: string;
+  /** What systems before the daemon said of it, as text. */
+  readonly traceState: string;
   readonly kind: number;
   readonly ms: number;
   readonly attributes: Readonly<Record<string, unknown>>;
@@ -93,6 +95,7 @@ export class Collector {
             traceId: hex(span.trace_id),
             id: hex(span.span_id),
             parent: hex(span.parent_span_id),
+            traceState: span.trace_state,
             kind: span.kind,
             ms: (Number(span.end_time_unix_nano) - Number(span.start_time_unix_nano)) / 1e6,
             attributes: toRecord(span.attributes),

@@ -1,6 +1,7 @@
 // Building blocks of JSON bodies. Of every field that may be left out, `null` means that it is; what is not said in JSON Schema
 // is a rule in words under `x-rules`, so that whatever is generated from a schema loses nothing.
 import { z } from 'zod';
+import { MAX_FOUND_PROBLEMS } from '../limits.ts';
 
 declare module 'zod' {
   interface GlobalMeta {
@@ -34,9 +35,8 @@ export function text(
   formError: string | ((value: string) => string) = error,
 ) {
   const toProblem = (value: string): string | undefined => {
-    if (value.includes('\0')) return `${error} without a NUL character`;
-    if (!value.isWellFormed()) return `${error} of whole characters; it holds half of a surrogate pair`;
-    if (pattern === undefined || pattern.test(value)) return undefined;
+    const problem = findTextProblem(value, error);
+    if (problem !== undefined || pattern === undefined || pattern.test(value)) return problem;
     return typeof formError === 'string' ? formError : formError(value);
   };
   return z
@@ -50,6 +50,38 @@ export function text(
         ? { pattern: TEXT.pattern }
         : { allOf: [TEXT, { ...TEXT, pattern: pattern.source }] },
     );
+}
+
+/** What keeps a value from being a text of no form. */
+export function findTextProblem(value: unknown, error = 'must be a string'): string | undefined {
+  if (typeof value !== 'string') return error;
+  if (value.includes('\0')) return `${error} without a NUL character`;
+  return value.isWellFormed() ? undefined : `${error} of whole characters; it holds half of a surrogate pair`;
+}
+
+/**
+ * Texts of no form, `min` of them at least. Not a `z.array`, which makes a problem of each entry: that takes a second where a body
+ * has nothing but wrong ones.
+ */
+export function texts(error: string, min = 0) {
+  return z
+    .unknown()
+    .superRefine((value, context) => {
+      if (!Array.isArray(value) || value.length < min)
+        return context.addIssue({ code: 'custom', message: error });
+      let found = 0;
+      for (const [at, each] of value.entries()) {
+        const message = findTextProblem(each);
+        if (message === undefined) continue;
+        context.addIssue({ code: 'custom', message, path: [at] });
+        found += 1;
+        if (found === MAX_FOUND_PROBLEMS) return;
+      }
+    })
+    .meta({ ...(min > 0 && { minItems: min }), type: 'array', items: TEXT }) as unknown as z.ZodType<
+    string[],
+    string[]
+  >;
 }
 
 export function integer(min: number, max: number, note = '') {

@@ -1,6 +1,6 @@
 // Names that a schema does not have. Clients that exist may send them, so they are reported and, unless asked for, not refused.
 import { z } from 'zod';
-import { MAX_PROBLEMS } from '../limits.ts';
+import { MAX_FOUND_PROBLEMS, MAX_PROBLEMS } from '../limits.ts';
 import { suggest } from '../suggest.ts';
 import { toStep } from './shown.ts';
 
@@ -45,16 +45,19 @@ function collect(schema: z.core.$ZodType, value: unknown, path: string, found: U
   const inner = unwrap(schema);
   let more = 0;
   if (inner instanceof z.ZodArray && Array.isArray(value)) {
-    for (const [at, each] of value.entries()) more += collect(inner.element, each, `${path}[${at}]`, found);
+    // A longer list is refused, or has no fields in it.
+    for (const [at, each] of value.slice(0, MAX_FOUND_PROBLEMS).entries())
+      more += collect(inner.element, each, `${path}[${at}]`, found);
   }
   if (!(inner instanceof z.ZodObject) || typeof value !== 'object' || value === null || Array.isArray(value))
     return more;
   // Such a schema refuses them by itself.
   if (inner.def.catchall instanceof z.ZodNever) return more;
   const known = Object.keys(inner.shape);
-  for (const [name, part] of Object.entries(value)) {
+  for (const name of Object.keys(value)) {
     const field = Object.hasOwn(inner.shape, name) ? inner.shape[name] : undefined;
-    if (field !== undefined) more += collect(field, part, `${path}${toStep(name, path === '')}`, found);
+    if (field !== undefined)
+      more += collect(field, Reflect.get(value, name), `${path}${toStep(name, path === '')}`, found);
     else if (found.length < MAX_PROBLEMS) found.push({ parent: path, name, known });
     else more += 1;
   }

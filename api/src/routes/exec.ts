@@ -57,7 +57,7 @@ export const execRoutes = {
     description:
       'The first message is the request, due within 30 s; then binary messages carry the frames, split or packed anyhow. ' +
       'Close codes: 1000 after the exit frame, 1001 the daemon stops, 1003 a later text message, 1008 a bad first message, ' +
-      '1009 a message over 1 MiB, 1011 the guest does not answer.',
+      '1009 a message over 1 MiB, 1011 the guest does not answer, 1013 too much is on its way to the daemon.',
     access: 'exec',
     readsGuest: true,
     params: sandboxPath,

@@ -15,11 +15,11 @@ export const flag = (description: string) => yes.describe(description).optional(
 export const dateTime = (description: string) => instant.describe(description);
 export const unixMs = (description: string) => integer.describe(`${description}, Unix milliseconds`);
 
-/** Of the answer to a request with a JSON body. */
+/** Of the answer to a request that makes or changes something. */
 export const warnings = z
   .array(text)
   .describe(
-    'fields of the request that mean nothing, and what may have been meant; absent when there are none',
+    'fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none',
   )
   .optional();
 

@@ -1,16 +1,14 @@
 // What a command and a service have in common: what to run, where, as whom, and what came of it.
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
-import { optionalText, rule, text, withDefault } from '../input/fields.ts';
+import { optionalText, rule, text, texts, withDefault } from '../input/fields.ts';
 import { count, flag, warnings, word } from './answers.ts';
 
 const CMD_ERROR = 'must be a non-empty array of strings, the program first';
 
-const words = z.array(text('must be a string'), { error: CMD_ERROR });
-
 /** Program and arguments; required. */
 export const cmd = rule(
-  words.min(1, { error: CMD_ERROR }),
+  texts(CMD_ERROR, 1),
   'the first string, the program, is not empty',
   ([program]) => program !== '',
   { error: 'must name a program first' },
@@ -18,7 +16,9 @@ export const cmd = rule(
 
 /** The same where an image may say what to run. */
 export const optionalCmd = rule(
-  words.nullish().transform((value) => (value?.length ? value : undefined)),
+  texts(CMD_ERROR)
+    .nullish()
+    .transform((value) => (value?.length ? value : undefined)),
   'the first string, the program, is not empty',
   (value) => value?.[0] !== '',
   { error: 'must name a program first' },

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { queryChoice, queryInteger } from '../input/query.ts';
 import { DEFAULT_FILE_BYTES } from '../limits.ts';
-import { count } from './answers.ts';
+import { count, warnings } from './answers.ts';
 
 const PATH_ERROR = '{name} must be an absolute path of the guest, got {value}';
 const MISSING_ERROR = 'the query parameter {name} is missing; give an absolute path of the guest';
@@ -32,5 +32,6 @@ export const pushResult = z
   .object({
     files: count('regular files that were written'),
     bytes: count('bytes of their contents'),
+    warnings,
   })
   .describe('what was written');

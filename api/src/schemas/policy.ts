@@ -85,6 +85,9 @@ export const policy = z
       max_sandboxes: integer(0, 2 ** 31 - 1)
         .optional()
         .describe('sandboxes of this key at once'),
+      max_snapshots: integer(0, 2 ** 31 - 1)
+        .optional()
+        .describe('snapshots of this key at once, those included that its idle sandboxes will be saved as'),
       max_fork: integer(1, MAX_FORKS).optional().describe('forks of one request'),
       max_timeout_s: integer(1, MAX_SECONDS)
         .optional()

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { integer, rule, withDefault } from '../input/fields.ts';
 import { queryInteger, querySwitch } from '../input/query.ts';
 import type { RequestLimits } from '../limits.ts';
-import { count, dateTime, word } from './answers.ts';
+import { count, dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { publish } from './network.ts';
 import { nextCursor } from './page.ts';
@@ -19,6 +19,7 @@ export const snapshot = z
     state_path: word('file of its devices'),
     memory_mib: count('memory, MiB'),
     vcpus: count('virtual CPUs'),
+    warnings,
   })
   .describe('a snapshot');
 

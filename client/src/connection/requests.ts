@@ -24,6 +24,8 @@ const MAX_FAILURE_CHARS = 64 << 10;
 /** Entries that a list is asked for at once. */
 const PAGE_ITEMS = 500;
 const MAX_ENTRIES = 1_000_000;
+/** Of all pages of a list. */
+const MAX_LIST_CHARS = 256 << 20;
 /** How long the answer to what made something may be on its way after it was given up. */
 const GRACE_MS = 500;
 
@@ -36,6 +38,8 @@ export type Call<N extends RouteName> = CallOptions & {
   readonly accept?: string;
   /** Doing it twice is as good as doing it once, so it is repeated; what a GET is by default. */
   readonly isIdempotent?: boolean;
+  /** Told how long a JSON answer is. */
+  readonly onChars?: (count: number) => void;
 };
 
 type ListName = 'listSandboxes' | 'listSnapshots' | 'listImages';
@@ -67,16 +71,22 @@ export class Requests {
     toEntries: (answer: Calls[N]['answer']) => readonly T[],
   ): Promise<readonly T[]> {
     const entries: T[] = [];
+    let chars = 0;
+    const onChars = (count: number): void => {
+      chars += count;
+    };
     let cursor: string | undefined;
     do {
       const query = { ...call.query, limit: PAGE_ITEMS, cursor };
-      const answer = await this.ask(name, { ...call, query });
+      const answer = await this.ask(name, { ...call, query, onChars });
       const page = toEntries(answer);
       for (const entry of page) entries.push(entry);
       // A page of nothing that leads on would do so for ever.
       cursor = page.length === 0 ? undefined : answer.next_cursor;
       if (cursor !== undefined && entries.length > MAX_ENTRIES)
         throw new SandboxdError(`${ROUTES[name].path} lists more than ${MAX_ENTRIES} entries`);
+      if (cursor !== undefined && chars > MAX_LIST_CHARS)
+        throw new SandboxdError(`${ROUTES[name].path} lists more than ${MAX_LIST_CHARS} characters`);
     } while (cursor !== undefined);
     return entries;
   }
@@ -113,6 +123,7 @@ export class Requests {
     return this.#repeat(name, call, signal, async () => {
       const answer = await this.#send(name, { accept: 'application/json', ...call }, signal);
       const text = await readBounded(name, answer);
+      call.onChars?.(text.length);
       return (text === '' ? undefined : parseAnswer(name, text)) as Calls[N]['answer'];
     });
   }

@@ -81,6 +81,8 @@ export interface components {
             readonly max_published_ports?: number;
             /** @description sandboxes of this key at once */
             readonly max_sandboxes?: number;
+            /** @description snapshots of this key at once, those included that its idle sandboxes will be saved as */
+            readonly max_snapshots?: number;
             /** @description forks of one request */
             readonly max_fork?: number;
             /** @description longest life of a sandbox and of a command, seconds */
@@ -270,7 +272,7 @@ export interface components {
             /** @description why it did not start, or what was lost */
             readonly error?: string;
             readonly usage?: components["schemas"]["ResourceUsage"];
-            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];
         };
         /** @description what a command wrote and what came of it */
@@ -318,7 +320,7 @@ export interface components {
             /** @description why it did not start, or what was lost */
             readonly error?: string;
             readonly usage?: components["schemas"]["ResourceUsage"];
-            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];
         };
         /** @description a line: a piece of output, or the result */
@@ -520,7 +522,7 @@ export interface components {
             readonly log_first_seq?: number;
             /** @description number of the next record */
             readonly log_next_seq?: number;
-            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];
         };
         /** @description how to stop */
@@ -625,7 +627,7 @@ export interface components {
             readonly convert_mode: string;
             /** @description when it was converted, Unix milliseconds */
             readonly converted_at_unix_ms: number;
-            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];
         };
         /** @description the converted images */
@@ -719,7 +721,7 @@ export interface components {
             readonly network?: components["schemas"]["NetworkResponse"];
             /** @description ports of the host that lead into it */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
-            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];
         };
         /** @description sandboxes */
@@ -728,7 +730,7 @@ export interface components {
             readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
             /** @description where the next page begins; absent on the last one */
             readonly next_cursor?: string;
-            /** @description fields of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];
         };
         /** @description what a sandbox takes of the host */
@@ -804,6 +806,8 @@ export interface components {
             readonly memory_mib: number;
             /** @description virtual CPUs */
             readonly vcpus: number;
+            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description snapshots */
         readonly SnapshotListResponse: {
@@ -831,6 +835,8 @@ export interface components {
             readonly files: number;
             /** @description bytes of their contents */
             readonly bytes: number;
+            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description one piece of output, or one event */
         readonly LogRecord: {

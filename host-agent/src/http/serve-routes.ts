@@ -41,8 +41,8 @@ export function serveRoutes<N extends RouteName>(
       const reply: unknown = await handle(input, c);
       if (reply instanceof Response) return reply;
       if (answer?.status === 204) return c.body(null, 204);
-      // Only where a body was sent does the answer have a place for them.
-      const hasWarnings = route.body?.kind === 'json' && input.warnings.length > 0;
+      // Answers that show what is there have no place for them.
+      const hasWarnings = route.method !== 'GET' && input.warnings.length > 0;
       const { warnings } = input;
       const shown = hasWarnings ? { ...(reply as object), warnings } : (reply as object);
       return c.json(shown, answer?.status === 201 ? 201 : 200);

@@ -1,7 +1,7 @@
 // A file beside the registry that says that there were keys. Who has lost the registry, or moved it away, has lost its keys, and
 // must not thereby have let in everybody.
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
@@ -16,7 +16,7 @@ export class KeyMark {
   /** Of the registry in that file. */
   constructor(registryPath: string) {
     this.path = join(dirname(registryPath), NAME);
-    this.#isThere = existsSync(this.path);
+    this.#isThere = isAnythingAt(this.path);
   }
 
   /** Whether there were keys, as far as is known: once they are seen, nobody unsees them. */
@@ -26,7 +26,7 @@ export class KeyMark {
 
   /** Resolves once it survives a crash of the host. */
   async ensure(): Promise<void> {
-    if (this.#isThere && existsSync(this.path)) return;
+    if (this.#isThere && isAnythingAt(this.path)) return;
     // Several commands may do this at once.
     const part = `${this.path}.${randomBytes(8).toString('hex')}.part`;
     try {
@@ -48,4 +48,9 @@ async function syncDirectory(path: string): Promise<void> {
   } finally {
     await directory.close();
   }
+}
+
+/** A link that leads nowhere is a mark that was moved, not one that never was. */
+function isAnythingAt(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }

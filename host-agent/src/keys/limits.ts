@@ -6,7 +6,8 @@ import { findPassed, over, type Wanted } from './policy.ts';
 import type { Published } from './published.ts';
 import type { Quota } from './record.ts';
 
-const MINUTE_MS = 60_000;
+/** Creates are counted by the second in which they were asked for: a tenant may ask for any number. */
+const MINUTE_S = 60;
 
 /** A sandbox that exists, or is promised. */
 export type Holding = {
@@ -16,6 +17,8 @@ export type Holding = {
   readonly diskBytes: number;
   /** Absent: none. */
   readonly publish?: readonly Published[] | undefined;
+  /** It will be a snapshot when it was idle for long enough. */
+  readonly savesItself?: boolean;
 };
 
 /** Who wants to make something, and who is to know what it comes to, allowed or not. */
@@ -39,8 +42,8 @@ export class Limits {
   readonly #options: LimitsOptions;
   readonly #promised = new Set<Holding>();
   readonly #promisedSnapshots = new Set<Owner>();
-  /** When sandboxes were asked for within the last minute, oldest first, by tenant. */
-  readonly #asked = new Map<string, number[]>();
+  /** How many sandboxes were asked for in which second, by tenant. */
+  readonly #asked = new Map<string, Map<number, number>>();
 
   constructor(options: LimitsOptions) {
     this.#options = options;
@@ -53,7 +56,7 @@ export class Limits {
   admit({ caller, onWanted }: Visit, wanted: Wanted): Disposable {
     onWanted?.(wanted);
     if (caller === undefined) return NOTHING_HELD;
-    const { key, tenant } = caller;
+    const { tenant } = caller;
     const policy = this.#policyOf(caller);
     const passed = findPassed(policy, wanted);
     if (wanted.startsService && !mayDo(caller, 'exec'))
@@ -61,15 +64,17 @@ export class Limits {
     if (wanted.savesItself && !mayDo(caller, 'snapshot'))
       passed.push(`idle_action snapshot needs snapshot: ${describe(caller, 'snapshot')}`);
     const all = [...this.#options.sandboxes(), ...this.#promised];
-    const own = all.filter(({ owner }) => owner?.key === key && owner.tenant === tenant);
+    const own = all.filter(({ owner }) => isSame(owner, caller));
     const total = own.length + wanted.count;
     passed.push(...over('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
     const most = policy.max_published_ports;
     passed.push(...over('ports of this key', countPorts([...own, wanted]), 'max_published_ports', most));
+    if (wanted.savesItself)
+      passed.push(...overSnapshots(policy, this.#countSnapshots(caller, own) + wanted.count));
     if (tenant !== undefined) passed.push(...this.#findOverQuota(tenant, all, wanted));
     if (passed.length > 0) throw forbidden(caller, passed);
-    const { vcpus, memoryMib, diskBytes, publish, count } = wanted;
-    const each = { owner: caller, vcpus, memoryMib, diskBytes, publish };
+    const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = wanted;
+    const each = { owner: caller, vcpus, memoryMib, diskBytes, publish, savesItself };
     const promised = Array.from({ length: count }, () => ({ ...each }));
     for (const each of promised) this.#promised.add(each);
     if (tenant !== undefined) this.#noteAsked(tenant, count);
@@ -87,18 +92,32 @@ export class Limits {
     return { ...(isNarrow && !keepsOldGrants && { publish_ports: publishPorts }), ...policy };
   }
 
-  /** The same for a snapshot. */
+  /** The same for a snapshot. An idle sandbox that saves itself has no policy: its snapshot was counted when it was made. */
   admitSnapshot(caller: Caller | undefined): Disposable {
-    if (caller?.tenant === undefined) return NOTHING_HELD;
-    const { tenant } = caller;
-    const owners = [...this.#options.snapshots(), ...this.#promisedSnapshots];
-    const count = owners.filter((owner) => owner?.tenant === tenant).length + 1;
-    const most = this.#options.quotaOf(tenant)?.max_snapshots;
-    const passed = over(`snapshots of tenant ${tenant}`, count, 'max_snapshots', most);
+    if (caller === undefined) return NOTHING_HELD;
+    const { key, tenant, policy = {} } = caller;
+    const sandboxes = [...this.#options.sandboxes(), ...this.#promised];
+    const own = sandboxes.filter(({ owner }) => isSame(owner, caller));
+    const passed = overSnapshots(policy, this.#countSnapshots(caller, own) + 1);
+    if (tenant !== undefined) {
+      const theirs = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
+      const most = this.#options.quotaOf(tenant)?.max_snapshots;
+      passed.push(...over(`snapshots of tenant ${tenant}`, theirs.length + 1, 'max_snapshots', most));
+    }
     if (passed.length > 0) throw forbidden(caller, passed);
-    const promised = { key: caller.key, tenant };
+    const promised = { key, ...(tenant !== undefined && { tenant }) };
     this.#promisedSnapshots.add(promised);
     return { [Symbol.dispose]: () => void this.#promisedSnapshots.delete(promised) };
+  }
+
+  #snapshotOwners(): readonly (Owner | undefined)[] {
+    return [...this.#options.snapshots(), ...this.#promisedSnapshots];
+  }
+
+  /** Those that there are, and those that its sandboxes will be. */
+  #countSnapshots(caller: Caller, own: readonly Holding[]): number {
+    const made = this.#snapshotOwners().filter((owner) => isSame(owner, caller));
+    return made.length + own.filter(({ savesItself }) => savesItself).length;
   }
 
   #findOverQuota(tenant: string, all: readonly Holding[], wanted: Wanted): string[] {
@@ -106,7 +125,7 @@ export class Limits {
     const theirs = all.filter(({ owner }) => owner?.tenant === tenant);
     const sum = (of: (holding: Omit<Holding, 'owner'>) => number): number =>
       theirs.reduce((total, holding) => total + of(holding), of(wanted) * wanted.count);
-    const creates = this.#recentlyAsked(tenant).length + wanted.count;
+    const creates = this.#recentlyAsked(tenant) + wanted.count;
     const totals = [
       ['sandboxes', sum(() => 1), 'max_sandboxes'],
       ['vcpus', sum(({ vcpus }) => vcpus), 'max_vcpus'],
@@ -120,16 +139,32 @@ export class Limits {
     );
   }
 
-  #recentlyAsked(tenant: string): readonly number[] {
-    const { now = Date.now } = this.#options;
-    return (this.#asked.get(tenant) ?? []).filter((atMs) => now() - atMs < MINUTE_MS);
+  #recentlyAsked(tenant: string): number {
+    const counts = this.#asked.get(tenant) ?? new Map<number, number>();
+    const oldest = this.#second() - MINUTE_S;
+    for (const second of counts.keys()) if (second < oldest) counts.delete(second);
+    return counts.values().reduce((sum, count) => sum + count, 0);
   }
 
   #noteAsked(tenant: string, count: number): void {
-    const { now = Date.now } = this.#options;
-    const times = new Array<number>(count).fill(now());
-    this.#asked.set(tenant, [...this.#recentlyAsked(tenant), ...times]);
+    const counts = this.#asked.get(tenant) ?? new Map<number, number>();
+    const second = this.#second();
+    counts.set(second, (counts.get(second) ?? 0) + count);
+    this.#asked.set(tenant, counts);
   }
+
+  #second(): number {
+    const { now = Date.now } = this.#options;
+    return Math.floor(now() / 1000);
+  }
+}
+
+function isSame(owner: Owner | undefined, { key, tenant }: Owner): boolean {
+  return owner?.key === key && owner.tenant === tenant;
+}
+
+function overSnapshots({ max_snapshots }: Policy, total: number): string[] {
+  return over('snapshots of this key', total, 'max_snapshots', max_snapshots);
 }
 
 function countPorts(all: Iterable<Pick<Holding, 'publish'>>): number {

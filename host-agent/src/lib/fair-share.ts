@@ -21,9 +21,13 @@ export function chooseEvicted<T extends Kept>(entries: readonly T[], most: numbe
   for (const entry of entries) {
     total += entry.size;
     sizes.set(entry.owner, (sizes.get(entry.owner) ?? 0) + entry.size);
-    if (!entry.isPinned) removable.set(entry.owner, [...(removable.get(entry.owner) ?? []), entry]);
+    const own = removable.get(entry.owner);
+    if (entry.isPinned) continue;
+    if (own === undefined) removable.set(entry.owner, [entry]);
+    else own.push(entry);
   }
-  for (const own of removable.values()) own.sort((a, b) => a.usedAtMs - b.usedAtMs);
+  // The last is the first to go.
+  for (const own of removable.values()) own.sort((a, b) => b.usedAtMs - a.usedAtMs);
   const evicted: T[] = [];
   const weigh = (owner: string | undefined): number => {
     const size = sizes.get(owner) ?? 0;
@@ -32,7 +36,7 @@ export function chooseEvicted<T extends Kept>(entries: readonly T[], most: numbe
   while (total > most) {
     const [owner, own] =
       [...removable].filter(([, left]) => left.length > 0).sort(([a], [b]) => weigh(b) - weigh(a))[0] ?? [];
-    const oldest = own?.shift();
+    const oldest = own?.pop();
     if (oldest === undefined) break;
     total -= oldest.size;
     sizes.set(owner, (sizes.get(owner) ?? 0) - oldest.size);

@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
+import { chooseEvicted, type Kept } from '../lib/fair-share.ts';
 import { isId } from '../lib/ids.ts';
 import { type LogPage, type LogQuery, readLog } from './read-log.ts';
 import { RESERVE_NAME, SandboxLog } from './sandbox-log.ts';
@@ -22,7 +23,7 @@ export type LogStoreOptions = {
   readonly maxBytes: number;
   /** How long a log is kept when its sandbox is gone. */
   readonly retentionMs: number;
-  /** What such logs may take together; the oldest go first. */
+  /** What such logs may take together; of the tenant that has most of them the oldest go first. */
   readonly retentionBytes: number;
   readonly log: Logger;
 };
@@ -129,23 +130,21 @@ export class LogStore {
   async #removeEnded(): Promise<void> {
     const { dir, retentionMs, retentionBytes, log } = this.#options;
     this.#newBytes = 0;
-    const ended: { readonly id: string; readonly endedMs: number }[] = [];
+    const kept: (Kept & { readonly id: string })[] = [];
+    const remove = async (id: string, bytes: number, why: string): Promise<void> => {
+      await rm(join(dir, id), { recursive: true, force: true });
+      log.info({ sandbox: id, bytes }, `removed the log of a sandbox that ${why}`);
+    };
     for (const id of await this.#ids()) {
       if (this.#open.has(id)) continue;
       const endedMs = await stat(join(dir, id, ENDED_NAME)).then(({ mtimeMs }) => mtimeMs, ignoreMissing);
-      if (endedMs !== undefined) ended.push({ id, endedMs });
+      if (endedMs === undefined) continue;
+      const size = await sizeOf(join(dir, id));
+      if (Date.now() - endedMs >= retentionMs) await remove(id, size, 'is long gone');
+      else kept.push({ id, owner: await this.#tenantOf(id), size, usedAtMs: endedMs, isPinned: false });
     }
-    ended.sort((a, b) => b.endedMs - a.endedMs);
-    let totalBytes = 0;
-    for (const { id, endedMs } of ended) {
-      const bytes = await sizeOf(join(dir, id));
-      const isOld = Date.now() - endedMs >= retentionMs;
-      if (isOld || totalBytes + bytes > retentionBytes) {
-        await rm(join(dir, id), { recursive: true, force: true });
-        const why = isOld ? 'is long gone' : 'is gone, as newer ones need the room';
-        log.info({ sandbox: id, bytes }, `removed the log of a sandbox that ${why}`);
-      } else totalBytes += bytes;
-    }
+    for (const { id, size } of chooseEvicted(kept, retentionBytes))
+      await remove(id, size, 'is gone, as newer ones need the room');
   }
 
   async #tenantOf(id: string): Promise<string | undefined> {

@@ -23,7 +23,9 @@ export function countInUse(
 }
 
 export function toHoldings(sandboxes: Iterable<Sandbox>): Holding[] {
-  return [...sandboxes].map(({ record: { options, owner } }) => ({ ...options, owner }));
+  return [...sandboxes].map(({ record: { options, owner } }) => {
+    return { ...options, owner, savesItself: options.idle?.action === 'snapshot' };
+  });
 }
 
 /** `count` of a fork; absent for a create. What a copy runs on with was allowed when it was started. */

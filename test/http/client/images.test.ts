@@ -162,3 +162,20 @@ t.test('Ctrl-C gives a pull up', async (t) => {
   t.match(await running.ended, { code: 130, stdout: '' });
   await until(isCancelled, 'its end');
 });
+
+t.test('a list of large pages is given up before they fill the memory', async (t) => {
+  let pages = 0;
+  const piece = ' '.repeat(1 << 20);
+  const server = createServer(async (_, outgoing) => {
+    pages += 1;
+    for (let at = 0; at < 90; at++) await new Promise((resolve) => outgoing.write(piece, resolve));
+    outgoing.end(`{"images":[{"digest":"x"}]${pages < 6 ? ',"next_cursor":"on"' : ''}}`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  t.teardown(() => server.closeAllConnections());
+  const { port } = server.address() as AddressInfo;
+  const client = new Client({ host: `http://127.0.0.1:${port}`, retries: 0 });
+  await t.rejects(client.images.list(), { message: /\/images lists more than \d+ characters/ });
+  t.equal(pages, 3);
+});

@@ -106,3 +106,17 @@ t.test('every answer to a JSON body has a place for warnings', (t) => {
   }
   t.end();
 });
+
+t.test('a list is looked through as far as it may be long', (t) => {
+  let looks = 0;
+  const entry = { host_port: 1, guest_port: 1 };
+  const ownKeys = (target: object) => {
+    looks += 1;
+    return Reflect.ownKeys(target);
+  };
+  const publish = Array.from({ length: 50_000 }, () => new Proxy(entry, { ownKeys }));
+  t.match(refuse(create, { publish }), /^publish must have at most 256 entries/);
+  // The entries that the message shows are looked at, too.
+  t.ok(looks <= 52_000, `${looks} entries`);
+  t.end();
+});

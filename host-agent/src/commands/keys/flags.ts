@@ -17,6 +17,7 @@ const FIELDS: Readonly<Record<keyof Policy, 'list' | 'number'>> = {
   publish_addresses: 'list',
   max_published_ports: 'number',
   max_sandboxes: 'number',
+  max_snapshots: 'number',
   max_fork: 'number',
   max_timeout_s: 'number',
   max_idle_timeout_s: 'number',

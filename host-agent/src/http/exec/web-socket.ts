@@ -5,12 +5,20 @@ import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { Piece } from '../../lib/byte-queue.ts';
 import { isAppError, toError } from '../../lib/errors.ts';
+import { BodyRoom } from '../input/body-room.ts';
 import { parseJson } from '../input/json-body.ts';
 import { checked } from '../input/request-input.ts';
 import type { ExecRun } from './exec-run.ts';
 
 /** Close codes, and what they mean here. */
-const CLOSE = { done: 1000, stopping: 1001, unexpectedText: 1003, badRequest: 1008, failed: 1011 } as const;
+const CLOSE = {
+  done: 1000,
+  stopping: 1001,
+  unexpectedText: 1003,
+  badRequest: 1008,
+  failed: 1011,
+  tryLater: 1013,
+} as const;
 
 const STOPPING = 'the daemon stops';
 
@@ -60,6 +68,19 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
       run.cancel();
     } else if (!run.push(toBytes(data))) socket.pause();
   });
+  // What came of a message that is not whole yet, which the library keeps. Counted before it sees it.
+  const room = new BodyRoom();
+  const settle = () => room[Symbol.dispose]();
+  options.connection.prependListener('data', (bytes: Buffer) => {
+    try {
+      room.add(bytes.length);
+    } catch (error) {
+      close(socket, CLOSE.tryLater, toError(error).message);
+      // Nor is the rest kept while the client is to answer that.
+      socket.terminate();
+    }
+  });
+  for (const whole of ['message', 'ping', 'pong', 'close']) socket.on(whole, settle);
   // The library tells of a Close frame only once the connection is closed, which is for the client to do.
   options.connection.on('data', () => {
     if (socket.readyState !== socket.OPEN) run?.cancel();

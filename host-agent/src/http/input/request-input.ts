@@ -8,9 +8,10 @@ import {
   type Route,
 } from '@sandboxd/api';
 import { z } from 'zod';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
+import { MAX_LOGGED_CHARS } from '../middleware/logging.ts';
 import { readJson } from './json-body.ts';
 import { isStrict } from './preference.ts';
 import { decodeText, namesOfQuery, readQuery } from './texts.ts';
@@ -48,9 +49,38 @@ export async function readInput<R extends Route>(
   if (strict && unknown.length > 0) throw new AppError('invalid_argument', unknown.join('; '));
   const hasJson = body?.kind === 'json' && transport !== 'websocket';
   const sent = hasJson ? checked(checkBody(body.schema, await readJson(c, idleMs), strict)) : undefined;
-  const warnings = [...unknown, ...(sent?.warnings ?? [])];
+  const isDeaf = body === undefined && route.method !== 'GET';
+  const unasked = isDeaf && hasBody(c) ? await readUnasked(c, strict, idleMs) : [];
+  const warnings = [...unknown, ...(sent?.warnings ?? unasked)];
   return { params, query, body: sent?.value, warnings } as unknown as Input<R>;
 }
+
+function hasBody(c: HttpContext): boolean {
+  const { incoming }: Partial<HttpContext['env']> = c.env ?? {};
+  if (incoming === undefined) return c.req.raw.body !== null;
+  return (
+    incoming.headers['transfer-encoding'] !== undefined || Number(incoming.headers['content-length']) > 0
+  );
+}
+
+/**
+ * Names of what was said to a route that takes no body, such as a grace period to a restart. What is no JSON was never read there,
+ * and is refused only for who asks for that. AppError invalid_argument, cancelled.
+ */
+async function readUnasked(c: HttpContext, isStrict: boolean, idleMs?: number): Promise<readonly string[]> {
+  try {
+    const { warnings } = checked(checkBody(NOTHING, await readJson(c, idleMs), isStrict));
+    return warnings;
+  } catch (error) {
+    if (isStrict && isAppError(error) && error.code === 'invalid_argument') throw error;
+    if (isAppError(error) && error.code === 'cancelled') throw error;
+    if (isStrict)
+      throw new AppError('invalid_argument', `no body is asked for here: ${toError(error).message}`);
+    return [];
+  }
+}
+
+const NOTHING = z.object({});
 
 /** What `curl -F` and pages send has names and boundaries around what is meant. */
 function assertNoForm(c: HttpContext, body: RequestBody): void {
@@ -80,7 +110,7 @@ function readPath(c: HttpContext, path: string, schema: z.ZodObject): Record<str
     const text = decodeText(encoded, title);
     found[name] = text;
     const [kind = name] = title.split(' ');
-    c.get('log').setBindings({ [kind]: text });
+    c.get('log').setBindings({ [kind]: text.slice(0, MAX_LOGGED_CHARS) });
   }
   return found;
 }

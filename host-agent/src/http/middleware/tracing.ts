@@ -1,6 +1,6 @@
 // Makes each request a part of its client's trace, where traces are sent.
 import { createMiddleware } from 'hono/factory';
-import { hideKeys } from '../../lib/hide-keys.ts';
+import { hasKey, hideKeys } from '../../lib/hide-keys.ts';
 import type { Telemetry } from '../../telemetry/index.ts';
 import { addressOf, endOf, type HttpEnv, headerOf } from '../context.ts';
 import { findRoute } from '../known-routes.ts';
@@ -17,7 +17,10 @@ export function tracing(telemetry: Telemetry | undefined) {
       path: hideKeys(path),
       requestId: c.get('requestId'),
       address: addressOf(c),
-      header: (name) => headerOf(c, name),
+      header: (name) => {
+        const value = headerOf(c, name);
+        return value !== undefined && hasKey(value) ? undefined : value;
+      },
     });
     if (span.traceId !== '') c.set('traceId', span.traceId);
     await span.within(next);

@@ -39,18 +39,19 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
       return answerMade(c, (asking) => store.pull(ref, pull, asking), warnings);
     },
 
-    importImage: async ({ query: { tag } }, c) => {
+    importImage: async ({ query: { tag }, warnings }, c) => {
       assertMayChangeImages(c.get('caller'));
       assertNoTenant(c);
       const store = requireImages(images);
       const body = readBody(c, bodyIdleMs);
-      return answerMade(c, async (asking) => {
+      const make = async (asking: Asking): Promise<ImageInfo> => {
         try {
           return await store.import(toPieces(body.read), tag, asking);
         } finally {
           body.discard(); // what was answered early is still being sent
         }
-      });
+      };
+      return answerMade(c, make, warnings);
     },
 
     getImage: ({ params: { ref } }) => toImageBody(requireImages(images).get(ref)),

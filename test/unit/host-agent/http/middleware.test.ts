@@ -308,3 +308,18 @@ t.test('a failure as HTTP: its status, what its kind adds, and nothing of a faul
   t.equal(new HttpError('malformed', 'no').name, 'HttpError');
   t.end();
 });
+
+t.test('a line of the log is short, however long the path was', async (t) => {
+  const { app, lines } = makeApp();
+  for (const [method, path] of [
+    ['GET', `/${'x'.repeat(14_000)}`],
+    ['GET', `/images/${'a/'.repeat(7000)}`],
+    ['GET', `/sandboxes/${'%41'.repeat(4500)}`],
+    ['DELETE', `/sandboxes/${'y'.repeat(14_000)}/exec`],
+  ] as const) {
+    const before = lines.length;
+    await app.request(path, { method });
+    t.equal(lines.length, before + 1);
+    t.ok(JSON.stringify(lines.at(-1)).length < 4000, `${JSON.stringify(lines.at(-1)).length} characters`);
+  }
+});

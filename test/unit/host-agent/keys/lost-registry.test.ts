@@ -2,7 +2,7 @@
 // key is made again.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -133,6 +133,12 @@ t.test('keys that are revoked or over are keys, and another registry is none', a
   });
   // An empty file is an empty registry.
   await writeFile(path, '');
+  await start(path, async ({ isLetIn }) => t.notOk(await isLetIn()));
+});
+
+t.test('a mark that is a link to what is gone is a mark', async (t) => {
+  const { path, mark } = await makeDir(t);
+  await symlink('/nowhere/keys-required', mark);
   await start(path, async ({ isLetIn }) => t.notOk(await isLetIn()));
 });
 

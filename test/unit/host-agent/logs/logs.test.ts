@@ -317,3 +317,21 @@ t.test('logs of sandboxes that are gone take no more than they may together', as
   t.same(await kept(), ids.slice(-2));
   await next.stop();
 });
+
+t.test('a tenant that leaves many logs pushes out its own, and no other’s', async (t) => {
+  const { dir, store } = await makeStore(t, { retentionBytes: 256 * 1024 });
+  const ids = Array.from('0123456789', (digit) => `sbx_${digit.repeat(13)}`);
+  const [quiet = '', operators = '', ...loud] = ids;
+  const tenants = new Map([[quiet, 'quiet'], ...loud.map((id) => [id, 'loud'] as const)]);
+  for (const [at, id] of [quiet, operators, ...loud].entries()) {
+    (await store.open(id, tenants.get(id)))?.append(out('x'.repeat(50_000)));
+    await store.end(id);
+    const endedS = Date.now() / 1000 - 100 + at;
+    await utimes(join(dir, id, 'ended'), endedS, endedS).catch(() => undefined);
+  }
+  const left = (await readdir(dir)).sort();
+  t.same(left.slice(0, 2), [quiet, operators], 'the oldest of all, of those who have little');
+  t.ok(left.length > 2 && left.length <= 5);
+  t.same(left.slice(2), loud.slice(2 - left.length), 'of the loud one the newest');
+  await store.stop();
+});

@@ -10,6 +10,7 @@ import {
   MAX_MANIFEST_BYTES,
   PIECE_BYTES,
 } from '../../../../host-agent/src/sandboxes/saved/archive/format.ts';
+import { ArchiveReader } from '../../../../host-agent/src/sandboxes/saved/archive/read-archive.ts';
 import { forge, manifestOf, readAll, source, whole } from '../../../support/archives.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
@@ -157,6 +158,27 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
   const pieces = [100, 110, room.sizeBytes - 10].map((offset) => ({ offset, bytes }));
   const fits = forge(roomy, { memory: pieces });
   t.match(await importOf(manager, fits), { vcpus: 2 }, 'what just fits is taken');
+});
+
+t.test('an archive unpacks to some amount, or to so many times what was sent, and to no more', async (t) => {
+  const from = await withSnapshot(t);
+  const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
+  const sizeBytes = 8 * PIECE_BYTES;
+  const room = { ...good.parts.memory, sizeBytes, contentBytes: sizeBytes };
+  const roomy = { ...good, parts: { ...good.parts, memory: room } };
+  const dir = t.testdir();
+  const read = async (freeBytes: number | undefined, fill: (at: number) => Buffer) => {
+    const memory = Array.from({ length: 8 }, (_, at) => ({ offset: at * PIECE_BYTES, bytes: fill(at) }));
+    await using reader = new ArchiveReader(source(forge(roomy, { memory })), freeBytes);
+    await reader.readParts(dir, await reader.readManifest(), []);
+  };
+  for (const value of [0, 1])
+    await t.rejects(
+      read(PIECE_BYTES, () => Buffer.alloc(PIECE_BYTES, value)),
+      { code: 'invalid_argument', message: /it unpacks to more than 400 times its \d+ bytes/ },
+    );
+  await read(undefined, () => Buffer.alloc(PIECE_BYTES, 1));
+  await read(PIECE_BYTES, () => randomBytes(PIECE_BYTES));
 });
 
 t.test('one that does not fit the engine boots from its disk alone', async (t) => {

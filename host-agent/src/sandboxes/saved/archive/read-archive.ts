@@ -29,12 +29,19 @@ const RESERVED_NAMES = ['manifest.json', 'rootfs.ext4', 'agent.ext4'];
 
 export type ByteSource = () => Promise<Uint8Array | undefined>;
 
+/**
+ * All of it is checked by its digest, whatever it took to send: so it unpacks to so much, or to so many times what has come. A
+ * guest's memory and files, whose zeros are left out, come nowhere near that.
+ */
+const FREE_BYTES = 256 * 2 ** 20;
+const MOST_TIMES = 400;
+
 export class ArchiveReader implements AsyncDisposable {
   readonly #bytes: Bytes;
   readonly #whole = createHash('sha256');
 
-  constructor(read: ByteSource) {
-    this.#bytes = new Bytes(read);
+  constructor(read: ByteSource, freeBytes = FREE_BYTES) {
+    this.#bytes = new Bytes(read, freeBytes);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -144,14 +151,23 @@ class Bytes {
   readonly #stream = createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG } });
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #over: Promise<unknown>;
+  readonly #freeBytes: number;
+  #receivedBytes = 0;
+  #unpackedBytes = 0;
   #cause: unknown;
   #isWhole = false;
   #rest: Buffer = Buffer.alloc(0);
 
-  constructor(read: ByteSource) {
+  constructor(read: ByteSource, freeBytes: number) {
+    this.#freeBytes = freeBytes;
+    const counted: ByteSource = async () => {
+      const bytes = await read();
+      this.#receivedBytes += bytes?.length ?? 0;
+      return bytes;
+    };
     const source = async function* (this: Bytes): AsyncGenerator<Uint8Array> {
       try {
-        yield* withoutEnd(read);
+        yield* withoutEnd(counted);
         this.#isWhole = true;
       } catch (error) {
         this.#cause = error;
@@ -188,6 +204,15 @@ class Bytes {
   }
 
   async #next(): Promise<Buffer | undefined> {
+    const bytes = await this.#decoded();
+    this.#unpackedBytes += bytes?.length ?? 0;
+    const most = Math.max(this.#freeBytes, MOST_TIMES * this.#receivedBytes);
+    if (this.#unpackedBytes > most)
+      throw badArchive(`it unpacks to more than ${MOST_TIMES} times its ${this.#receivedBytes} bytes`);
+    return bytes;
+  }
+
+  async #decoded(): Promise<Buffer | undefined> {
     try {
       const { done, value } = await this.#chunks.next();
       return done === true ? undefined : value;

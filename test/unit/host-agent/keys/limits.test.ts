@@ -1,0 +1,47 @@
+// What a tenant asked for within a minute, however much that was.
+import t from 'tap';
+import { Limits } from '../../../../host-agent/src/keys/index.ts';
+import type { Wanted } from '../../../../host-agent/src/keys/policy.ts';
+
+const WANTED: Wanted = {
+  count: 64,
+  areForks: true,
+  vcpus: 1,
+  memoryMib: 128,
+  diskBytes: 2 ** 26,
+  timeoutS: 0,
+  idleTimeoutS: 0,
+  savesItself: false,
+  rootfs: { kind: 'profile', name: 'base' },
+  startsService: false,
+};
+const caller = { id: '0123456789abcdef', key: 'k', tenant: 'acme' };
+
+t.test('requests that fail later are counted, and cost no more the more there were', async (t) => {
+  let nowMs = 1_000_000_000;
+  let looks = 0;
+  let most: number | undefined;
+  const limits = new Limits({
+    quotaOf: () => (most === undefined ? {} : { max_creates_per_minute: most }),
+    sandboxes: () => [],
+    snapshots: () => [],
+    publishPorts: [],
+    now: () => {
+      looks += 1;
+      return nowMs;
+    },
+  });
+  const ask = () => limits.admit({ caller }, WANTED)[Symbol.dispose]();
+  for (let at = 0; at < 1000; at++) {
+    ask();
+    nowMs += 20;
+  }
+  t.ok(looks <= 4000, `${looks} looks at the clock`);
+  most = 64_000;
+  t.throws(ask, { message: /creates within a minute of tenant acme 64064 is over max_creates_per_minute/ });
+  nowMs += 45_000;
+  ask();
+  nowMs += 62_000;
+  most = 64;
+  ask();
+});
