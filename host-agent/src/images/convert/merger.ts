@@ -63,8 +63,7 @@ export class Merger implements TarSink {
     const parts = this.tree.split(entry.name);
     const last = parts.at(-1);
     if (last?.startsWith(WHITEOUT)) this.#hide(entry, parts, last);
-    else if (isOverlayWhiteout(entry, member))
-      this.tree.whiteout(this.tree.place(parts, this.#layer), this.#layer);
+    else if (isOverlayWhiteout(entry, member)) this.#whiteout(parts);
     else if (entry.type === 'directory') this.#addDirectory(entry, member, parts);
     else if (entry.type === 'link') this.#addLink(entry, member, parts);
     else this.#put(parts, this.#makeInode(entry, member));
@@ -85,12 +84,13 @@ export class Merger implements TarSink {
   }
 
   #hide(entry: TarEntry, parts: string[], last: string): void {
-    if (last === OPAQUE) this.tree.makeOpaque(parts.slice(0, -1), this.#layer);
+    const directory = parts.slice(0, -1);
+    if (last === OPAQUE) this.#treeOf(directory).makeOpaque(directory, this.#layer);
     else if (!last.startsWith(RECORD)) {
       const hidden = last.slice(WHITEOUT.length);
       if (hidden === '' || hidden === '.' || hidden === '..')
         throw new ImageError(`${showName(entry.name)} is a whiteout of no name`);
-      this.tree.whiteout({ ...this.tree.place(parts, this.#layer), name: hidden }, this.#layer);
+      this.#whiteout([...directory, hidden]);
     }
   }
 
@@ -109,7 +109,7 @@ export class Merger implements TarSink {
     } else this.tree.put(place, newDirectory(attributes), this.#layer);
   }
 
-  /** What the link says of the file holds for it from now on, as elsewhere; attributes that it does not name stay. */
+  /** What the link says of the file holds for it from now on, as elsewhere. Archivers may name no extended attributes again. */
   #addLink(entry: TarEntry, member: MemberAttributes, parts: string[]): void {
     const targetParts = this.tree.split(entry.target);
     const target = this.tree.get(this.#treeOf(targetParts).place(targetParts, this.#layer))?.inode;
@@ -121,13 +121,19 @@ export class Merger implements TarSink {
     const { mode, xattrs, ...attributes } = toAttributes({ ...entry, type: target.type }, member);
     Object.assign(target, attributes);
     if (target.type !== 'symlink') target.mode = mode;
-    if (xattrs.size > 0) target.xattrs = new Map([...target.xattrs, ...xattrs]);
+    // Not added up, link by link, to more than a file may have.
+    if (xattrs.size > 0) target.xattrs = xattrs;
     this.#put(parts, target);
   }
 
   #put(parts: string[], inode: Inode): void {
     const tree = this.#treeOf(parts);
     tree.put(tree.place(parts, this.#layer), inode, this.#layer);
+  }
+
+  #whiteout(parts: string[]): void {
+    const tree = this.#treeOf(parts);
+    tree.whiteout(tree.place(parts, this.#layer), this.#layer);
   }
 
   #treeOf([first]: readonly string[]): Tree {
