@@ -29,9 +29,9 @@ const TYPES: Readonly<
   '0': { type: 'file', hasContent: true },
   '7': { type: 'file', hasContent: true },
   S: { type: 'file', hasContent: true },
-  // The size is that of the file which the link names.
+  // The size is that of the file which the link names, or the length of its target; nothing follows it.
   '1': { type: 'link', hasContent: false },
-  '2': { type: 'symlink', hasContent: true },
+  '2': { type: 'symlink', hasContent: false },
   '3': { type: 'character-device', hasContent: false },
   '4': { type: 'block-device', hasContent: false },
   '5': { type: 'directory', hasContent: false },

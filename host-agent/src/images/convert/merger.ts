@@ -21,7 +21,7 @@ import { Tree } from './tree.ts';
 
 const WHITEOUT = '.wh.';
 const OPAQUE = '.wh..wh..opq';
-/** Records of AUFS, which are of no file. */
+/** Records of AUFS, which are of no file. In one of them at the top of a layer are files that links of that layer name. */
 const RECORD = '.wh..wh.';
 /** What the kernel takes as its own record of joined layers. */
 const OVERLAY = ['trusted.overlay.', 'user.overlay.'];
@@ -34,6 +34,8 @@ export class Merger implements TarSink {
   readonly #data: DataWriter;
   readonly #limits: ConvertLimits;
   #layer = -1;
+  /** Of the layer's records: what is in them is nowhere in the image but where a link leads to it. */
+  #records = new Tree();
   #members = 0;
   #contentBytes = 0;
   #sparseBytes = 0;
@@ -51,6 +53,7 @@ export class Merger implements TarSink {
 
   nextLayer(): void {
     this.#layer += 1;
+    this.#records = new Tree();
   }
 
   begin(entry: TarEntry, member: MemberAttributes = NO_ATTRIBUTES): void {
@@ -60,11 +63,10 @@ export class Merger implements TarSink {
     const parts = this.tree.split(entry.name);
     const last = parts.at(-1);
     if (last?.startsWith(WHITEOUT)) this.#hide(entry, parts, last);
-    else if (isOverlayWhiteout(entry, member))
-      this.tree.whiteout(this.tree.place(parts, this.#layer), this.#layer);
+    else if (isOverlayWhiteout(entry, member)) this.#whiteout(parts);
     else if (entry.type === 'directory') this.#addDirectory(entry, member, parts);
-    else if (entry.type === 'link') this.#addLink(entry, parts);
-    else this.tree.put(this.tree.place(parts, this.#layer), this.#makeInode(entry, member), this.#layer);
+    else if (entry.type === 'link') this.#addLink(entry, member, parts);
+    else this.#put(parts, this.#makeInode(entry, member));
   }
 
   content(bytes: Buffer, position: number): void {
@@ -82,12 +84,13 @@ export class Merger implements TarSink {
   }
 
   #hide(entry: TarEntry, parts: string[], last: string): void {
-    if (last === OPAQUE) this.tree.makeOpaque(parts.slice(0, -1), this.#layer);
+    const directory = parts.slice(0, -1);
+    if (last === OPAQUE) this.#treeOf(directory).makeOpaque(directory, this.#layer);
     else if (!last.startsWith(RECORD)) {
       const hidden = last.slice(WHITEOUT.length);
       if (hidden === '' || hidden === '.' || hidden === '..')
         throw new ImageError(`${showName(entry.name)} is a whiteout of no name`);
-      this.tree.whiteout({ ...this.tree.place(parts, this.#layer), name: hidden }, this.#layer);
+      this.#whiteout([...directory, hidden]);
     }
   }
 
@@ -98,7 +101,7 @@ export class Merger implements TarSink {
       Object.assign(this.tree.root, attributes);
       return;
     }
-    const place = this.tree.place(parts, this.#layer);
+    const place = this.#treeOf(parts).place(parts, this.#layer);
     const known = this.tree.get(place);
     if (known?.inode.type === 'directory') {
       Object.assign(known.inode, attributes);
@@ -106,14 +109,35 @@ export class Merger implements TarSink {
     } else this.tree.put(place, newDirectory(attributes), this.#layer);
   }
 
-  #addLink(entry: TarEntry, parts: string[]): void {
-    const target = this.tree.get(this.tree.place(this.tree.split(entry.target), this.#layer))?.inode;
+  /** What the link says of the file holds for it from now on, as elsewhere. Archivers may name no extended attributes again. */
+  #addLink(entry: TarEntry, member: MemberAttributes, parts: string[]): void {
+    const targetParts = this.tree.split(entry.target);
+    const target = this.tree.get(this.#treeOf(targetParts).place(targetParts, this.#layer))?.inode;
     const name = showName(entry.name);
     if (target === undefined)
       throw new ImageError(`${name} is a hard link to ${showName(entry.target)}, which is not there`);
     if (target.type === 'directory')
       throw new ImageError(`${name} is a hard link to ${showName(entry.target)}, which is a directory`);
-    this.tree.put(this.tree.place(parts, this.#layer), target, this.#layer);
+    const { mode, xattrs, ...attributes } = toAttributes({ ...entry, type: target.type }, member);
+    Object.assign(target, attributes);
+    if (target.type !== 'symlink') target.mode = mode;
+    // Not added up, link by link, to more than a file may have.
+    if (xattrs.size > 0) target.xattrs = xattrs;
+    this.#put(parts, target);
+  }
+
+  #put(parts: string[], inode: Inode): void {
+    const tree = this.#treeOf(parts);
+    tree.put(tree.place(parts, this.#layer), inode, this.#layer);
+  }
+
+  #whiteout(parts: string[]): void {
+    const tree = this.#treeOf(parts);
+    tree.whiteout(tree.place(parts, this.#layer), this.#layer);
+  }
+
+  #treeOf([first]: readonly string[]): Tree {
+    return first?.startsWith(RECORD) ? this.#records : this.tree;
   }
 
   #makeInode(entry: TarEntry, member: MemberAttributes): Inode {

@@ -72,8 +72,11 @@ export class Tree {
     if (entry !== undefined && !this.#strip(entry, layer)) parent.entries.delete(name);
   }
 
-  /** Hides all that layers below have in a directory. */
+  /** Hides all that layers below have in a directory, or in its place. */
   makeOpaque(parts: readonly string[], layer: number): void {
+    const place = parts.length > 0 ? this.place(parts, layer) : undefined;
+    const type = place && this.get(place)?.inode.type;
+    if (place && type !== 'directory' && type !== 'symlink') this.whiteout(place, layer);
     this.#stripEntries(this.#walk([...parts, '.'], layer), layer);
   }
 

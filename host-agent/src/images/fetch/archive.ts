@@ -150,8 +150,8 @@ class DocumentFinder implements TarSink {
 
 /** One that is listed again under another name is one image with both. */
 function toDockerImages(text: string): ArchivedImage[] {
-  const list = parseJson(text, 'manifest.json');
-  if (!Array.isArray(list)) throw noImages('manifest.json');
+  const list = parseJson(text, 'manifest.json of the archive');
+  if (!Array.isArray(list)) throw noImages('manifest.json of the archive');
   const known = new Map<string, ArchivedImage>();
   for (const [at, each] of list.entries()) {
     const { Config, Layers, RepoTags } = isObject(each) ? each : {};
@@ -172,7 +172,7 @@ function parseJson(text: string, name: string): unknown {
 }
 
 export function noImages(name: string): AppError {
-  return new AppError('invalid_argument', `the ${name} of the archive does not list images`);
+  return new AppError('invalid_argument', `the ${name} does not list images`);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -53,9 +53,13 @@ type Way = {
   readonly platform?: Platform | undefined;
 };
 
+/** The last three are what registries said of images by mistake; Docker takes them, too. */
 const IMAGE_CONFIGS = [
   'application/vnd.oci.image.config.v1+json',
   'application/vnd.docker.container.image.v1+json',
+  'application/octet-stream',
+  'application/json',
+  'text/html',
 ];
 /** Lists of lists of images. */
 const MAX_DEPTH = 4;
@@ -67,9 +71,17 @@ const UNKNOWN = 'unknown';
 
 /** AppError invalid_argument for a list of no image, or of several when `tag` does not say which, or of none for linux/amd64. */
 export async function chooseFromIndex(text: string, { read, holder, tag }: From): Promise<Chosen> {
-  const roots = parse(text)?.manifests;
-  if (roots === undefined || roots === null) throw noImages('index.json');
+  const index = parse(text);
+  if (index === undefined || (index.manifests === undefined && holder !== 'list'))
+    throw noImages(`index.json of the ${holder}`);
+  const roots = index.manifests ?? [];
   const found = await new Finder(read).find(roots);
+  const [, algorithm] = /"digest": *"(sha(?:384|512)):/.exec(text) ?? [];
+  if (found.length === 0 && algorithm !== undefined)
+    throw new AppError(
+      'invalid_argument',
+      `the ${holder} names its images by ${algorithm}; only those named by sha256 are taken`,
+    );
   const groups = [...Map.groupBy(found, ({ tags }) => [...tags].join('\n')).values()].map((images) => ({
     images,
     tags: [...(images[0]?.tags ?? [])],
@@ -131,7 +143,7 @@ class Finder {
       for (const each of manifests) await this.#take(each, { ...from, platform: given }, depth + 1);
       return;
     }
-    const isOther = artifactType || (config?.mediaType && !IMAGE_CONFIGS.includes(config.mediaType));
+    const isOther = artifactType || !isImageConfig(config?.mediaType);
     if (!isOther) keep(given ?? (await this.#readPlatform(config?.digest)), text !== undefined);
   }
 
@@ -148,6 +160,11 @@ class Finder {
       throw new AppError('invalid_argument', `the index leads to more than ${MAX_BYTES} bytes of documents`);
     return text;
   }
+}
+
+/** What has no type is taken for one. */
+export function isImageConfig(type: string | null | undefined): boolean {
+  return !type || IMAGE_CONFIGS.includes(type);
 }
 
 function tagsOf({ annotations }: Descriptor): string[] {

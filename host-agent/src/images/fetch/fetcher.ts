@@ -43,6 +43,8 @@ export type Copy = {
   readonly toError: (error: SkopeoError) => AppError;
   /** Told of each layer when it begins; without it, what reports steps is. */
   readonly onLayer?: (hex: string) => void;
+  /** Told of each line about how it goes on; without it there are fewer. */
+  readonly onDetail?: (line: string) => void;
 };
 
 /** For an archive: a second for so much of what it may unpack to, a tenth of the pace of the slowest way of packing. */
@@ -159,10 +161,11 @@ async function fetchChosen(
 
 export async function copy(
   { ociDir, blobsDir, workDir, maxBytes, maxCpuS, report, signal }: FetchOptions,
-  { source, args, what, toError, onLayer }: Copy,
+  { source, args, what, toError, onLayer, onDetail }: Copy,
 ): Promise<LaidOut> {
   const layout = layoutOf(workDir);
   const all = [
+    ...(onDetail === undefined ? [] : ['--debug']),
     '--tmpdir',
     workDir,
     ...PLATFORM,
@@ -173,7 +176,10 @@ export async function copy(
     source,
     `oci:${basename(layout)}`,
   ];
-  const onLine = (line: string) => reportStep(line, report, onLayer);
+  const onLine = (line: string) => {
+    reportStep(line, report, onLayer);
+    onDetail?.(line);
+  };
   try {
     await runSkopeo({
       ...{ dir: ociDir, scratch: workDir, maxFileBytes: maxBytes, maxCpuS },

@@ -5,11 +5,13 @@ import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { blobPath, dropDamaged } from './blobs.ts';
+import { isImageConfig } from './choose.ts';
 import { configDocument, type ImageConfig, toImageConfig } from './config.ts';
 import { rankOf, showPlatform } from './platform.ts';
 
 const digest = z.string().regex(/^sha256:[\da-f]{64}$/);
-const descriptor = z.object({ digest, urls: z.array(z.string()).nullish() });
+const mediaType = z.string().nullish();
+const descriptor = z.object({ digest, mediaType, urls: z.array(z.string()).nullish() });
 const index = z.object({ manifests: z.array(descriptor).length(1) });
 const manifest = z.object({ config: descriptor, layers: z.array(descriptor) });
 export type LaidOut = {
@@ -29,6 +31,7 @@ export async function readLayout(dir: string, blobsDir: string, what: string): P
   const manifestHex = toHex(found?.digest ?? '');
   await dropDamaged(blobsDir, [manifestHex]);
   const listed = await readDocument(blobPath(blobsDir, manifestHex), manifest, `${what}: its manifest`);
+  assertImage(listed, what);
   const configDigest = toHex(listed.config.digest);
   await dropDamaged(blobsDir, [configDigest]);
   const about = await readDocument(blobPath(blobsDir, configDigest), configDocument, `${what}: its config`);
@@ -53,6 +56,33 @@ export async function readLayout(dir: string, blobsDir: string, what: string): P
     layers,
     blobs: [...new Set([manifestHex, configDigest, ...layers.map((layer) => layer.digest)])],
   };
+}
+
+/**
+ * Artifacts of other kinds (charts, signatures) are in registries, too, and images whose layers are no archives. AppError upstream,
+ * which says of what type they are: to read them as archives gives no sense.
+ */
+function assertImage({ config, layers }: z.infer<typeof manifest>, what: string): void {
+  if (!isImageConfig(config.mediaType))
+    throw new AppError(
+      'upstream',
+      `${what} is no image but an artifact of the type ${show(config.mediaType)}`,
+    );
+  const at = layers.findIndex((layer) => !isArchive(layer.mediaType));
+  if (at < 0) return;
+  const type = layers[at]?.mediaType ?? '';
+  throw new AppError(
+    'upstream',
+    type.endsWith('+encrypted')
+      ? `${what}: layer ${at + 1} is encrypted (${show(type)}), and encrypted layers are not taken`
+      : `${what}: layer ${at + 1} is of the type ${show(type)}; only archives (tar) are taken`,
+  );
+}
+
+/** How an archive is packed its bytes say; some registries say nothing of what it is. */
+function isArchive(type: string | null | undefined): boolean {
+  if (!type || type === 'application/octet-stream') return true;
+  return /\btar\b/.test(type) && !type.endsWith('+encrypted');
 }
 
 async function readDocument<T>(path: string, schema: z.ZodType<T>, what: string): Promise<T> {

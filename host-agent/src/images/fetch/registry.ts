@@ -21,6 +21,10 @@ const NO_REFERENCE =
 const UNCHOSEN =
   /no image found in (?:image index|manifest list)|Unexpectedly received a manifest list instead of/;
 
+/** How skopeo says that it waits after a 429, as `Retry-After` wants it; it never waits for longer at once. */
+const WAITS = /^time="[^"]*" level=debug msg="Too many requests to \S+: sleeping for ([\d.]+) seconds /;
+const MAX_WAIT_S = 60;
+
 /** AppError upstream, exhausted, invalid_argument for a name that cannot be asked for. */
 export async function fetchFromRegistry(reference: Reference, options: FetchOptions): Promise<Fetched> {
   const { domain, path, tag, digest } = reference;
@@ -48,7 +52,7 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
     const message = `image reference ${name} cannot be pulled: ${reason}; write it as Docker does, such as nginx:alpine`;
     return new AppError('invalid_argument', message, { cause });
   };
-  const order = (which: Reference): Copy => ({
+  const order = (which: Reference, postpone: (ms: number) => void): Copy => ({
     source: `docker://${formatReference(which)}`,
     args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
     onLayer: (hex) => {
@@ -57,18 +61,25 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
     },
     what: `image ${name}`,
     toError,
+    onDetail: (line) => {
+      const [, text] = WAITS.exec(line) ?? [];
+      if (text === undefined) return;
+      const waitS = Math.min(Number(text), MAX_WAIT_S);
+      postpone(waitS * 1000);
+      options.report(`the registry has too many requests; it is asked again in ${waitS} s`);
+    },
   });
   const attempt = async (): Promise<LaidOut> => {
     using arrival = watchArrival(workDir, idleMs, stalled, signal);
     const watched = { ...options, signal: arrival.signal };
     try {
-      return await copy(watched, order(exact));
+      return await copy(watched, order(exact, arrival.postpone));
     } catch (error) {
       if (!isUnchosen(error)) throw error;
       const chosen = await choosePlatform(exact, watched).catch((cause) => {
         throw cause instanceof SkopeoError ? toError(cause) : cause;
       });
-      return await copy(watched, order(chosen));
+      return await copy(watched, order(chosen, arrival.postpone));
     }
   };
   const countWhole = async () => [...begun].filter((hex) => existsSync(blobPath(blobsDir, hex))).length;

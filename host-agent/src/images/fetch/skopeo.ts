@@ -71,7 +71,7 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
     onLine?.(line);
   });
   createInterface(child.stderr).on('line', (line) => {
-    tail.push(line);
+    if (!line.includes(' level=debug ')) tail.push(line);
     if (tail.length > TAIL_LINES) tail.shift();
     crash ??= /^(?:SIG[A-Z]+|fatal error|panic): .*/.exec(line)?.[0];
     onLine?.(line);
@@ -134,7 +134,18 @@ function explain(tail: readonly string[], maxFileBytes: number): string {
   if (/failed to execute skopeo: No such file/.test(last)) throw programMissing('skopeo', 'skopeo');
   const quoted = / msg=("(?:[^"\\]|\\.)*")/.exec(last)?.[1];
   if (/: file too large\b/.test(last)) return `a blob has more than ${maxFileBytes} bytes`;
-  return withoutBody(unquote(quoted ?? last)).slice(0, MAX_MESSAGE_CHARS);
+  return explainUnknown(withoutBody(unquote(quoted ?? last))).slice(0, MAX_MESSAGE_CHARS);
+}
+
+/** What its sentence does not tell: it goes by the content type of a manifest, and by SHA-256. */
+function explainUnknown(text: string): string {
+  if (/unsupported schema version 2$/.test(text))
+    return `${text}: the server sent the manifest with a Content-Type that is of no manifest`;
+  const [, algorithm] =
+    /(?:Internal error writing blob (?=\w+:)|\/blobs\/(?=\w+\/))(sha(?:384|512))/.exec(text) ?? [];
+  return algorithm === undefined
+    ? text
+    : `its blobs are named by ${algorithm}; only those named by sha256 are taken`;
 }
 
 /** What a server sent in place of a document is not shown: a registry can send us to one that only this host reaches. */

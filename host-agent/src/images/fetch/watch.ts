@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 
 type Watched = { readonly signal: AbortSignal } & Disposable;
+/** `postpone`: the source said that nothing will come for so long. */
+type ArrivalWatch = Watched & { readonly postpone: (ms: number) => void };
 
 /** Sandboxes write to the same disk, and what they find full they cannot say no to. */
 const RESERVE_BYTES = 256 * 2 ** 20;
@@ -22,17 +24,26 @@ export function watchRoom(dir: string, outer?: AbortSignal, reserveBytes = RESER
 }
 
 /** Fires with `reason()` when nothing was written beneath `dir` for so long, or as the outer one does. */
-export function watchArrival(dir: string, idleMs: number, reason: () => Error, outer?: AbortSignal): Watched {
+export function watchArrival(
+  dir: string,
+  idleMs: number,
+  reason: () => Error,
+  outer?: AbortSignal,
+): ArrivalWatch {
   let known = -1;
   let since = performance.now();
-  return every(idleMs / LOOKS_WITHIN_IDLE, outer, async () => {
+  const watched = every(idleMs / LOOKS_WITHIN_IDLE, outer, async () => {
     const bytes = await bytesBeneath(dir);
     if (bytes !== known) {
       known = bytes;
-      since = performance.now();
+      since = Math.max(since, performance.now());
     }
     return performance.now() - since < idleMs ? undefined : reason();
   });
+  const postpone = (ms: number) => {
+    since = performance.now() + ms;
+  };
+  return Object.assign(watched, { postpone });
 }
 
 /** Looks again and again until there is a reason to end. */

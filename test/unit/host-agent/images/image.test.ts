@@ -60,6 +60,30 @@ t.test('an owner below zero, as some systems call nobody, is the same 32 bits', 
   t.match(lstatSync(join(out, 'b')), { uid: 4_294_967_294 });
 });
 
+t.test('a hard link says whose a file is, and leaves the attributes that it does not name', async (t) => {
+  const named = (name: string, value: string) =>
+    pax({ uid: '7', mtime: '5', [`SCHILY.xattr.user.${name}`]: value });
+  const link = (name: string): Member => ({ name, flag: '1', target: 'a', mode: 0o600 });
+  const digests = [];
+  for (const links of [
+    [pax({ uid: '7', mtime: '5' }), link('b')],
+    [named('k', 'v'), link('b')],
+    [named('l', 'v'), link('b')],
+  ])
+    digests.push((await convert(image, [[named('k', 'v'), { name: 'a' }, ...links]])).digest);
+  t.equal(digests[0], digests[1]);
+  t.not(digests[0], digests[2]);
+  t.match(lstatSync(join(unpack(), 'a')), { uid: 7, mtimeMs: 5000 });
+  t.equal(lstatSync(join(unpack(), 'a')).mode & 0o777, 0o600);
+  // Each may have nearly all that a file may: together they are no more.
+  const much = Array.from({ length: 30 }, (_, n) => [
+    named(`x${n}`, 'v'.repeat(60_000)),
+    link(`b${n}`),
+  ]).flat();
+  t.equal((await convert(image, [[{ name: 'a' }, ...much]])).entries, 31);
+  unpack();
+});
+
 t.test('directories of many blocks have all of their names', async (t) => {
   const names = Array.from({ length: 3000 }, (_, n) => `${'!-.0a~'[n % 6]}${n}${'x'.repeat(n % 200)}`);
   await convert(image, [

@@ -56,14 +56,25 @@ t.test('an opaque directory hides what lower layers have in it, and nothing of i
     '/e 1',
   ]);
   t.same(merge([lower, [file('.wh..wh..opq', ''), file('n')]]), ['/n 1']);
+  t.same(merge([lower, [file('e/.wh..wh..opq', ''), directory('e'), file('d/.wh..wh..opq', '')]]), [
+    '/d/',
+    '/e/',
+  ]);
+  t.same(merge([[symlink('l', 'd'), ...lower], [file('l/.wh..wh..opq', '')]]), ['/d/', '/e 1', '/l -> d']);
 });
 
-t.test('a whiteout of what is not there is nothing, and so are records of aufs', async (t) => {
-  t.same(merge([[file('a'), file('.wh.b', ''), file('.wh..wh.aufs', ''), file('.wh..wh.plnk/1.2', '')]]), [
-    '/.wh..wh.plnk/',
-    '/.wh..wh.plnk/1.2 0',
+t.test('a whiteout of what is not there is nothing', async (t) => {
+  t.same(merge([[file('a'), file('.wh.b', '')]]), ['/a 1']);
+});
+
+t.test('records of aufs are nowhere but where links of their layer lead to them', async (t) => {
+  const kept = [file('.wh..wh.aufs', ''), directory('.wh..wh.plnk/'), file('.wh..wh.plnk/1.2', '22')];
+  t.same(merge([[file('a'), ...kept, link('b/c', '/.wh..wh.plnk/1.2'), link('.wh..wh.plnk/1.3', 'a')]]), [
     '/a 1',
+    '/b/',
+    '/b/c 2',
   ]);
+  t.throws(() => merge([kept, [link('d', '.wh..wh.plnk/1.2')]]), /is a hard link to .*, which is not there$/);
 });
 
 t.test('names lead through links of lower layers as they would in a process of that root', async (t) => {
