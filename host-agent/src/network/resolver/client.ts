@@ -67,7 +67,7 @@ export class ResolverClient {
   answer({ name, type }: Question): Promise<Answer | undefined> | Answer {
     if (!this.#allowlist.allows(name)) {
       this.#options.onDenied(name, 'not in the allowlist');
-      return NO_SUCH_NAME;
+      return this.#allowlist.isAboveAllowed(name) ? NO_DATA : NO_SUCH_NAME;
     }
     // Only addresses lead anywhere; the rest would be a way out for data.
     if (type !== 'A') return NO_DATA;

@@ -115,6 +115,24 @@ t.test('only an A question of an allowed name is asked upstream', async (t) => {
   t.same(asked, ['a.example', 'gone.b.example']);
 });
 
+t.test('what is above an allowed name exists, and has nothing: else nothing below it would', async (t) => {
+  // RFC 8020: resolvers that ask label by label, or keep such answers, take a name that does not exist for the end of all below it.
+  const asked: string[] = [];
+  const denied: string[] = [];
+  const one = client({
+    allowlist: ['api.deep.site.example', '*.pages.test'],
+    upstream: { resolve: async (name) => void asked.push(name) },
+    onDenied: (name) => denied.push(name),
+  });
+  const above = ['deep.site.example', 'Site.Example', 'example', 'pages.test', 'test'];
+  for (const name of above)
+    for (const type of ['A', 'AAAA', 'NS', 'SOA'] as const)
+      t.same(await one.answer(question(ask(name, type))), { rcode: 'ok' }, `${type} of ${name}`);
+  t.same([asked, new Set(denied).size], [[], above.length], 'none is asked for, all are denied');
+  for (const name of ['other.site.example', 'ample', 'x.api.deep.site.example', 'a.b.pages.test', 'net'])
+    t.same(await one.answer(question(ask(name))), { rcode: 'noSuchName' }, name);
+});
+
 t.test('who could not say, and who could not open, fail the question only', async (t) => {
   const failed: string[] = [];
   const onFailed = (name: string, _error: unknown, step: string) => failed.push(`${step} ${name}`);
