@@ -10,6 +10,11 @@ import type { Found, Upstream } from './upstream.ts';
 /** An answer lives at least and at most so long, whatever the name's own server says. */
 const MIN_TTL_S = 1;
 const MAX_TTL_S = 3600;
+/**
+ * An address is open at least so long, however short its answer lives: programs keep addresses for times of their own (a JVM 30 s,
+ * libcurl 60 s), or try the other ones of an answer first. Whoever may ask for the name could open it anew at any time.
+ */
+const MIN_OPEN_S = 60;
 /** More addresses than an answer of any honest name has. */
 const MAX_ADDRESSES = 64;
 /** Names of one sandbox that are asked for at once, and that wait for it; each further question is left unanswered. */
@@ -87,7 +92,8 @@ export class ResolverClient {
       if (found === undefined) return NO_SUCH_NAME;
       const records = this.#filter(name, found);
       step = 'open';
-      if (records.length > 0) await open(records);
+      if (records.length > 0)
+        await open(records.map(({ address, ttlS }) => ({ address, ttlS: Math.max(MIN_OPEN_S, ttlS) })));
       return { rcode: 'ok', records };
     } catch (error) {
       onFailed(name, error, step);
