@@ -68,6 +68,9 @@ t.test('a guest reaches what its names lead to, and nothing else', async (t) => 
   t.equal(await api.sh(sandbox.id, 'ls /sys/class/net'), 'eth0\nlo');
   t.equal(await api.sh(sandbox.id, 'cat /etc/resolv.conf'), `nameserver ${gateway}`);
   t.not(guestIp, other.network?.guest_ip);
+  const own = 'getent hosts $(hostname) | cut -d" " -f1';
+  t.equal(await api.sh(sandbox.id, own), guestIp, 'its own name means its address, as in a container');
+  t.equal(await api.sh(plain.id, own), '127.0.1.1');
 
   const denied = [
     ...['9.9.9.10', metadata.address, neighbour.address, ...inside.addresses.slice(0, 3)],
@@ -134,6 +137,7 @@ open('/tmp/fate', 'w').write(fate)
     t.equal(new Set([source, ...children].map(({ network }) => network?.guest_ip)).size, 4);
     for (const child of children) {
       t.match(child.network, { enabled: true, allowlist: NETWORK.allowlist });
+      t.match(await api.sh(child.id, 'getent hosts $(hostname)'), `${child.network?.guest_ip} `);
       t.same(
         words(await ask(api, child, `${web.address}:7`)),
         ['ConnectionRefusedError'],
