@@ -144,6 +144,22 @@ t.test('what is above an allowed name exists, and has nothing: else nothing belo
     t.same(await one.answer(question(ask(name))), { rcode: 'noSuchName' }, name);
 });
 
+t.test(
+  'localhost and all below it are the guest itself, for those that ask name servers even for that',
+  async (t) => {
+    const said: string[] = [];
+    const say = async (name: string) => void said.push(name);
+    const one = client({ upstream: { resolve: say }, open: async () => void say('open'), onDenied: say });
+    for (const name of ['localhost', 'App.LocalHost', 'a.b.localhost']) {
+      const answer = await one.answer(question(ask(name)));
+      t.match(answer, { rcode: 'ok', records: [{ address: '127.0.0.1' }] }, name);
+      t.same(await one.answer(question(ask(name, 'AAAA'))), { rcode: 'ok' });
+    }
+    t.same(said, [], 'nobody is asked, nothing is opened, nothing is denied');
+    t.same(await one.answer(question(ask('notlocalhost'))), { rcode: 'noSuchName' });
+  },
+);
+
 t.test('who could not say, and who could not open, fail the question only', async (t) => {
   const failed: string[] = [];
   const onFailed = (name: string, _error: unknown, step: string) => failed.push(`${step} ${name}`);
