@@ -81,6 +81,21 @@ void become_user(Plan* plan) {
     give_up(plan, kUser, errno);
 }
 
+// Not a script, whatever the kernel says: a program of another machine, or data. A shell would run it as one, and say
+// something about syntax. As bash tells them apart: a zero byte in the first line.
+bool is_binary(const char* path) {
+  char head[128];
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  ssize_t size = read(fd, head, sizeof head);
+  close(fd);
+  if (size <= 0) return false;
+  if (size >= 4 && memcmp(head, "\177ELF", 4) == 0) return true;
+  const void* end = memchr(head, '\n', static_cast<size_t>(size));
+  size_t line = end ? static_cast<size_t>(static_cast<const char*>(end) - head) : static_cast<size_t>(size);
+  return memchr(head, 0, line) != nullptr;
+}
+
 // Tries each candidate as execvp does: a missing one is passed over, an unusable one is remembered.
 [[noreturn]] void execute(Plan* plan) {
   int error = ENOENT;
@@ -88,8 +103,10 @@ void become_user(Plan* plan) {
     if (!candidate) break;
     execve(candidate, plan->arguments.data(), plan->environment.data());
     if (errno == ENOEXEC) {
-      plan->script_arguments[1] = candidate;
-      execve("/bin/sh", plan->script_arguments.data(), plan->environment.data());
+      if (!is_binary(candidate)) {
+        plan->script_arguments[1] = candidate;
+        execve("/bin/sh", plan->script_arguments.data(), plan->environment.data());
+      }
       errno = ENOEXEC;
     }
     if (errno == ENOENT || errno == ENOTDIR) {

@@ -45,6 +45,16 @@ t.test('environment, working directory and user are as asked', async (t) => {
   t.equal(new Set(own.trim().split(/\s+/)).size, 1, 'its own session and process group');
 });
 
+t.test('the kernel has the room that databases, browsers and watchers of source trees ask for', async (t) => {
+  const settings = {
+    '/proc/sys/vm/max_map_count': 262_144, // Elasticsearch, OpenSearch, SonarQube
+    '/proc/sys/fs/inotify/max_user_watches': 524_288, // VS Code, Vite, Jest
+    '/proc/sys/fs/inotify/max_user_instances': 512, // kind, .NET
+  };
+  for (const [path, least] of Object.entries(settings))
+    t.ok(Number(await api.sh(id, `cat ${path}`)) >= least, path);
+});
+
 t.test(
   'a command has the home and the name of its user, with a terminal as without, and so has a service',
   async (t) => {

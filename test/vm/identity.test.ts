@@ -84,6 +84,10 @@ t.test('what runs across a fork draws other random bytes in each copy, from the 
     for (const bootId of bootIds) t.match(bootId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
     t.equal(new Set(bootIds).size, FORKS + 2);
     t.equal(await api.sh(grandchild!.id, 'grep -c boot_id /proc/mounts'), '1');
+    // The kernel allows that only where a whole proc is in view, and bubblewrap and rootless containers need it.
+    const own = "su -s /bin/sh nobody -c 'unshare -Urpmf --mount-proc ps -o pid= -p 1'";
+    for (const id of [source.id, grandchild!.id])
+      t.equal((await api.sh(id, own)).trim(), '1', 'a user may mount the proc of a namespace of theirs');
   });
 
   await t.test('what was stopped is still stopped, in the source as in a copy', async (t) => {

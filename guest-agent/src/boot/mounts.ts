@@ -1,6 +1,6 @@
 // The file systems that programs expect, where the initramfs or the image did not provide them.
 import { constants, lstatSync, mkdirSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { ignoreExisting } from '../lib/existing.ts';
 import { logError } from '../lib/log.ts';
 import { addon } from '../native/addon.ts';
@@ -31,6 +31,18 @@ const MOUNTS: readonly Mount[] = [
   { target: '/dev/mqueue', type: 'mqueue', flags: NOSUID | NODEV | NOEXEC, options: '' },
   { target: '/sys/fs/cgroup', type: 'cgroup2', flags: NOSUID | NODEV | NOEXEC, options: '' },
 ];
+
+/**
+ * A second proc, which nothing covers. The kernel lets a user's own namespace mount proc only where one is wholly in view, and the
+ * first has a boot id of this guest's own over the kernel's (machine/identity.ts): without this no bubblewrap, no rootless container.
+ * In a directory of root's, as LXC keeps its own.
+ */
+const UNCOVERED_PROC: Mount = {
+  target: '/dev/.sandbox/proc',
+  type: 'proc',
+  flags: NOSUID | NODEV | NOEXEC,
+  options: '',
+};
 
 /** In memory, with what the image has there for its programs: directories of their owners, mostly. */
 const RUN = '/run';
@@ -92,6 +104,11 @@ export function mountFileSystems(): void {
     if (mounted.has(mount.target)) continue;
     attempt(`mount ${mount.target}`, () => mountAt(mount));
   }
+  if (!mounted.has(UNCOVERED_PROC.target))
+    attempt(`mount ${UNCOVERED_PROC.target}`, () => {
+      ensureDirectory(dirname(UNCOVERED_PROC.target), 0o700);
+      mountAt(UNCOVERED_PROC);
+    });
   if (!mounted.has(RUN)) mountRun();
   ensureDirectories();
   attempt('make /dev/net', () => ensureDirectory('/dev/net', 0o755));

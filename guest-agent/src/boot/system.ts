@@ -11,6 +11,11 @@ const SETTINGS: readonly (readonly [path: string, value: string])[] = [
   // As container runtimes do: ping and ports below 1024 without privileges.
   ['/proc/sys/net/ipv4/ping_group_range', '0 2147483647'],
   ['/proc/sys/net/ipv4/ip_unprivileged_port_start', '0'],
+  // What desktops and servers of today have, and what databases, browsers and watchers of source trees check for. The memory that
+  // they stand for is only taken by who uses it, and counts for its group.
+  ['/proc/sys/vm/max_map_count', '1048576'],
+  ['/proc/sys/fs/inotify/max_user_watches', '524288'],
+  ['/proc/sys/fs/inotify/max_user_instances', '1024'],
 ];
 
 export function setUpSystem(): void {

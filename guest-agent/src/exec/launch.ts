@@ -1,9 +1,10 @@
 // Starts a command: descriptors, user, environment, program. Either everything is open and it runs, or nothing is left.
-import { constants, fchownSync } from 'node:fs';
+import { constants, fchmodSync, fchownSync } from 'node:fs';
 import type { Exec } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import type { Cgroup } from './cgroups.ts';
 import { completeEnvironment, DEFAULT_PATH, environmentValue, programCandidates } from './environment.ts';
+import { findProgramFile } from './program-file.ts';
 import { describeSpawnFailure, parseSpawnFailure } from './spawn-failure.ts';
 import { type ResolvedUser, resolveUser } from './users.ts';
 
@@ -43,11 +44,12 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
   const env = completeEnvironment(exec.env, { user, hasTerminal, isExact: exec.isExact === true });
   const path = environmentValue(env, 'PATH') ?? DEFAULT_PATH;
   const cwd = exec.cwd === '' ? '/' : exec.cwd;
+  const candidates = programCandidates(program, path);
   const { ours, theirs } = openDescriptors(exec, user);
   let result: number;
   try {
     result = addon.spawn({
-      candidates: toList(programCandidates(program, path)),
+      candidates: toList(candidates),
       argv: toList(exec.cmd),
       env: toList(env),
       cwd,
@@ -65,7 +67,9 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
   }
   if (result > 0) return { pid: result, descriptors: ours };
   for (const fd of new Set([ours.input, ours.output, ours.error])) if (fd !== undefined) addon.close(fd);
-  throw new LaunchError(describeSpawnFailure(parseSpawnFailure(result), { program, cwd, path }));
+  const failure = parseSpawnFailure(result);
+  const file = failure.stage === 'program' ? findProgramFile(candidates, cwd) : undefined;
+  throw new LaunchError(describeSpawnFailure(failure, { program, cwd, path, file }));
 }
 
 function lookUp(exec: Exec): ResolvedUser {
@@ -89,8 +93,10 @@ function openDescriptors(exec: Exec, user: ResolvedUser): Opened {
     const pipe = (ours: 0 | 1): [number, number] => {
       const ends = addon.pipe(ours, PIPE_BYTES);
       opened.push(...ends);
-      // So that the command may open /dev/stdout and its like again.
+      // So that the command may open /dev/stdout and its like again, also once it became another user (su, gosu, php-fpm).
+      // Who does not have it open finds it nowhere: /proc/<pid>/fd is for who may trace that process.
       if (user.uid !== 0) fchownSync(ends[0], user.uid, user.gid);
+      fchmodSync(ends[0], 0o666);
       return ends;
     };
     const input = exec.stdin ? pipe(1) : undefined;

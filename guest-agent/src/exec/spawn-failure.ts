@@ -1,5 +1,6 @@
 // Why a command did not start, in words.
 import { constants } from 'node:os';
+import { foreignFormat, missingInterpreter, type ProgramFile } from './program-file.ts';
 
 /** Steps of native/spawn.cc, in its numbering. */
 const STAGES = ['', 'process', 'session', 'stdio', 'terminal', 'user', 'directory', 'program'] as const;
@@ -22,7 +23,13 @@ export function parseSpawnFailure(result: number): SpawnFailure {
   };
 }
 
-export type Attempt = { readonly program: string; readonly cwd: string; readonly path: string };
+export type Attempt = {
+  readonly program: string;
+  readonly cwd: string;
+  readonly path: string;
+  /** What `program` means, when that is there. */
+  readonly file?: ProgramFile | undefined;
+};
 
 /** A lower-case sentence for the exit frame. */
 export function describeSpawnFailure({ stage, code }: SpawnFailure, attempt: Attempt): string {
@@ -35,13 +42,19 @@ export function describeSpawnFailure({ stage, code }: SpawnFailure, attempt: Att
     return `working directory ${cwd} cannot be used: ${code}`;
   }
   if (stage === 'program') {
+    const { file } = attempt;
     if (code === 'ENOENT' || code === 'ENOTDIR') {
+      if (code === 'ENOENT' && file) return `${program} cannot be executed: ${describeInterpreter(file)}`;
       return attempt.program.includes('/')
-        ? `${program} does not exist, or the interpreter that it names does not`
+        ? `command not found: ${program} does not exist`
         : `command not found: ${program} is not in PATH (${attempt.path})`;
     }
-    if (code === 'EACCES') return `${program} is not executable: permission denied`;
-    if (code === 'ENOEXEC') return `${program} is not executable: unknown format, and no /bin/sh to run it`;
+    if (code === 'EACCES')
+      return `${program} is not executable: ${file?.isDirectory ? 'it is a directory' : 'permission denied'}`;
+    if (code === 'ENOEXEC')
+      return `${program} is not executable: exec format error, ${
+        (file && foreignFormat(file)) ?? 'and no /bin/sh to run it as a script'
+      }`;
     if (code === 'E2BIG')
       return `argument list too long: arguments and environment of ${program} are over the kernel's limit`;
     return `${program} cannot be executed: ${code}`;
@@ -52,4 +65,12 @@ export function describeSpawnFailure({ stage, code }: SpawnFailure, attempt: Att
   if (stage === 'process' && code === 'ENOSYS')
     return 'the kernel of this guest has no clone3: Linux 5.7 or later is needed';
   return `the command could not be started (${stage}): ${code}`;
+}
+
+/** The kernel says that there is no such file, and the file is there. */
+function describeInterpreter(file: ProgramFile): string {
+  const name = missingInterpreter(file);
+  if (name === undefined) return `the interpreter that ${file.path} names does not exist`;
+  const why = name.endsWith('\r') ? ': its lines end as those of Windows do (CR LF)' : '';
+  return `${file.path} needs ${JSON.stringify(name)}, which does not exist${why}`;
 }

@@ -47,7 +47,10 @@ export function applyIdentity(identity: Identity): number {
   if (identity.entersRoot) enterRoot();
   writeOwnFile('/etc/hostname', `${identity.hostname}\n`);
   writeOwnFile('/etc/machine-id', `${identity.machineId}\n`);
-  writeOwnFile('/etc/hosts', nameInHosts(readHosts(), identity.hostname));
+  writeOwnFile(
+    '/etc/hosts',
+    nameInHosts(readHosts(), identity.hostname, identity.network?.address ?? NO_ADDRESS),
+  );
   writeOwnFile('/run/sandbox/id', `${identity.sandboxId}\n`);
   renewBootId();
   applyNetwork((identity.network as Network | null) ?? undefined);
@@ -68,13 +71,19 @@ export function correctClock({ unixTimeUs, shiftUs }: SetClock): number {
   return addon.shiftClock(unixTimeUs > 0 ? 0 : shiftUs);
 }
 
-/** The text of /etc/hosts in which `hostname` is the guest's own name. Other lines stay as they are. */
-export function nameInHosts(text: string, hostname: string): string {
+/** Of the guest's own name where it has no network, as on Debian. */
+const NO_ADDRESS = '127.0.1.1';
+
+/**
+ * The text of /etc/hosts in which `hostname` is the guest's own name, and means the address of its network, as in a container: what
+ * binds to its own name (Spark, Hadoop, Erlang) would else be out of reach of a published port. Other lines stay as they are.
+ */
+export function nameInHosts(text: string, hostname: string, address = NO_ADDRESS): string {
   const others = text.split('\n').filter((line) => line !== '' && !line.endsWith(HOSTS_MARK));
   const basics = others.some((line) => /^127\.0\.0\.1\s/.test(line))
     ? []
     : ['127.0.0.1 localhost', '::1 localhost'];
-  return [...basics, ...others, `127.0.1.1 ${hostname} ${HOSTS_MARK}`, ''].join('\n');
+  return [...basics, ...others, `${address} ${hostname} ${HOSTS_MARK}`, ''].join('\n');
 }
 
 function readHosts(): string {

@@ -68,6 +68,9 @@ t.test('a guest reaches what its names lead to, and nothing else', async (t) => 
   t.equal(await api.sh(sandbox.id, 'ls /sys/class/net'), 'eth0\nlo');
   t.equal(await api.sh(sandbox.id, 'cat /etc/resolv.conf'), `nameserver ${gateway}`);
   t.not(guestIp, other.network?.guest_ip);
+  const own = 'getent hosts $(hostname) | cut -d" " -f1';
+  t.equal(await api.sh(sandbox.id, own), guestIp, 'its own name means its address, as in a container');
+  t.equal(await api.sh(plain.id, own), '127.0.1.1');
 
   const denied = [
     ...['9.9.9.10', metadata.address, neighbour.address, ...inside.addresses.slice(0, 3)],
@@ -99,12 +102,19 @@ t.test('a guest reaches what its names lead to, and nothing else', async (t) => 
     new Set(['web.test', 'alias.test', 'brief.test', 'rebound.test', 'meta.test'].map((name) => `A ${name}`)),
     'nobody was asked for anything else',
   );
-  await api.exec(other.id, [
-    'python3',
-    '-c',
-    `import socket, time; socket.gethostbyname('brief.test'); time.sleep(3)`,
-  ]);
-  t.same(words(await ask(api, other, `${web2.address}:7`)), ['ConnectionRefusedError'], 'a second is over');
+  const lookUp = `import socket, sys, time; socket.gethostbyname('brief.test'); time.sleep(int(sys.argv[1]))`;
+  await api.exec(other.id, ['python3', '-c', lookUp, '3']);
+  t.same(
+    words(await ask(api, other, `${web2.address}:7`)),
+    [host.address],
+    'some keep what they found for longer than the second that it lives',
+  );
+  await api.exec(other.id, ['sleep', '75']);
+  t.same(
+    words(await ask(api, other, `${web2.address}:7`)),
+    ['ConnectionRefusedError'],
+    'it is open for a minute, and as long beyond its last packet',
+  );
   t.equal(words(await ask(api, plain, `${web.address}:7`))[0], 'OSError', 'without a network nothing at all');
 });
 
@@ -127,6 +137,7 @@ open('/tmp/fate', 'w').write(fate)
     t.equal(new Set([source, ...children].map(({ network }) => network?.guest_ip)).size, 4);
     for (const child of children) {
       t.match(child.network, { enabled: true, allowlist: NETWORK.allowlist });
+      t.match(await api.sh(child.id, 'getent hosts $(hostname)'), `${child.network?.guest_ip} `);
       t.same(
         words(await ask(api, child, `${web.address}:7`)),
         ['ConnectionRefusedError'],

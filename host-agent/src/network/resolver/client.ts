@@ -10,6 +10,11 @@ import type { Found, Upstream } from './upstream.ts';
 /** An answer lives at least and at most so long, whatever the name's own server says. */
 const MIN_TTL_S = 1;
 const MAX_TTL_S = 3600;
+/**
+ * An address is open at least so long, however short its answer lives: programs keep addresses for times of their own (a JVM 30 s,
+ * libcurl 60 s), or try the other ones of an answer first. Whoever may ask for the name could open it anew at any time.
+ */
+const MIN_OPEN_S = 60;
 /** More addresses than an answer of any honest name has. */
 const MAX_ADDRESSES = 64;
 /** Names of one sandbox that are asked for at once, and that wait for it; each further question is left unanswered. */
@@ -36,6 +41,9 @@ export type FailedStep = 'ask' | 'open';
 
 const NO_SUCH_NAME: Answer = { rcode: 'noSuchName' };
 const NO_DATA: Answer = { rcode: 'ok' };
+/** Not every library knows this by itself (RFC 6761). Nothing is to be opened for it. */
+const LOCALHOST = /(?:^|\.)localhost$/;
+const ITSELF: Answer = { rcode: 'ok', records: [{ address: '127.0.0.1', ttlS: MAX_TTL_S }] };
 
 export class ResolverClient {
   readonly #options: ClientOptions;
@@ -65,9 +73,10 @@ export class ResolverClient {
 
   /** Undefined where there is too much to do for this sandbox. Never rejects. */
   answer({ name, type }: Question): Promise<Answer | undefined> | Answer {
+    if (LOCALHOST.test(name)) return type === 'A' ? ITSELF : NO_DATA;
     if (!this.#allowlist.allows(name)) {
       this.#options.onDenied(name, 'not in the allowlist');
-      return NO_SUCH_NAME;
+      return this.#allowlist.isAboveAllowed(name) ? NO_DATA : NO_SUCH_NAME;
     }
     // Only addresses lead anywhere; the rest would be a way out for data.
     if (type !== 'A') return NO_DATA;
@@ -87,7 +96,8 @@ export class ResolverClient {
       if (found === undefined) return NO_SUCH_NAME;
       const records = this.#filter(name, found);
       step = 'open';
-      if (records.length > 0) await open(records);
+      if (records.length > 0)
+        await open(records.map(({ address, ttlS }) => ({ address, ttlS: Math.max(MIN_OPEN_S, ttlS) })));
       return { rcode: 'ok', records };
     } catch (error) {
       onFailed(name, error, step);

@@ -22,4 +22,11 @@ export class Allowlist {
     if (dot < 0 || !name.split('.').every((label) => LABEL.test(label))) return false;
     return this.#names.has(name) || this.#names.has(`*${name.slice(dot)}`);
   }
+
+  /** Whether an allowed name is below this one, which therefore exists (RFC 8020), allowed or not. `name` is normalized. */
+  isAboveAllowed(name: string): boolean {
+    const end = `.${name}`;
+    for (const pattern of this.#names) if (pattern.endsWith(end)) return true;
+    return false;
+  }
 }

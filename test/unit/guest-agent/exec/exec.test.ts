@@ -1,6 +1,7 @@
 // The agent's exec, on real processes of this machine over a real socket.
 import { createHash, randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { FLOW } from '@sandboxd/proto';
@@ -58,7 +59,9 @@ t.test('a command', async (t) => {
     );
     const failures: [string[], object, RegExp][] = [
       [['nope'], {}, /^command not found: "nope" is not in PATH/],
-      [['/nope'], {}, /^"\/nope" does not exist/],
+      [['/nope'], {}, /^command not found: "\/nope" does not exist/],
+      [['/etc/passwd/nope'], {}, /^command not found: "\/etc\/passwd\/nope" does not exist/],
+      [['/tmp'], {}, /^"\/tmp" is not executable: it is a directory/],
       [['/etc/passwd'], {}, /not executable: permission denied/],
       [[], {}, /^cmd is empty/],
       [['a\0b'], {}, /zero bytes/],
@@ -73,6 +76,57 @@ t.test('a command', async (t) => {
       t.notOk(exec.usage);
       t.ok(exec.durationUs < 60_000_000);
     }
+  });
+
+  await t.test('says what a program lacks that is there', async (t) => {
+    const dir = t.testdir();
+    const put = (name: string, content: string | Buffer): void =>
+      writeFileSync(join(dir, name), content, { mode: 0o755 });
+    const program = readFileSync('/bin/true');
+    const named = program.indexOf('/lib64/ld-linux');
+    put('python-tool', '#!/opt/nope/python3 -u\n');
+    put('windows', '#!/bin/sh\r\necho never\r\n');
+    put(
+      'musl',
+      Buffer.concat([program.subarray(0, named), Buffer.from('/lib/ld-musl-'), program.subarray(named + 13)]),
+    );
+    put(
+      'other-machine',
+      Buffer.concat([program.subarray(0, 18), Buffer.from([183, 0]), program.subarray(20)]),
+    );
+    put('cut', program.subarray(0, 10));
+    put('data', Buffer.from('x\0y\n'));
+    put('plain', 'echo "no first line: $1"\n');
+    const env = [`PATH=${dir}:/usr/bin:/bin`];
+    const failures: [string, RegExp][] = [
+      [
+        'python-tool',
+        /^"python-tool" cannot be executed: \/.*\/python-tool needs "\/opt\/nope\/python3", which/,
+      ],
+      ['windows', /needs "\/bin\/sh\\r", which does not exist: its lines end as those of Windows/],
+      ['musl', /needs "\/lib\/ld-musl-/],
+      [
+        'other-machine',
+        /^"other-machine" is not executable: exec format error, it is a program for arm64, and this/,
+      ],
+      ['cut', /exec format error, it is damaged/],
+      ['data', /exec format error, it is neither a program nor a script/],
+    ];
+    for (const [name, error] of failures)
+      for (const cmd of [name, join(dir, name)]) {
+        const { exec, out } = await run(channel, [cmd], { env }).done;
+        t.match(exec, { exitCode: -1, error: cmd === name ? error : /./ }, `${cmd}: ${exec.error}`);
+        t.notMatch(exec.error, /not found/, 'which is what a missing program has');
+        t.equal(out, '');
+      }
+    t.equal((await run(channel, ['plain', 'but run'], { env }).done).out, 'no first line: but run\n');
+  });
+
+  await t.test('may open its output again once it is another user, too', async (t) => {
+    const { out } = await sh(
+      `setpriv --reuid=1234 --clear-groups sh -c 'echo out > /dev/stdout; echo err > /dev/stderr' 2>&1`,
+    );
+    t.equal(out, 'out\nerr\n');
   });
 
   await t.test('runs as another user, who may open its output again', async (t) => {

@@ -47,4 +47,9 @@ t.test('an identity is checked, and the host name takes its place', async (t) =>
     nameInHosts('127.0.0.1 localhost\n10.0.0.1 db\n', 'one'),
     /^127\.0\.0\.1 localhost\n10\.0\.0\.1 db\n127\.0\.1\.1 one/,
   );
+  // As container runtimes have it: what listens on the host's name is reached by published ports.
+  const connected = nameInHosts(once, 'two', '10.0.0.2');
+  t.match(connected, /^127\.0\.0\.1 localhost\n::1 localhost\n10\.0\.0\.2 two # /);
+  t.notMatch(connected, '127.0.1.1');
+  t.equal(nameInHosts(connected, 'one'), once, 'a copy without a network has none of it');
 });

@@ -34,37 +34,48 @@ const client = (parts: ClientParts = {}) =>
     ...parts,
   });
 
-t.test('an address is open before the answer leaves, and lives between a second and an hour', async (t) => {
-  const opened: Found[] = [];
-  let isOpen = false;
-  const found = [
-    ['1.1.1.1', 0],
-    ['1.1.1.2', 604_800],
-    ['1.1.1.3', 77],
-    ['1.1.1.3', 78],
-    ['1.1.1.4', -5],
-  ] as const;
-  const asked = client({
-    upstream: { resolve: async () => found.map(([address, ttlS]) => ({ address, ttlS })) },
-    open: async (addresses) => {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      opened.push(...addresses);
-      isOpen = true;
-    },
-  });
-  const answer = await asked.answer(question(ask('a.example')));
-  t.ok(isOpen);
-  t.same(answer, { rcode: 'ok', records: opened });
-  t.same(
-    opened.map(({ address, ttlS }) => [address, ttlS]),
-    [
-      ['1.1.1.1', 1],
+t.test(
+  'an address is open before the answer leaves, for a minute to an hour, whoever keeps it for longer than the answer says',
+  async (t) => {
+    const opened: Found[] = [];
+    let isOpen = false;
+    const found = [
+      ['1.1.1.1', 0],
+      ['1.1.1.2', 604_800],
+      ['1.1.1.3', 77],
+      ['1.1.1.3', 78],
+      ['1.1.1.4', -5],
+    ] as const;
+    const asked = client({
+      upstream: { resolve: async () => found.map(([address, ttlS]) => ({ address, ttlS })) },
+      open: async (addresses) => {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        opened.push(...addresses);
+        isOpen = true;
+      },
+    });
+    const answer = await asked.answer(question(ask('a.example')));
+    t.ok(isOpen);
+    const lives = (records: readonly Found[] = []) => records.map(({ address, ttlS }) => [address, ttlS]);
+    t.equal(answer?.rcode, 'ok');
+    t.same(
+      lives(answer?.records),
+      [
+        ['1.1.1.1', 1],
+        ['1.1.1.2', 3600],
+        ['1.1.1.3', 78],
+        ['1.1.1.4', 1],
+      ],
+      'the answer is told as it was',
+    );
+    t.same(lives(opened), [
+      ['1.1.1.1', 60],
       ['1.1.1.2', 3600],
       ['1.1.1.3', 78],
-      ['1.1.1.4', 1],
-    ],
-  );
-});
+      ['1.1.1.4', 60],
+    ]);
+  },
+);
 
 t.test('what is not the internet is left out of answers, unless the operator has it', async (t) => {
   const denied: string[] = [];
@@ -114,6 +125,40 @@ t.test('only an A question of an allowed name is asked upstream', async (t) => {
   t.same(await one.answer(question(ask('gone.b.example'))), { rcode: 'noSuchName' });
   t.same(asked, ['a.example', 'gone.b.example']);
 });
+
+t.test('what is above an allowed name exists, and has nothing: else nothing below it would', async (t) => {
+  // RFC 8020: resolvers that ask label by label, or keep such answers, take a name that does not exist for the end of all below it.
+  const asked: string[] = [];
+  const denied: string[] = [];
+  const one = client({
+    allowlist: ['api.deep.site.example', '*.pages.test'],
+    upstream: { resolve: async (name) => void asked.push(name) },
+    onDenied: (name) => denied.push(name),
+  });
+  const above = ['deep.site.example', 'Site.Example', 'example', 'pages.test', 'test'];
+  for (const name of above)
+    for (const type of ['A', 'AAAA', 'NS', 'SOA'] as const)
+      t.same(await one.answer(question(ask(name, type))), { rcode: 'ok' }, `${type} of ${name}`);
+  t.same([asked, new Set(denied).size], [[], above.length], 'none is asked for, all are denied');
+  for (const name of ['other.site.example', 'ample', 'x.api.deep.site.example', 'a.b.pages.test', 'net'])
+    t.same(await one.answer(question(ask(name))), { rcode: 'noSuchName' }, name);
+});
+
+t.test(
+  'localhost and all below it are the guest itself, for those that ask name servers even for that',
+  async (t) => {
+    const said: string[] = [];
+    const say = async (name: string) => void said.push(name);
+    const one = client({ upstream: { resolve: say }, open: async () => void say('open'), onDenied: say });
+    for (const name of ['localhost', 'App.LocalHost', 'a.b.localhost']) {
+      const answer = await one.answer(question(ask(name)));
+      t.match(answer, { rcode: 'ok', records: [{ address: '127.0.0.1' }] }, name);
+      t.same(await one.answer(question(ask(name, 'AAAA'))), { rcode: 'ok' });
+    }
+    t.same(said, [], 'nobody is asked, nothing is opened, nothing is denied');
+    t.same(await one.answer(question(ask('notlocalhost'))), { rcode: 'noSuchName' });
+  },
+);
 
 t.test('who could not say, and who could not open, fail the question only', async (t) => {
   const failed: string[] = [];

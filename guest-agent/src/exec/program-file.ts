@@ -1,0 +1,102 @@
+// A program that is there and does not start: what its first bytes say about why.
+import { closeSync, constants, openSync, readSync, type Stats, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+export type ProgramFile = {
+  readonly path: string;
+  readonly isDirectory: boolean;
+  readonly head: Buffer;
+};
+
+/** The kernel itself reads 256 bytes for a script, and loaders are named within the first page. */
+const HEAD_BYTES = 4096;
+const ELF = '\x7fELF';
+const INTERPRETER = 3;
+const THIS_MACHINE = 62;
+/** By the numbers of ELF; what people have images and releases for. */
+const MACHINES: ReadonlyMap<number, string> = new Map([
+  [3, 'i386'],
+  [21, 'ppc64'],
+  [22, 's390x'],
+  [40, 'arm'],
+  [THIS_MACHINE, 'x86-64'],
+  [183, 'arm64'],
+  [243, 'riscv64'],
+]);
+
+/** The first of the candidates that is there; those without a slash in front are below `cwd`. */
+export function findProgramFile(candidates: readonly string[], cwd: string): ProgramFile | undefined {
+  for (const candidate of candidates) {
+    const path = resolve(cwd, candidate);
+    const stats = statOf(path);
+    if (stats === undefined) continue;
+    return {
+      path,
+      isDirectory: stats.isDirectory(),
+      head: stats.isFile() ? readHead(path) : Buffer.alloc(0),
+    };
+  }
+  return undefined;
+}
+
+/** What runs it, and is not there itself; undefined where that cannot be told. */
+export function missingInterpreter({ head }: ProgramFile): string | undefined {
+  if (head.toString('latin1', 0, 2) === '#!') {
+    const [line = ''] = head.toString('utf8', 2).split('\n');
+    return /^[ \t]*([^ \t]+)/.exec(line)?.[1];
+  }
+  return isElf(head) ? loaderOf(head) : undefined;
+}
+
+/** A format that no kernel and no shell of this guest runs, in words; undefined: it may be a script. */
+export function foreignFormat({ head }: ProgramFile): string | undefined {
+  if (!isElf(head)) return head.includes(0) ? 'it is neither a program nor a script' : undefined;
+  const machine = head.length < 20 ? THIS_MACHINE : head.readUInt16LE(18);
+  if (machine === THIS_MACHINE) return 'it is damaged';
+  return `it is a program for ${MACHINES.get(machine) ?? `machine ${machine}`}, and this guest is x86-64`;
+}
+
+function isElf(head: Buffer): boolean {
+  return head.toString('latin1', 0, 4) === ELF;
+}
+
+/** The PT_INTERP of a 64-bit program. */
+function loaderOf(head: Buffer): string | undefined {
+  try {
+    const [table, size, count] = [
+      Number(head.readBigUInt64LE(32)),
+      head.readUInt16LE(54),
+      head.readUInt16LE(56),
+    ];
+    for (let at = table; at < table + count * size; at += size) {
+      if (head.readUInt32LE(at) !== INTERPRETER) continue;
+      const [start, bytes] = [Number(head.readBigUInt64LE(at + 8)), Number(head.readBigUInt64LE(at + 32))];
+      return head.toString('utf8', start, start + bytes - 1) || undefined;
+    }
+  } catch {
+    // Cut, or not as it says.
+  }
+  return undefined;
+}
+
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function readHead(path: string): Buffer {
+  const head = Buffer.alloc(HEAD_BYTES);
+  try {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return head.subarray(0, readSync(fd, head, 0, HEAD_BYTES, 0));
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return head.subarray(0, 0);
+  }
+}
