@@ -136,7 +136,7 @@ t.test('a VMM that does not answer is waited for, and can be ended meanwhile', a
   host.fault({ at: 'vm.info', kind: 'hang' }, { at: 'vmm.ping', kind: 'hang' });
   const vm = host.engine().adopt(identity, host.bootOptions(paths)) as Vm;
   t.notOk(await vm.responds(300));
-  await vm.stop(100);
+  await vm.kill();
   t.match(vm.exit, { reason: 'stopped' });
   t.same(readdirSync(paths.socketDir), []);
 });

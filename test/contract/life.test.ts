@@ -1,5 +1,5 @@
 // The Cloud Hypervisor engine against a strict stand-in for the program: whole lives of VMs, without a guest.
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { copyFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -250,21 +250,4 @@ t.test('a VMM that booted its guest anew all the same is ended', async (t) => {
   process.kill(one.vm.identity.pid, 'SIGUSR1');
   t.match(await one.vm.exited, { reason: 'the guest reset itself', signal: 'SIGKILL' });
   await end(one);
-});
-
-t.test('a stop is a request first', async (t) => {
-  const host = makeFakeHost(t);
-  const engine = host.engine();
-  await engine.probe();
-  const [polite, deaf] = await Promise.all(['polite', 'deaf'].map((name) => boot(host, engine, name)));
-  await polite!.vm.stop(20_000);
-  t.match(polite!.vm.exit, { reason: 'stopped', exitCode: 0 });
-  host.fault({ at: 'vmm.shutdown', kind: 'hang' });
-  await deaf!.vm.stop(100);
-  t.match(deaf!.vm.exit, { reason: 'stopped', signal: 'SIGKILL' });
-  await deaf!.vm.stop();
-  await deaf!.vm.kill();
-  t.notOk(existsSync(join(deaf!.paths.socketDir, 'api.sock')));
-  await end(polite!, deaf!);
-  await sleep(0);
 });
