@@ -8,7 +8,7 @@ import t from 'tap';
 import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import { explainExit } from '../../host-agent/src/sandboxes/resources/agent.ts';
-import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { type FakeHost, MEMORY_BYTES, makeFakeHost, powerOff } from '../support/fake-vmm/host.ts';
 
 type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };
 
@@ -202,7 +202,7 @@ t.test('a guest’s end is noticed and told apart', async (t) => {
   const [off, reset, panicked, killed, late] = await Promise.all(
     ['off', 'reset', 'panicked', 'killed', 'late'].map((name) => boot(host, engine, name)),
   );
-  await off!.guest.powerOff(soon()).catch(() => undefined);
+  powerOff(off!.guest);
   t.match(await off!.vm.exited, { reason: 'the guest powered off', exitCode: 0, signal: null });
   process.kill(reset!.vm.identity.pid, 'SIGUSR1');
   t.match(await reset!.vm.exited, { reason: 'the guest reset itself' });
@@ -230,7 +230,7 @@ t.test('a guest that is over is not called lost, however long its VMM takes to e
   const one = await boot(host, engine, 'slow');
   t.equal(await one.vm.isEnding(), false);
   host.set({ endMs: 1500 });
-  await one.guest.powerOff(soon()).catch(() => undefined);
+  powerOff(one.guest);
   while (one.guest.isConnected) await sleep(10);
   t.equal(one.vm.exit, undefined, 'its connection is lost, its VMM not');
   t.equal(await one.vm.isEnding(), true);
