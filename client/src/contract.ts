@@ -8,6 +8,7 @@ export type SandboxEvent = Schemas['Event'];
 export type SnapshotInfo = Schemas['SnapshotResponse'];
 export type ForkOptions = Schemas['ForkReq'];
 export type ImageInfo = Schemas['ImageResponse'];
+export type ErrorCode = Schemas['ErrorResponse']['code'];
 export type ExecResult = Schemas['ExecResult'];
 export type ServiceSpec = Schemas['ServiceSpec'];
 export type ServiceStatus = Schemas['ServiceStatus'];

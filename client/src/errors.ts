@@ -1,5 +1,5 @@
 // What a call can fail with: an answer that says no, no answer, or too late an answer.
-import type { ExecResult } from './contract.ts';
+import type { ErrorCode, ExecResult } from './contract.ts';
 
 /** Every error of this library is one. */
 export class SandboxdError extends Error {
@@ -12,11 +12,14 @@ export class ApiError extends SandboxdError {
   readonly status: number;
   /** What the daemon's log calls the request. */
   readonly requestId: string | undefined;
+  /** Which kind of failure; undefined of an older daemon and of a proxy. Later daemons may know more. */
+  readonly code: ErrorCode | undefined;
 
-  constructor(status: number, message: string, requestId?: string) {
+  constructor(status: number, message: string, requestId?: string, code?: ErrorCode) {
     super(message);
     this.status = status;
     this.requestId = requestId;
+    this.code = code;
   }
 }
 
@@ -59,7 +62,7 @@ export class UnavailableError extends ApiError {
   retryAfterMs: number | undefined;
 }
 
-const BY_STATUS: Readonly<Record<number, new (status: number, message: string, id?: string) => ApiError>> = {
+const BY_STATUS: Readonly<Record<number, typeof ApiError>> = {
   400: BadRequestError,
   401: UnauthorizedError,
   403: ForbiddenError,
@@ -71,8 +74,8 @@ const BY_STATUS: Readonly<Record<number, new (status: number, message: string, i
   503: UnavailableError,
 };
 
-export function toApiError(status: number, message: string, requestId?: string): ApiError {
-  return new (BY_STATUS[status] ?? ApiError)(status, message, requestId);
+export function toApiError(status: number, message: string, requestId?: string, code?: ErrorCode): ApiError {
+  return new (BY_STATUS[status] ?? ApiError)(status, message, requestId, code);
 }
 
 /** No answer, or one that broke off. */

@@ -1,7 +1,7 @@
 // Container images of the daemon. One that has them not enabled answers UnsupportedError.
 import type { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
-import type { CallOptions, ImageInfo } from './contract.ts';
+import type { CallOptions, ErrorCode, ImageInfo } from './contract.ts';
 import { ConnectionError, toApiError } from './errors.ts';
 
 /** A step of a pull. */
@@ -37,6 +37,7 @@ type Line = {
   readonly total_bytes?: number;
   readonly image?: ImageInfo;
   readonly error?: string;
+  readonly code?: ErrorCode;
   readonly status?: number;
 };
 
@@ -65,7 +66,7 @@ export class Images {
       if (last.progress !== undefined) onProgress(toProgress(last.progress, last));
     });
     if (last?.image !== undefined) return last.image;
-    if (last?.error !== undefined) throw toApiError(last.status ?? 500, last.error, requestId);
+    if (last?.error !== undefined) throw toApiError(last.status ?? 500, last.error, requestId, last.code);
     throw new ConnectionError(`the connection ended before ${ref} was pulled`);
   }
 

@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/reboot.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -220,20 +219,6 @@ METHOD(trim_memory) {
   return undefined(env);
 }
 
-// syncDisks()
-METHOD(sync_disks) {
-  (void)info;
-  sync();
-  return undefined(env);
-}
-
-// powerOff(): returns only when it failed
-METHOD(power_off) {
-  (void)info;
-  reboot(RB_POWER_OFF);
-  return throw_errno(env, "reboot", errno);
-}
-
 }  // namespace
 
 bool add_system(napi_env env, napi_value exports) {
@@ -241,7 +226,7 @@ bool add_system(napi_env env, napi_value exports) {
       {"mount", mount_file_system}, {"unmount", unmount},      {"makeDevice", make_device},
       {"setHostname", set_hostname},
       {"setClock", set_clock},      {"shiftClock", shift_clock},  {"addEntropy", add_entropy}, {"bringUp", bring_up},
-      {"runInBatches", run_in_batches}, {"limitFiles", limit_files},  {"syncDisks", sync_disks},  {"powerOff", power_off},
+      {"runInBatches", run_in_batches}, {"limitFiles", limit_files},
       {"growFileSystem", grow_file_system}, {"holdCode", hold_code},
       {"trimMemory", trim_memory},
   };

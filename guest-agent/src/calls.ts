@@ -23,7 +23,6 @@ import { logError } from './lib/log.ts';
 import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity, correctClock } from './machine/identity.ts';
 import type { MemoryTrim } from './machine/memory-trim.ts';
-import { powerOff } from './machine/power.ts';
 import { readStats } from './machine/stats.ts';
 import { configureService, controlService, streamOutput } from './service/calls.ts';
 import type { Supervisor } from './service/supervisor.ts';
@@ -67,8 +66,6 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     stream.finish({ growDisk: { sizeBytes: growDisk() } });
   } else if (request.setClock) {
     stream.finish({ setClock: { unixTimeUs: correctClock(request.setClock as SetClock) } });
-  } else if (request.powerOff) {
-    powerOff(() => stream.finish({ powerOff: {} })).catch((error) => logError('power off', error));
   } else if (request.serviceConfigure) {
     configureService(context.service, stream, request.serviceConfigure as ServiceConfigure);
   } else if (request.serviceControl) {

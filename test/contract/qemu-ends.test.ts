@@ -116,7 +116,7 @@ t.test('an adopted VMM that refuses at first is asked again', async (t) => {
     1,
     'it is said once',
   );
-  await adopted.stop();
+  await adopted.kill();
   t.match(adopted.exit, { reason: 'stopped' });
 });
 
@@ -151,7 +151,7 @@ t.test('a VMM is found by its control socket, and one that was left paused goes 
   await isResumed.promise;
   t.equal(host.commands(paths).at(-1), 'cont');
   t.ok(await adopted.responds(20_000));
-  await adopted.stop();
+  await adopted.kill();
   t.match(adopted.exit, { reason: 'stopped' });
   t.same(readdirSync(paths.socketDir), []);
 });

@@ -74,7 +74,7 @@ t.test('requests are as the server needs them', async (t) => {
   const seen: unknown[] = [];
   const path = await serve(t, async (request) => {
     seen.push(request);
-    if (request.path.endsWith('vmm.shutdown')) return { status: 200, body: '', isJson: false };
+    if (request.path.endsWith('vm.resume')) return { status: 200, body: '', isJson: false };
     if (request.path.endsWith('vm.info')) return { status: 200, body: '{"state":"Running"}' };
     return request.path.endsWith('vm.boot') ? { status: 500, body: '["a","b"]' } : { status: 204 };
   });
@@ -82,7 +82,7 @@ t.test('requests are as the server needs them', async (t) => {
   const call = { timeoutMs: 10_000 };
   await api.put('vm.pause', undefined, call);
   await api.put('vm.resize-disk', { id: 'disk1', desired_size: 5 }, call);
-  await api.put('vmm.shutdown', undefined, call);
+  await api.put('vm.resume', undefined, call);
   t.same(await api.info(call), { state: 'Running' });
   await t.rejects(api.put('vm.boot', undefined, call), {
     status: 500,

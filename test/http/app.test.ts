@@ -302,7 +302,7 @@ t.test('every code of the catalogue has its status', async (t) => {
     };
     const answer = await ask(app, 'POST', '/sandboxes');
     t.equal(answer.status, status, code);
-    t.same(answer.body, { error: `failed as ${code}` });
+    t.same(answer.body, { error: `failed as ${code}`, code });
     t.equal(answer.headers.get('retry-after'), status === 503 ? '9' : null, code);
     t.equal(answer.headers.get('www-authenticate'), status === 401 ? 'Bearer' : null, code);
   }

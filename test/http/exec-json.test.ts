@@ -149,7 +149,7 @@ t.test('what fails before the command is an HTTP error in every form', async (t)
       body: '{"cmd":["x"]}',
     });
     t.equal(response.status, 502);
-    t.same(await response.json(), { error: 'the guest does not answer' });
+    t.same(await response.json(), { error: 'the guest does not answer', code: 'guest_unreachable' });
   }
 });
 

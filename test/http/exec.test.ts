@@ -190,7 +190,10 @@ t.test('an unreachable guest is 502 while that can be said', async (t) => {
 
   const before = await run((exec) => exec.exit({ exitCode: -1, error: 'the guest was lost', isLost: true }));
   t.equal(before.response.status, 502);
-  t.same(JSON.parse(Buffer.from(before.bytes).toString()), { error: 'the guest was lost' });
+  t.same(JSON.parse(Buffer.from(before.bytes).toString()), {
+    error: 'the guest was lost',
+    code: 'guest_unreachable',
+  });
   const after = await run((exec) => {
     exec.events.started?.(1);
     exec.exit({ exitCode: -1, error: 'the guest was lost', isLost: true });

@@ -103,6 +103,6 @@ t.test('with lines, steps come first, and the last line has the image or the err
   t.same(await lines('{"ref":"no"}'), [
     { progress: 'pulling' },
     { progress: 'fetching', layer: 'ab12', bytes: 1, total_bytes: 2 },
-    { error: 'cannot pull no: manifest unknown', status: 502 },
+    { error: 'cannot pull no: manifest unknown', code: 'upstream', status: 502 },
   ]);
 });

@@ -14,7 +14,13 @@ function makeNetwork(): Network {
   const lease = async (): Promise<NetworkSlot> => {
     const at = ++count;
     const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
-    return { namespace: `/ns/${at}`, tap: `tap${at}`, ...addresses, prefixLength: 30 };
+    return {
+      namespace: `/ns/${at}`,
+      tap: `tap${at}`,
+      ...addresses,
+      resolverIp: `10.0.${at}.3`,
+      prefixLength: 30,
+    };
   };
   const done = async () => undefined;
   const others = { tidy: done, make: done, publish: done, serve: done, adopt: done, adoptPorts: done };

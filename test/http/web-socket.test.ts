@@ -66,7 +66,11 @@ t.test('WebSockets that go wrong are closed with the code that says how', async 
   const raw = new RawClient(t, port);
   raw.write(head(id) + BODY);
   await raw.ended();
-  t.match(raw.text, /^HTTP\/1.1 502 .*\{"error":"the guest was lost"\}$/s, 'over the raw socket, too');
+  t.match(
+    raw.text,
+    /^HTTP\/1.1 502 .*\{"error":"the guest was lost","code":"guest_unreachable"\}$/s,
+    'over the raw socket, too',
+  );
   sandboxes.exec = () => {
     throw new Error('internal detail');
   };

@@ -65,11 +65,6 @@ export class MadeControl implements Control {
     throw new Error('it has no channel');
   };
 
-  quit(graceMs: number): boolean {
-    this.calls.push(`quit ${graceMs}`);
-    return (this.on.quit?.() as boolean | undefined) ?? true;
-  }
-
   async ping(timeoutMs: number): Promise<unknown> {
     return await this.#call(`ping ${timeoutMs}`);
   }

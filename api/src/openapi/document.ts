@@ -1,5 +1,6 @@
 // The table of routes as an OpenAPI 3.1 document. It holds the bounds of the interface; a daemon's own may be narrower, and are
 // in its refusals.
+import { ERRORS } from '../errors.ts';
 import { ROUTES } from '../routes/index.ts';
 import type { Route } from '../routes/route.ts';
 import { Components } from './components.ts';
@@ -21,16 +22,23 @@ const TAGS = {
 
 const DESCRIPTION = `Boots, runs, snapshots and forks microVM sandboxes.
 
-Every error is JSON: \`{"error": "<what failed, the value seen, what to do>"}\`. Every answer has an \`X-Request-Id\`. In a JSON body
+Every error is JSON: \`{"error": "<what failed, the value seen, what to do>", "code": "<which kind>"}\`. Texts may change, codes do
+not; those that there are come last here. Every answer has an \`X-Request-Id\`. In a JSON body
 \`null\` is as good as leaving a field out, and so is an empty body where every field is optional. Unknown fields, nested ones and
 parameters of the query included, are named in the \`warnings\` of the answer; with \`Prefer: handling=strict\` they are 400.
 Where keys are configured each request but those marked otherwise needs one: \`Authorization: Bearer <key>\`.
 
 Exec frames: one byte type, three zero bytes, four bytes payload size (big-endian), payload of at most 65,536 bytes. Types:
 1 stdout, 2 stderr, 3 exit (JSON, ExecResult, the last frame), 4 stdin, 5 stdin_close, 6 resize (JSON, ResizeFrame), 7 signal (JSON, SignalFrame),
-8 error (JSON, ErrorResponse: a signal or size of the client that makes no sense, and is for nobody).
+8 error (JSON, ErrorResponse: a signal or size of the client that makes no sense, and is for nobody; on a WebSocket also why it is closed, before the close).
 
-A path that is not here is 404, a wrong method on one that is 405 with \`Allow\`; \`HEAD\` works where \`GET\` does.`;
+A path that is not here is 404, a wrong method on one that is 405 with \`Allow\`; \`HEAD\` works where \`GET\` does.
+
+| code | status | when |
+|---|---|---|
+${Object.entries(ERRORS)
+  .map(([code, { status, when }]) => `| \`${code}\` | ${status} | ${when} |`)
+  .join('\n')}`;
 
 export type OpenApiDocument = {
   readonly openapi: '3.1.1';

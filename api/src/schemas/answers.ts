@@ -1,5 +1,6 @@
 // Building blocks of answers. Fields without a value are absent from them, not null.
 import { z } from 'zod';
+import { ERROR_CODES } from '../errors.ts';
 
 // One schema for all fields of a kind: making one costs some 50 µs at the daemon's start, describing it a tenth of that.
 const text = z.string();
@@ -23,7 +24,14 @@ export const warnings = z
   )
   .optional();
 
+export const errorCode = z
+  .enum(ERROR_CODES)
+  .describe('which kind of failure it is, for programs; later daemons may know more');
+
 /** The body of every answer from 400 on. */
 export const errorResponse = z
-  .object({ error: word('what failed, the value seen, what to do: a sentence for a person') })
+  .object({
+    error: word('what failed, the value seen, what to do: a sentence for a person'),
+    code: errorCode,
+  })
   .describe('why the request failed');

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
 import { optionalText, rule, text, texts, withDefault } from '../input/fields.ts';
-import { count, flag, warnings, word } from './answers.ts';
+import { count, errorCode, flag, warnings, word } from './answers.ts';
 
 const CMD_ERROR = 'must be a non-empty array of strings, the program first';
 
@@ -143,6 +143,11 @@ export const execResult = z
     timed_out: flag('it was killed because its timeout_s had passed'),
     oom_killed: flag('the kernel killed a process of it for lack of memory'),
     error: word('why it did not start, or what was lost').optional(),
+    code: errorCode
+      .optional()
+      .describe(
+        'beside error: which kind it is; absent where the command is at fault, such as a program that is missing',
+      ),
     usage: resourceUsage.optional(),
     warnings,
   })

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { choice, optionalText, rule, text } from '../input/fields.ts';
 import { MAX_HOST_PATH_CHARS, MAX_IMAGE_REF_CHARS } from '../limits.ts';
-import { count, unixMs, warnings, word } from './answers.ts';
+import { count, errorCode, unixMs, warnings, word } from './answers.ts';
 import { nextCursor } from './page.ts';
 
 const HOST =
@@ -114,6 +114,7 @@ export const imageProgress = z
     z.object({ image: image.describe('the image; the last line') }),
     z.object({
       error: word('why there is none; the last line'),
+      code: errorCode,
       status: z.int().describe('the status that the answer would have had without lines'),
     }),
   ])

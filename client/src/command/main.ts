@@ -131,8 +131,8 @@ function toSession({ text, isSet }: Input, terminal: Terminal, signal: AbortSign
     terminal,
     signal,
     isJson: isSet('json'),
-    complain: (line) => {
-      if (isSet('json')) terminal.stderr.write(`${toVisibleJson({ error: line })}\n`);
+    complain: (line, code) => {
+      if (isSet('json')) terminal.stderr.write(`${toVisibleJson({ error: line, code })}\n`);
       else terminal.complain(line);
     },
     get host() {
@@ -152,9 +152,10 @@ function explain(error: unknown, terminal: Terminal, signal: AbortSignal, isJson
   }
   if (signal.aborted) return EXIT.interrupted;
   const said = `${describe(error)}${advise(error)}`;
-  const { status, requestId }: { status?: number; requestId?: string | undefined } =
-    error instanceof ApiError || error instanceof ConnectionError ? error : {};
-  if (isJson) terminal.stderr.write(`${toVisibleJson({ error: said, status, request_id: requestId })}\n`);
+  const { status, code } = error instanceof ApiError ? error : {};
+  const { requestId } = error instanceof ApiError || error instanceof ConnectionError ? error : {};
+  if (isJson)
+    terminal.stderr.write(`${toVisibleJson({ error: said, code, status, request_id: requestId })}\n`);
   else terminal.complain(said);
   if (process.env.SANDBOXD_DEBUG) for (const line of inspect(error).split('\n')) terminal.debug(line);
   return error instanceof UsageError ? EXIT.usage : EXIT.failed;

@@ -69,7 +69,7 @@ export type Session = {
   readonly signal: AbortSignal;
   readonly isJson: boolean;
   /** Says on standard error what went wrong beside what the verb fails with. */
-  complain(line: string): void;
+  complain(line: string, code?: string): void;
   /** Of the daemon, for messages. */
   readonly host: string;
 };

@@ -1,5 +1,5 @@
 // Calls of routes: path, key, time limit, repeats, and what became of them.
-import type { CallOptions } from '../contract.ts';
+import type { CallOptions, ErrorCode } from '../contract.ts';
 import {
   CertificateError,
   ConnectionError,
@@ -299,12 +299,15 @@ async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
   // A page of a proxy may be long, or have no end: its beginning says enough.
   const text = await readText(answer, MAX_FAILURE_CHARS);
   let message = text.slice(0, 500) || `the daemon answered ${answer.status}`;
+  let code: ErrorCode | undefined;
   try {
-    message = String((JSON.parse(text) as { error: unknown }).error);
+    const body = JSON.parse(text) as { readonly error: unknown; readonly code?: unknown };
+    message = String(body.error);
+    if (typeof body.code === 'string') code = body.code as ErrorCode;
   } catch {
     // A proxy's words, or none.
   }
-  const error = toApiError(answer.status, message, answer.header('x-request-id'));
+  const error = toApiError(answer.status, message, answer.header('x-request-id'), code);
   const seconds = Number(answer.header('retry-after'));
   if (error instanceof UnavailableError && seconds > 0) error.retryAfterMs = seconds * 1000;
   return error;

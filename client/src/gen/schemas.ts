@@ -7,6 +7,11 @@ export interface components {
         readonly ErrorResponse: {
             /** @description what failed, the value seen, what to do: a sentence for a person */
             readonly error: string;
+            /**
+             * @description which kind of failure it is, for programs; later daemons may know more
+             * @enum {string}
+             */
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon answers */
         readonly HealthResponse: {
@@ -271,6 +276,11 @@ export interface components {
             readonly oom_killed?: true;
             /** @description why it did not start, or what was lost */
             readonly error?: string;
+            /**
+             * @description beside error: which kind it is; absent where the command is at fault, such as a program that is missing
+             * @enum {string}
+             */
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];
@@ -319,6 +329,11 @@ export interface components {
             readonly oom_killed?: true;
             /** @description why it did not start, or what was lost */
             readonly error?: string;
+            /**
+             * @description beside error: which kind it is; absent where the command is at fault, such as a program that is missing
+             * @enum {string}
+             */
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
             readonly warnings?: readonly string[];

@@ -111,8 +111,6 @@ export interface Addon {
   holdCode(): void;
   trimMemory(): void;
   growFileSystem(directory: string, blocks: number): void;
-  syncDisks(): void;
-  powerOff(): void;
   // root.cc
   /** The disks become the root, the agent's image above the others, with these mount options of the layer; `code` and `syscall` say which step failed. */
   enterRoot(layerOptions: string): void;

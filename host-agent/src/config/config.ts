@@ -1,7 +1,4 @@
 // The daemon's configuration in the program's own terms, every value present and checked.
-import type { SandboxLimits } from '@sandboxd/api';
-import type { Authority, Scheme } from '../lib/authority.ts';
-import type { Ipv4Range } from '../lib/ipv4.ts';
 import type { SettingValues } from './settings.ts';
 import type { TcpAddress } from './values.ts';
 
@@ -10,120 +7,35 @@ export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
 
 type Listen = TcpAddress | { readonly path: string; readonly mode: number; readonly owner?: string };
 
-export type Config = {
-  /** That settings were read from; absent: none. */
-  readonly file?: string;
-  readonly listen: Listen;
-  readonly metrics: {
-    /** Absent: none of its own. */
-    readonly listen?: Listen;
-    /** Sandboxes with series of their own. */
-    readonly topSandboxes: number;
-  };
-  /** Absent: connections are plain. */
-  readonly tls?: { readonly certPath: string; readonly keyPath: string; readonly clientCaPath?: string };
-  /** Pages of which origins may use the API. */
-  /** Nobody gets in without a key, also where there is none. */
-  readonly requiresKeys: boolean;
-  readonly corsOrigins: readonly string[];
-  /** Names of the daemon beside its loopback ones. */
-  readonly allowedHosts: readonly { readonly scheme: Scheme; readonly at: Authority }[];
-  readonly maxConnections: number;
-  /** Absent: half of them. */
-  readonly maxConnectionsPerClient?: number;
-  readonly dataDir: string;
-  readonly runDir: string;
-  /** `auto` or an engine's name. */
-  readonly engine: string;
-  /** Paths of engines' programs, by the engine's name; absent: the one that PATH finds. */
-  readonly enginePrograms: Readonly<Record<string, string>>;
-  readonly forkMemory: ForkMemory;
-  /** User ids of processes that are to have one of their own. */
-  readonly uids: { readonly base: number; readonly count: number };
-  /** Absent: VMMs run as the daemon does. */
-  readonly jail?: {
-    readonly uids: { readonly base: number; readonly count: number };
-    readonly cgroups: { readonly path: string; readonly cpuShare: number; readonly ioBytesPerS: number };
-  };
-  /** Neither emulation will do nor a jail that lacks a part. */
-  readonly requiresIsolation: boolean;
-  /** Built-in profiles are made when they are wanted. */
-  readonly bakesOnDemand: boolean;
-  /** Absent: the ones prepared by the rootfs builder. */
-  readonly kernelPath?: string;
-  readonly initramfsPath?: string;
-  readonly defaults: {
-    readonly profile: string;
-    readonly vcpus: number;
-    readonly memoryMib: number;
-    readonly diskBytes: number;
-  };
-  readonly limits: SandboxLimits;
-  /** Whether a sandbox gets all of its disk at once. */
-  readonly reservesDisks: boolean;
-  /** Disk for templates; 0 turns them off. */
-  readonly templateBudgetBytes: number;
-  /** Absent: no container images. */
-  readonly images?: { readonly diskBytes: number; readonly allowedDirs: readonly string[] };
-  readonly admission: {
-    /** Memory of the host that sandboxes never get. */
-    readonly memoryReserveBytes: number;
-    /** How often the rest may be promised to sandboxes. */
-    readonly memoryOvercommit: number;
-  };
-  /** A guest agent that does not answer for this long hangs; 0 never. */
-  readonly watchdogTimeoutMs: number;
-  /** What becomes of sandboxes when the daemon is told to stop. */
-  readonly onExit: 'keep' | 'destroy';
-  /** Absent: as long as each engine usually needs. */
-  readonly probeTimeoutMs?: number;
-  readonly bootTimeoutMs: number;
-  /** Of one command in a guest; 0: by the guest's size. */
-  readonly pidsLimit: number;
-  readonly drainTimeoutMs: number;
-  /** Absent: no logs of sandboxes are kept. */
-  readonly sandboxLogs?: {
-    readonly maxBytes: number;
-    readonly retentionMs: number;
-    readonly retentionBytes: number;
-  };
-  /** That keys may publish whose policy does not say which; none: those that the host does not use itself. */
-  readonly publishPorts: readonly string[];
-  readonly network: {
-    /** Absent: one that is free. */
-    readonly subnet?: Ipv4Range;
-    /** What is not the internet, and names may lead to all the same. */
-    readonly allowedRanges: readonly Ipv4Range[];
-    /** `address` or `address:port`; none: the host's own. */
-    readonly dnsServers: readonly string[];
-  };
-  /** Absent: there is no audit trail. */
-  readonly audit?: { readonly maxBytes: number };
-  readonly events: { readonly keepMs: number; readonly maxBytes: number };
-  readonly log: { readonly level: string; readonly format: 'auto' | 'json' | 'pretty' };
-};
-
+/** What is absent is not wanted, or the host's own. `enginePrograms`: paths of programs that PATH is not asked for, by the engine's name. */
 export function toConfig(
   values: SettingValues,
   enginePrograms: Readonly<Record<string, string>>,
   file?: string,
-): Config {
+) {
   const uids = { base: values.jail_uid_base, count: values.jail_uid_count };
   return {
+    /** That settings were read from; absent: none. */
     ...(file !== undefined && { file }),
     ...toReach(values),
+    /** Nobody gets in without a key, also where there is none. */
     requiresKeys: values.require_keys,
+    /** Pages of which origins may use the API. */
     corsOrigins: values.cors_origin,
     maxConnections: values.max_connections,
+    /** Absent: half of them. */
     ...(values.max_connections_per_client > 0 && {
       maxConnectionsPerClient: values.max_connections_per_client,
     }),
     dataDir: values.data_dir,
     runDir: values.run_dir,
+    /** `auto` or an engine's name. */
     engine: values.engine,
     enginePrograms,
     forkMemory: values.fork_memory,
+    /** User ids of processes that are to have one of their own. */
     uids,
+    /** Absent: VMMs run as the daemon does. */
     ...(!values.insecure_no_jail && {
       jail: {
         uids,
@@ -134,8 +46,11 @@ export function toConfig(
         },
       },
     }),
+    /** Neither emulation will do nor a jail that lacks a part. */
     requiresIsolation: values.require_isolation,
+    /** Built-in profiles are made when they are wanted. */
     bakesOnDemand: values.bake_on_demand === 'on',
+    /** Absent: the ones prepared by the rootfs builder. */
     ...(values.kernel === undefined ? {} : { kernelPath: values.kernel }),
     ...(values.initrd === undefined ? {} : { initramfsPath: values.initrd }),
     defaults: {
@@ -151,21 +66,31 @@ export function toConfig(
       sandboxes: values.max_sandboxes,
       fork: values.max_fork,
     },
+    /** Whether a sandbox gets all of its disk at once. */
     reservesDisks: values.disk_allocation === 'full',
+    /** Disk for templates; 0 turns them off. */
     templateBudgetBytes: values.template_disk_bytes,
+    /** Absent: no container images. */
     ...(values.images === 'on' && {
       images: { diskBytes: values.image_disk_bytes, allowedDirs: values.image_path_allow },
     }),
     admission: {
+      /** Memory of the host that sandboxes never get. */
       memoryReserveBytes: values.memory_reserve_bytes,
+      /** How often the rest may be promised to sandboxes. */
       memoryOvercommit: values.memory_overcommit_percent / 100,
     },
+    /** Of one command in a guest; 0: by the guest's size. */
     pidsLimit: values.sandbox_pids_limit,
+    /** A guest agent that does not answer for this long hangs; 0 never. */
     watchdogTimeoutMs: values.watchdog_timeout_s * 1000,
+    /** What becomes of sandboxes when the daemon is told to stop. */
     onExit: values.on_exit,
+    /** Absent: as long as each engine usually needs. */
     ...(values.probe_timeout_s > 0 && { probeTimeoutMs: values.probe_timeout_s * 1000 }),
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
+    /** Absent: no logs of sandboxes are kept. */
     ...(values.sandbox_logs === 'on' && {
       sandboxLogs: {
         maxBytes: values.sandbox_log_max_bytes,
@@ -173,28 +98,39 @@ export function toConfig(
         retentionBytes: values.sandbox_log_retention_bytes,
       },
     }),
+    /** That keys may publish whose policy does not say which; none: those that the host does not use itself. */
     publishPorts: values.publish_ports,
     network: {
+      /** Absent: one that is free. */
       ...(values.network_subnet !== 'auto' && { subnet: values.network_subnet }),
+      /** What is not the internet, and names may lead to all the same. */
       allowedRanges: values.network_allow_range,
+      /** `address` or `address:port`; none: the host's own. */
       dnsServers: values.dns_upstream,
     },
+    /** Absent: there is no audit trail. */
     ...(values.audit === 'on' && { audit: { maxBytes: values.audit_max_bytes } }),
     events: { keepMs: values.events_keep_s * 1000, maxBytes: values.events_keep_bytes },
     log: { level: values.log_level, format: values.log_format },
   };
 }
 
-function toReach(values: SettingValues): Pick<Config, 'listen' | 'tls' | 'allowedHosts' | 'metrics'> {
+export type Config = Readonly<ReturnType<typeof toConfig>>;
+
+function toReach(values: SettingValues) {
   const { listen, tls_cert, tls_key, tls_client_ca, allowed_host, metrics_listen } = values;
   const tls = tls_cert !== undefined && tls_key !== undefined && { certPath: tls_cert, keyPath: tls_key };
   return {
     listen: toListen(listen, values),
     metrics: {
+      /** Absent: none of its own. */
       ...(metrics_listen !== undefined && { listen: toListen(metrics_listen, values) }),
+      /** Sandboxes with series of their own. */
       topSandboxes: values.metrics_top_sandboxes,
     },
+    /** Absent: connections are plain. */
     ...(tls && { tls: { ...tls, ...(tls_client_ca !== undefined && { clientCaPath: tls_client_ca }) } }),
+    /** Names of the daemon beside its loopback ones. */
     allowedHosts: allowed_host.map(({ scheme = tls ? 'https' : 'http', at }) => ({ scheme, at })),
   };
 }

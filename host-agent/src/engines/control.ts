@@ -68,8 +68,6 @@ export interface Control {
   save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }>;
   resizeDisk(index: number, sizeBytes: number): Promise<void>;
   openChannel: Vm['openChannel'];
-  /** Asks the VMM to end, without waiting; false when there is no way to ask. */
-  quit(graceMs: number): boolean;
   /** Rejects when there is no answer within `timeoutMs`. */
   ping(timeoutMs: number): Promise<unknown>;
   /** Whether the guest is known to be over, and the VMM about to end. */

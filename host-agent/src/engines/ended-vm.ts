@@ -26,8 +26,6 @@ export class EndedVm implements Vm {
     throw this.#refusal();
   }
 
-  async stop(): Promise<void> {}
-
   async kill(): Promise<void> {}
 
   async isEnding(): Promise<boolean> {

@@ -122,8 +122,6 @@ export interface Vm {
   save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }>;
   /** Grows a disk, by its index in the spec, to `sizeBytes`; the guest sees it at once. */
   resizeDisk(index: number, sizeBytes: number): Promise<void>;
-  /** Asks the VMM to end; kills it after `graceMs`. Resolves when it is gone. */
-  stop(graceMs?: number): Promise<void>;
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
   /** Why the VMM holds the guest for now, such as a full disk of the host; undefined while it runs. */

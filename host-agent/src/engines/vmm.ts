@@ -3,7 +3,6 @@ import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError } from '../lib/errors.ts';
 import { tailFile } from '../lib/tail.ts';
-import { raceSignal } from '../lib/wait.ts';
 import {
   type Control,
   type Controlled,
@@ -131,17 +130,6 @@ export class Vmm implements Vm, Controlled {
       () => true,
       () => false,
     );
-  }
-
-  async stop(graceMs = 2000): Promise<void> {
-    if (this.#exit !== undefined) return;
-    this.#isKilledByUs = true;
-    if (!this.control.quit(graceMs)) this.#process.signal('SIGTERM');
-    const isGone = await raceSignal(this.exited, AbortSignal.timeout(graceMs)).then(
-      () => true,
-      () => false,
-    );
-    if (!isGone) await this.kill();
   }
 
   async kill(): Promise<void> {

@@ -1,5 +1,6 @@
 // What comes of an exec, in the host agent's own terms.
 import type { TtySize } from '@sandboxd/proto';
+import type { ErrorCode } from '../lib/errors.ts';
 
 export type ExecOptions = {
   /** Whether `write` will give it input; otherwise its stdin is empty. */
@@ -26,6 +27,8 @@ export type ExecOutcome = {
   readonly timedOut?: boolean;
   readonly oomKilled?: boolean;
   readonly error?: string;
+  /** Of an `error` that is not the command's own. */
+  readonly code?: ErrorCode;
   readonly usage?: ResourceUsage;
   /** The guest went away: `error` says why, and what became of the command is unknown. */
   readonly isLost?: true;

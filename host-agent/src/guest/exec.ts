@@ -9,8 +9,9 @@ import {
   type StreamLoss,
   type TtySize,
 } from '@sandboxd/proto';
-import { causeOf, refusalOf } from './agent-errors.ts';
-import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
+import type { ErrorCode } from '../lib/errors.ts';
+import { causeOf, refusalOf, toCallError } from './agent-errors.ts';
+import type { ExecEvents, ExecOptions, ExecOutcome, ExecSession } from './exec-types.ts';
 import { failedOutcome, toExecOutcome } from './outcome.ts';
 import { StdinQueue } from './stdin-queue.ts';
 
@@ -90,7 +91,7 @@ class ChannelExec implements ExecSession {
     this.#stdin.clear();
     this.#stream.cancel();
     this.#cancelTimer = setTimeout(() => {
-      this.#finish('the guest agent did not say how the cancelled command ended');
+      this.#fail('the guest agent did not say how the cancelled command ended', 'guest_unreachable');
     }, CANCEL_TIMEOUT_MS);
     this.#cancelTimer.unref();
   }
@@ -114,25 +115,28 @@ class ChannelExec implements ExecSession {
   }
 
   #result(result: Result): void {
-    if (result.exec) this.#finish(undefined, result.exec as ExecResult);
-    else this.#finish(refusalOf(result)?.message ?? 'the guest agent gave no exec result');
+    const refusal = refusalOf(result);
+    if (result.exec) this.#finish(toExecOutcome(result.exec as ExecResult));
+    else if (refusal === undefined) this.#fail('the guest agent gave no exec result', 'guest_unreachable');
+    else this.#fail(refusal.message, toCallError(refusal, 'exec').code);
   }
 
   async #lost(loss: StreamLoss): Promise<void> {
     const reason = (await this.#explainLoss?.()) ?? causeOf(loss).message;
-    this.#finish(`the sandbox was lost while the command ran: ${reason}`, undefined, true);
+    const error = `the sandbox was lost while the command ran: ${reason}`;
+    this.#finish({ ...failedOutcome(error, 'guest_unreachable', this.#startedAtMs), isLost: true });
   }
 
-  #finish(error: string | undefined, result?: ExecResult, isLost = false): void {
+  #fail(error: string, code: ErrorCode): void {
+    this.#finish(failedOutcome(error, code, this.#startedAtMs));
+  }
+
+  #finish(outcome: ExecOutcome): void {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#cancelTimer);
     this.#stdin.clear();
-    this.#events.exit(
-      result === undefined
-        ? { ...failedOutcome(error ?? '', this.#startedAtMs), ...(isLost && { isLost }) }
-        : toExecOutcome(result),
-    );
+    this.#events.exit(outcome);
   }
 }
 

@@ -197,11 +197,6 @@ export class Guest {
     return result.stats as StatsResult;
   }
 
-  /** Asks the guest to sync and power off; resolves when it agreed. */
-  async powerOff(signal?: AbortSignal): Promise<void> {
-    await this.#call({ powerOff: {} }, signal);
-  }
-
   /** The guest grows the file system of its writable layer to the size of its disk. */
   async growDisk(signal?: AbortSignal): Promise<void> {
     await this.#call({ growDisk: {} }, signal);

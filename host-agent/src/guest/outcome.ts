@@ -1,5 +1,6 @@
 // The agent's exec result in the host agent's terms. Numbers from a guest are clamped to what JSON can hold.
 import type { ExecResult, ResourceUsage as WireUsage } from '@sandboxd/proto';
+import type { ErrorCode } from '../lib/errors.ts';
 import { toWords } from './agent-errors.ts';
 import type { ExecOutcome, ResourceUsage } from './exec-types.ts';
 
@@ -17,8 +18,8 @@ export function toExecOutcome(result: ExecResult): ExecOutcome {
 }
 
 /** An outcome for a command that never ran or whose end will never be known. */
-export function failedOutcome(error: string, startedAtMs: number): ExecOutcome {
-  return { exitCode: -1, durationMs: Math.round(performance.now() - startedAtMs), error };
+export function failedOutcome(error: string, code: ErrorCode, startedAtMs: number): ExecOutcome {
+  return { exitCode: -1, durationMs: Math.round(performance.now() - startedAtMs), error, code };
 }
 
 function toUsage(usage: WireUsage): ResourceUsage {

@@ -1,4 +1,5 @@
 // A pull or import as lines of JSON: each step when it begins, and how it ended.
+import type { ApiErrorCode } from '@sandboxd/api';
 import type { LayerProgress } from '../images/index.ts';
 import type { Outflow, Piece } from '../lib/byte-queue.ts';
 import { toErrorAnswer } from './errors.ts';
@@ -11,7 +12,7 @@ type Line =
       readonly total_bytes?: number;
     }
   | { readonly image: unknown }
-  | { readonly error: string; readonly status: number };
+  | { readonly error: string; readonly code: ApiErrorCode; readonly status: number };
 
 /** Progress that a slow reader does not take is dropped, but for the newest. */
 const MAX_WAITING_LINES = 1000;
@@ -45,7 +46,7 @@ export class ImageLines implements Outflow {
   fail(error: unknown, requestId: string): void {
     const { status, body } = toErrorAnswer(error, requestId);
     this.#isOver = true;
-    this.#add({ error: body.error, status });
+    this.#add({ ...body, status });
   }
 
   async next(): Promise<Piece | undefined> {

@@ -1,30 +1,7 @@
-// The one catalogue of errors. HTTP statuses for the codes are in http/errors.ts only.
+// What operations of the host agent fail with: a code of the interface's catalogue, and a message for the caller.
+import type { ErrorCode } from '@sandboxd/api';
 
-/** Every code that an operation of the host agent can fail with. */
-export type ErrorCode =
-  /** The request makes no sense as it is. */
-  | 'invalid_argument'
-  | 'not_found'
-  /** It was here once, or is not any more what it was. */
-  | 'gone'
-  /** Refused by policy. */
-  | 'forbidden'
-  | 'unauthenticated'
-  /** The resource is in a state, or held by somebody, that forbids this. */
-  | 'conflict'
-  /** Larger than a limit of the interface. */
-  | 'too_large'
-  /** The host has no memory, disk or slot for it now; try later. */
-  | 'exhausted'
-  /** Not enabled on this daemon. */
-  | 'unsupported'
-  /** Something that we depend on outside this host failed. */
-  | 'upstream'
-  /** The guest does not answer. */
-  | 'guest_unreachable'
-  /** The client left, or the daemon stops. */
-  | 'cancelled'
-  | 'internal';
+export type { ErrorCode };
 
 export type ErrorDetails = {
   /** Which step of a longer operation failed, e.g. `boot`. */

@@ -1,4 +1,4 @@
-// What the host has for all networks of a daemon: a range of addresses, a link with the resolver's address, rules, forwarding.
+// What the host has for all networks of a daemon: a range of addresses, a link with an address of the host's, rules, forwarding.
 // It is there while a sandbox with a network is, whether the daemon runs or not.
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
@@ -10,7 +10,6 @@ import { adviseOn, findDroppers } from './forward-drop.ts';
 import type { NetHelper } from './helper.ts';
 import { listLinks } from './links.ts';
 import { RESOLVER_PORT } from './resolver/port.ts';
-import { Resolver } from './resolver/resolver.ts';
 import { hostRules, NO_ROUTER, removeHostRules } from './rules/host.ts';
 import { freeSubnets, isAnchor, readRoutes, Subnet, tableOf } from './subnet.ts';
 
@@ -35,11 +34,9 @@ const FORWARDING = '/proc/sys/net/ipv4/ip_forward';
 
 export class HostSide {
   readonly subnet: Subnet;
-  readonly resolver: Resolver;
 
-  private constructor(subnet: Subnet, resolver: Resolver) {
+  private constructor(subnet: Subnet) {
     this.subnet = subnet;
-    this.resolver = resolver;
   }
 
   /** What an earlier daemon left, in this boot of the host. */
@@ -63,19 +60,21 @@ export class HostSide {
     const how = earlier === undefined ? 'new' : 'again';
     try {
       await helper.ask(['anchor', anchor, hostAddress, String(range.prefixLength), how]);
-      const resolver = { host: subnet.hostAddress, port: RESOLVER_PORT };
       const { table, linkPrefix } = subnet;
       await helper.ask(
         ['rules', '-'],
-        hostRules({ table, linkPrefix, anchor, subnet: String(subnet), resolver, isForwardingOurs }),
+        hostRules({
+          ...{ table, linkPrefix, anchor, subnet: String(subnet) },
+          resolverPort: RESOLVER_PORT,
+          isForwardingOurs,
+        }),
       );
       // Only now that nothing else would be forwarded.
       await writeFile(FORWARDING, '1');
-      const side = new HostSide(subnet, await Resolver.open(resolver, log));
       const droppers = findDroppers(await helper.ask(['rules', '-'], 'list chains'));
       if (droppers.length > 0) log.warn(adviseOn(droppers, linkPrefix));
       log.info({ subnet: String(subnet), links: `${linkPrefix}*`, table }, 'networks of sandboxes are ready');
-      return side;
+      return new HostSide(subnet);
     } catch (error) {
       if (earlier !== undefined) throw hostLacks(error);
       const isTaken = toError(error).message === `cannot make the link ${anchor}: Device or resource busy`;
@@ -87,11 +86,6 @@ export class HostSide {
       await records.remove(RECORD);
       return HostSide.open(options);
     }
-  }
-
-  /** The daemon ends; what sandboxes need of it stays. */
-  async close(): Promise<void> {
-    await this.resolver.close();
   }
 
   /** No sandbox has a network any more. */

@@ -106,7 +106,7 @@ export class Network {
   }
 
   /** A slot that nobody has; nothing of it exists yet. AppError unsupported with what the host lacks, exhausted. */
-  async lease(): Promise<Required<NetworkSlot>> {
+  async lease(): Promise<NetworkSlot> {
     const { subnet } = await this.#open();
     for (let tries = 0; tries < subnet.slots; tries++) {
       // Long not used: what still comes to the one that had it last does not find the next.
@@ -122,7 +122,7 @@ export class Network {
   }
 
   /** Makes it: all of it, or nothing. Its guest reaches nothing. AppError unsupported with what the host lacks. */
-  async make(slot: Required<NetworkSlot>): Promise<void> {
+  async make(slot: NetworkSlot): Promise<void> {
     await this.#open();
     const { namespace, guestIp, gateway, resolverIp, mac, gatewayMac } = slot;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
@@ -157,7 +157,7 @@ export class Network {
 
   /** From now on names are answered to its guest, and what it is refused is told. */
   async serve(slot: NetworkSlot, { allowlist, wasServed, onDenied }: ServeOptions): Promise<void> {
-    const { subnet, resolver: shared } = await this.#open();
+    const { subnet } = await this.#open();
     const { namespace, guestIp, resolverIp } = slot;
     const denials = new Denials(onDenied);
     const change = (commands: string) => this.#quick.ask(['rules', namespace], commands);
@@ -177,19 +177,15 @@ export class Network {
         log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
       },
     });
-    if (resolverIp === undefined) return shared.add(guestIp, client);
     // Its own: what waits there in the kernel is in nobody else's way.
-    const resolver = await Resolver.open({ host: resolverIp, port: RESOLVER_PORT }, log);
-    resolver.add(guestIp, client);
-    this.#resolvers.set(guestIp, resolver);
+    const at = { host: resolverIp, port: RESOLVER_PORT };
+    this.#resolvers.set(guestIp, await Resolver.open(at, { address: guestIp, client }, log));
   }
 
   /** Nothing is answered any more, and its ports are free. Can be called again. */
   async silence(slot: NetworkSlot): Promise<void> {
     this.#denials.delete(slot.guestIp);
     this.#listening.delete(slot.namespace);
-    const host = await this.#host?.catch(() => undefined);
-    host?.resolver.remove(slot.guestIp);
     await this.#resolvers.get(slot.guestIp)?.close();
     this.#resolvers.delete(slot.guestIp);
     await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
@@ -230,8 +226,7 @@ export class Network {
   /** Sandboxes keep theirs. Without any, the host is as it was. */
   async close(): Promise<void> {
     const { log } = this.#options;
-    const host = await this.#host?.catch(() => undefined);
-    await host?.close();
+    await this.#host?.catch(() => undefined);
     for (const resolver of this.#resolvers.values()) await resolver.close();
     if (this.#taken.size === 0)
       await this.#removeHostSide().catch((err) =>

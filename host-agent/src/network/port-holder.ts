@@ -18,7 +18,9 @@ import {
   writeProcessRecord,
 } from '../lib/process-record.ts';
 import { startProgram } from '../lib/programs.ts';
-import { ARGV0, findEarlierHolders } from './earlier-holders.ts';
+
+/** What a holder is called. */
+const ARGV0 = 'sandboxd-portd';
 
 export type PublishedPort = {
   /** Absent: every address of the host, of both families. */
@@ -27,16 +29,10 @@ export type PublishedPort = {
   readonly guestPort: number;
 };
 
-export type HolderPlace = {
-  /** Path of the file by which it is found again; its directory is made. */
-  readonly record: string;
-  /** Of the slot, which no other has. */
-  readonly namespace: string;
-};
-
 export type HolderOptions = {
   readonly program: string;
-  readonly place: HolderPlace;
+  /** Path of the file by which it is found again; its directory is made. */
+  readonly record: string;
   readonly users: Users;
   readonly guestIp: string;
   /** Address of the host that the guest sees as the other end. */
@@ -55,10 +51,9 @@ export type Users = {
 
 /** AppError conflict for a port that somebody has, invalid_argument for an address that is not the host's, exhausted without a user. */
 export async function startHolder(options: HolderOptions): Promise<void> {
-  const { place, users, ports } = options;
+  const { record, users, ports } = options;
   const broadcast = ports.find(({ hostIp }) => hostIp !== undefined && isBroadcast(hostIp))?.hostIp;
   if (broadcast !== undefined) throw notOfThisHost(broadcast);
-  const { record } = place;
   const uid = await users.take();
   try {
     await mkdir(dirname(record), { recursive: true, mode: 0o700 });
@@ -153,15 +148,15 @@ function isBroadcast(address: string): boolean {
 }
 
 /** Whether a daemon of this run directory started one that holds the ports of a slot. */
-export function isHeld({ record, namespace }: HolderPlace): boolean {
-  return findHolders(record).length > 0 || findEarlierHolders(namespace).length > 0;
+export function isHeld(record: string): boolean {
+  return findHolders(record).length > 0;
 }
 
 /** Resolves when the ports are free. Rejects when a process that holds them does not end. */
-export async function endHolders({ record, namespace }: HolderPlace, users: Users): Promise<void> {
+export async function endHolders(record: string, users: Users): Promise<void> {
   const uid = readProcessRecord(record)?.uid;
   const holders = findHolders(record);
-  for (const holder of [...holders, ...findEarlierHolders(namespace)]) await endProcess(holder);
+  for (const holder of holders) await endProcess(holder);
   removeProcessRecord(record);
   // The user of one that ended before may be another's by now.
   if (uid !== undefined && holders.length > 0) await users.giveBack(uid);

@@ -3,15 +3,7 @@ import { readdir, rmdir } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
 import { basename, join } from 'node:path';
 import { AppError, isAppError } from '../lib/errors.ts';
-import { findEarlierHolders } from './earlier-holders.ts';
-import {
-  endHolders,
-  type HolderPlace,
-  isHeld,
-  type PublishedPort,
-  startHolder,
-  type Users,
-} from './port-holder.ts';
+import { endHolders, isHeld, type PublishedPort, startHolder, type Users } from './port-holder.ts';
 import { openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts } from './rules/host.ts';
 import type { NetworkSlot } from './slot.ts';
@@ -53,7 +45,7 @@ export class Published {
   /** What an earlier daemon published. Rejects where nobody holds the ports any more, and somebody else has one. */
   async adopt(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     this.#ports.set(slot.namespace, { slot, ports });
-    if (!isHeld(this.#placeOf(slot.namespace))) await this.#hold(subnet, slot, ports);
+    if (!isHeld(this.#recordOf(slot.namespace))) await this.#hold(subnet, slot, ports);
   }
 
   /** They are free when it resolves. Can be called again. */
@@ -68,9 +60,8 @@ export class Published {
   /** Ends what is nobody's, of slots with namespaces in that directory, and leads only to guests that there are. */
   async tidy(subnet: Subnet, netDir: string): Promise<void> {
     const recorded = (await readdir(this.#options.dir).catch(() => [])).map((link) => join(netDir, link));
-    const earlier = findEarlierHolders(`${netDir}/`).map(({ namespace }) => namespace);
     const failures: unknown[] = [];
-    const strays = [...new Set([...recorded, ...earlier])].filter((namespace) => !this.#ports.has(namespace));
+    const strays = recorded.filter((namespace) => !this.#ports.has(namespace));
     // All at once: each that does not end takes its time.
     await Promise.all(strays.map((namespace) => this.#end(namespace).catch((error) => failures.push(error))));
     const maps = [...this.#ports.values()].flatMap(({ slot, ports }) => toMaps(slot, ports));
@@ -92,19 +83,19 @@ export class Published {
   ): Promise<void> {
     const { program, users } = this.#options;
     if (ports.length === 0) throw new AppError('internal', 'no ports to publish');
-    const place = this.#placeOf(namespace);
-    await startHolder({ program, place, users, guestIp, source: subnet.hostAddress, ports });
+    const record = this.#recordOf(namespace);
+    await startHolder({ program, record, users, guestIp, source: subnet.hostAddress, ports });
   }
 
   async #end(namespace: string): Promise<void> {
     const { dir, users } = this.#options;
-    await endHolders(this.#placeOf(namespace), users);
+    await endHolders(this.#recordOf(namespace), users);
     // Those of other sandboxes may be in it.
     await rmdir(dir).catch(() => undefined);
   }
 
-  #placeOf(namespace: string): HolderPlace {
-    return { record: join(this.#options.dir, basename(namespace)), namespace };
+  #recordOf(namespace: string): string {
+    return join(this.#options.dir, basename(namespace));
   }
 }
 

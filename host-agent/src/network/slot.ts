@@ -12,7 +12,7 @@ export type NetworkSlot = {
   readonly guestIp: string;
   /** The host as the guest sees it: it answers as its name server, and to nothing else. */
   readonly gateway: string;
-  /** Of the host, where its names are answered; sandboxes of earlier daemons share one. */
-  readonly resolverIp?: string;
+  /** Of the host, where its names are answered. */
+  readonly resolverIp: string;
   readonly prefixLength: number;
 };

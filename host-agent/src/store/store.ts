@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
 import { checkRegistryFile } from './file-check.ts';
-import { MIGRATIONS, SCHEMA_VERSION } from './migrations.ts';
+import { MIGRATIONS, OLDEST_VERSION, SCHEMA_VERSION } from './migrations.ts';
 
 export { SCHEMA_VERSION } from './migrations.ts';
 
@@ -199,6 +199,12 @@ async function migrate(root: RootDatabase, path: string, use: 'alone' | 'beside'
     throw new AppError(
       'internal',
       `the registry ${path} has schema version ${version}, this daemon knows ${SCHEMA_VERSION} at most; run the daemon that wrote it, or move the file away to start with an empty one`,
+    );
+  }
+  if (version < OLDEST_VERSION) {
+    throw new AppError(
+      'internal',
+      `the registry ${path} has schema version ${version}, of a daemon that was never released; this one knows ${OLDEST_VERSION} and later; move the file away to start with an empty one`,
     );
   }
   if (version < SCHEMA_VERSION && use === 'beside') {

@@ -884,9 +884,6 @@ export namespace sandboxd {
                 /** Request stats. */
                 stats?: (sandboxd.agent.v1.Stats.$Properties|null);
 
-                /** Request powerOff. */
-                powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
-
                 /** Request serviceConfigure. */
                 serviceConfigure?: (sandboxd.agent.v1.ServiceConfigure.$Properties|null);
 
@@ -915,7 +912,7 @@ export namespace sandboxd {
                 freeze?: (sandboxd.agent.v1.Freeze.$Properties|null);
 
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
+                call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -958,9 +955,6 @@ export namespace sandboxd {
                     /** Request stats */
                     stats?: (sandboxd.agent.v1.Stats.$Properties|null);
 
-                    /** Request powerOff */
-                    powerOff?: (sandboxd.agent.v1.PowerOff.$Properties|null);
-
                     /** Request serviceConfigure */
                     serviceConfigure?: (sandboxd.agent.v1.ServiceConfigure.$Properties|null);
 
@@ -989,7 +983,7 @@ export namespace sandboxd {
                     freeze?: (sandboxd.agent.v1.Freeze.$Properties|null);
 
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
+                    call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1000,7 +994,6 @@ export namespace sandboxd {
                   exec?: sandboxd.agent.v1.Exec.$Shape|null;
                   identity?: sandboxd.agent.v1.Identity.$Shape|null;
                   stats?: sandboxd.agent.v1.Stats.$Shape|null;
-                  powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
                   serviceConfigure?: sandboxd.agent.v1.ServiceConfigure.$Shape|null;
                   serviceControl?: sandboxd.agent.v1.ServiceControl.$Shape|null;
                   serviceOutput?: sandboxd.agent.v1.ServiceOutput.$Shape|null;
@@ -1012,7 +1005,7 @@ export namespace sandboxd {
                   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
                 );
             }
 
@@ -1047,9 +1040,6 @@ export namespace sandboxd {
                 /** Result stats. */
                 stats?: (sandboxd.agent.v1.StatsResult.$Properties|null);
 
-                /** Result powerOff. */
-                powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
-
                 /** Result serviceStatus. */
                 serviceStatus?: (sandboxd.agent.v1.ServiceStatus.$Properties|null);
 
@@ -1075,7 +1065,7 @@ export namespace sandboxd {
                 freeze?: (sandboxd.agent.v1.FreezeResult.$Properties|null);
 
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
+                value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1121,9 +1111,6 @@ export namespace sandboxd {
                     /** Result stats */
                     stats?: (sandboxd.agent.v1.StatsResult.$Properties|null);
 
-                    /** Result powerOff */
-                    powerOff?: (sandboxd.agent.v1.PowerOffResult.$Properties|null);
-
                     /** Result serviceStatus */
                     serviceStatus?: (sandboxd.agent.v1.ServiceStatus.$Properties|null);
 
@@ -1149,7 +1136,7 @@ export namespace sandboxd {
                     freeze?: (sandboxd.agent.v1.FreezeResult.$Properties|null);
 
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
+                    value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1161,7 +1148,6 @@ export namespace sandboxd {
                   exec?: sandboxd.agent.v1.ExecResult.$Shape|null;
                   identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
                   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
-                  powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
                   serviceStatus?: sandboxd.agent.v1.ServiceStatus.$Shape|null;
                   serviceOutput?: sandboxd.agent.v1.ServiceOutputResult.$Shape|null;
                   filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
@@ -1172,7 +1158,7 @@ export namespace sandboxd {
                   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
                 );
             }
 
@@ -2064,124 +2050,6 @@ export namespace sandboxd {
 
                 /** Shape of a StatsResult. */
                 type $Shape = sandboxd.agent.v1.StatsResult.$Properties;
-            }
-
-            /**
-             * Properties of a PowerOff.
-             * @deprecated Use sandboxd.agent.v1.PowerOff.$Properties instead.
-             */
-            interface IPowerOff extends sandboxd.agent.v1.PowerOff.$Properties {
-            }
-
-            /** Represents a PowerOff. */
-            class PowerOff {
-
-                /**
-                 * Constructs a new PowerOff.
-                 * @param [properties] Properties to set
-                 */
-                constructor(properties?: sandboxd.agent.v1.PowerOff.$Properties);
-
-                /** Unknown fields preserved while decoding when enabled */
-                $unknowns?: Uint8Array[];
-
-                /**
-                 * Creates a new PowerOff instance using the specified properties.
-                 * @param [properties] Properties to set
-                 * @returns PowerOff instance
-                 */
-                static create(properties: sandboxd.agent.v1.PowerOff.$Shape): sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape;
-                static create(properties?: sandboxd.agent.v1.PowerOff.$Properties): sandboxd.agent.v1.PowerOff;
-
-                /**
-                 * Encodes the specified PowerOff message. Does not implicitly {@link sandboxd.agent.v1.PowerOff.verify|verify} messages.
-                 * @param message PowerOff message or plain object to encode
-                 * @param [writer] Writer to encode to
-                 * @returns Writer
-                 */
-                static encode(message: sandboxd.agent.v1.PowerOff.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
-
-                /**
-                 * Decodes a PowerOff message from the specified reader or buffer.
-                 * @param reader Reader or buffer to decode from
-                 * @param [length] Message length if known beforehand
-                 * @returns {sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape} PowerOff
-                 * @throws {Error} If the payload is not a reader or valid buffer
-                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
-                 */
-                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape;
-            }
-
-            namespace PowerOff {
-
-                /** Properties of a PowerOff. */
-                interface $Properties {
-
-                    /** Unknown fields preserved while decoding when enabled */
-                    $unknowns?: Uint8Array[];
-                }
-
-                /** Shape of a PowerOff. */
-                type $Shape = sandboxd.agent.v1.PowerOff.$Properties;
-            }
-
-            /**
-             * Properties of a PowerOffResult.
-             * @deprecated Use sandboxd.agent.v1.PowerOffResult.$Properties instead.
-             */
-            interface IPowerOffResult extends sandboxd.agent.v1.PowerOffResult.$Properties {
-            }
-
-            /** Represents a PowerOffResult. */
-            class PowerOffResult {
-
-                /**
-                 * Constructs a new PowerOffResult.
-                 * @param [properties] Properties to set
-                 */
-                constructor(properties?: sandboxd.agent.v1.PowerOffResult.$Properties);
-
-                /** Unknown fields preserved while decoding when enabled */
-                $unknowns?: Uint8Array[];
-
-                /**
-                 * Creates a new PowerOffResult instance using the specified properties.
-                 * @param [properties] Properties to set
-                 * @returns PowerOffResult instance
-                 */
-                static create(properties: sandboxd.agent.v1.PowerOffResult.$Shape): sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape;
-                static create(properties?: sandboxd.agent.v1.PowerOffResult.$Properties): sandboxd.agent.v1.PowerOffResult;
-
-                /**
-                 * Encodes the specified PowerOffResult message. Does not implicitly {@link sandboxd.agent.v1.PowerOffResult.verify|verify} messages.
-                 * @param message PowerOffResult message or plain object to encode
-                 * @param [writer] Writer to encode to
-                 * @returns Writer
-                 */
-                static encode(message: sandboxd.agent.v1.PowerOffResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
-
-                /**
-                 * Decodes a PowerOffResult message from the specified reader or buffer.
-                 * @param reader Reader or buffer to decode from
-                 * @param [length] Message length if known beforehand
-                 * @returns {sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape} PowerOffResult
-                 * @throws {Error} If the payload is not a reader or valid buffer
-                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
-                 */
-                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape;
-            }
-
-            namespace PowerOffResult {
-
-                /** Properties of a PowerOffResult. */
-                interface $Properties {
-
-                    /** Unknown fields preserved while decoding when enabled */
-                    $unknowns?: Uint8Array[];
-                }
-
-                /** Shape of a PowerOffResult. */
-                type $Shape = sandboxd.agent.v1.PowerOffResult.$Properties;
             }
 
             /**

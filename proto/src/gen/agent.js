@@ -2102,7 +2102,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.Exec.$Properties|null} [exec] Request exec
                  * @property {sandboxd.agent.v1.Identity.$Properties|null} [identity] Request identity
                  * @property {sandboxd.agent.v1.Stats.$Properties|null} [stats] Request stats
-                 * @property {sandboxd.agent.v1.PowerOff.$Properties|null} [powerOff] Request powerOff
                  * @property {sandboxd.agent.v1.ServiceConfigure.$Properties|null} [serviceConfigure] Request serviceConfigure
                  * @property {sandboxd.agent.v1.ServiceControl.$Properties|null} [serviceControl] Request serviceControl
                  * @property {sandboxd.agent.v1.ServiceOutput.$Properties|null} [serviceOutput] Request serviceOutput
@@ -2112,7 +2111,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
                  * @property {sandboxd.agent.v1.SetClock.$Properties|null} [setClock] Request setClock
                  * @property {sandboxd.agent.v1.Freeze.$Properties|null} [freeze] Request freeze
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"} [call] Request call
+                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2130,7 +2129,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   exec?: sandboxd.agent.v1.Exec.$Shape|null;
                  *   identity?: sandboxd.agent.v1.Identity.$Shape|null;
                  *   stats?: sandboxd.agent.v1.Stats.$Shape|null;
-                 *   powerOff?: sandboxd.agent.v1.PowerOff.$Shape|null;
                  *   serviceConfigure?: sandboxd.agent.v1.ServiceConfigure.$Shape|null;
                  *   serviceControl?: sandboxd.agent.v1.ServiceControl.$Shape|null;
                  *   serviceOutput?: sandboxd.agent.v1.ServiceOutput.$Shape|null;
@@ -2142,7 +2140,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOff.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2184,14 +2182,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @instance
                  */
                 Request.prototype.stats = null;
-
-                /**
-                 * Request powerOff.
-                 * @member {sandboxd.agent.v1.PowerOff.$Properties|null|undefined} powerOff
-                 * @memberof sandboxd.agent.v1.Request
-                 * @instance
-                 */
-                Request.prototype.powerOff = null;
 
                 /**
                  * Request serviceConfigure.
@@ -2270,12 +2260,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock", "freeze"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock", "freeze"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2317,8 +2307,6 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Identity.encode(message.identity, writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
                     if (message.stats != null && $Object.hasOwnProperty.call(message, "stats"))
                         $root.sandboxd.agent.v1.Stats.encode(message.stats, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
-                    if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
-                        $root.sandboxd.agent.v1.PowerOff.encode(message.powerOff, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
                     if (message.filePush != null && $Object.hasOwnProperty.call(message, "filePush"))
                         $root.sandboxd.agent.v1.FilePush.encode(message.filePush, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
                     if (message.filePull != null && $Object.hasOwnProperty.call(message, "filePull"))
@@ -2400,13 +2388,6 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.stats = $root.sandboxd.agent.v1.Stats.decode(reader, reader.size(), $undefined, _depth + 1, message.stats);
                                 message.call = "stats";
-                                continue;
-                            }
-                        case 4: {
-                                if (wireType !== 2)
-                                    break;
-                                message.powerOff = $root.sandboxd.agent.v1.PowerOff.decode(reader, reader.size(), $undefined, _depth + 1, message.powerOff);
-                                message.call = "powerOff";
                                 continue;
                             }
                         case 20: {
@@ -2501,7 +2482,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.ExecResult.$Properties|null} [exec] Result exec
                  * @property {sandboxd.agent.v1.IdentityResult.$Properties|null} [identity] Result identity
                  * @property {sandboxd.agent.v1.StatsResult.$Properties|null} [stats] Result stats
-                 * @property {sandboxd.agent.v1.PowerOffResult.$Properties|null} [powerOff] Result powerOff
                  * @property {sandboxd.agent.v1.ServiceStatus.$Properties|null} [serviceStatus] Result serviceStatus
                  * @property {sandboxd.agent.v1.ServiceOutputResult.$Properties|null} [serviceOutput] Result serviceOutput
                  * @property {sandboxd.agent.v1.FilePushResult.$Properties|null} [filePush] Result filePush
@@ -2510,7 +2490,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
                  * @property {sandboxd.agent.v1.SetClockResult.$Properties|null} [setClock] Result setClock
                  * @property {sandboxd.agent.v1.FreezeResult.$Properties|null} [freeze] Result freeze
-                 * @property {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"} [value] Result value
+                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2529,7 +2509,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   exec?: sandboxd.agent.v1.ExecResult.$Shape|null;
                  *   identity?: sandboxd.agent.v1.IdentityResult.$Shape|null;
                  *   stats?: sandboxd.agent.v1.StatsResult.$Shape|null;
-                 *   powerOff?: sandboxd.agent.v1.PowerOffResult.$Shape|null;
                  *   serviceStatus?: sandboxd.agent.v1.ServiceStatus.$Shape|null;
                  *   serviceOutput?: sandboxd.agent.v1.ServiceOutputResult.$Shape|null;
                  *   filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
@@ -2540,7 +2519,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "powerOff"; exec?: null; identity?: null; stats?: null; powerOff: sandboxd.agent.v1.PowerOffResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; powerOff?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2590,14 +2569,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @instance
                  */
                 Result.prototype.stats = null;
-
-                /**
-                 * Result powerOff.
-                 * @member {sandboxd.agent.v1.PowerOffResult.$Properties|null|undefined} powerOff
-                 * @memberof sandboxd.agent.v1.Result
-                 * @instance
-                 */
-                Result.prototype.powerOff = null;
 
                 /**
                  * Result serviceStatus.
@@ -2668,12 +2639,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"powerOff"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "powerOff", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock", "freeze"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock", "freeze"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2717,8 +2688,6 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.IdentityResult.encode(message.identity, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
                     if (message.stats != null && $Object.hasOwnProperty.call(message, "stats"))
                         $root.sandboxd.agent.v1.StatsResult.encode(message.stats, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
-                    if (message.powerOff != null && $Object.hasOwnProperty.call(message, "powerOff"))
-                        $root.sandboxd.agent.v1.PowerOffResult.encode(message.powerOff, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
                     if (message.filePush != null && $Object.hasOwnProperty.call(message, "filePush"))
                         $root.sandboxd.agent.v1.FilePushResult.encode(message.filePush, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
                     if (message.filePull != null && $Object.hasOwnProperty.call(message, "filePull"))
@@ -2804,13 +2773,6 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.stats = $root.sandboxd.agent.v1.StatsResult.decode(reader, reader.size(), $undefined, _depth + 1, message.stats);
                                 message.value = "stats";
-                                continue;
-                            }
-                        case 5: {
-                                if (wireType !== 2)
-                                    break;
-                                message.powerOff = $root.sandboxd.agent.v1.PowerOffResult.decode(reader, reader.size(), $undefined, _depth + 1, message.powerOff);
-                                message.value = "powerOff";
                                 continue;
                             }
                         case 20: {
@@ -5194,264 +5156,6 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return StatsResult;
-            })();
-
-            v1.PowerOff = (function() {
-
-                /**
-                 * Properties of a PowerOff.
-                 * @typedef {Object} sandboxd.agent.v1.PowerOff.$Properties
-                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
-                 */
-
-                /**
-                 * Properties of a PowerOff.
-                 * @memberof sandboxd.agent.v1
-                 * @interface IPowerOff
-                 * @augments sandboxd.agent.v1.PowerOff.$Properties
-                 * @deprecated Use sandboxd.agent.v1.PowerOff.$Properties instead.
-                 */
-
-                /**
-                 * Shape of a PowerOff.
-                 * @typedef {sandboxd.agent.v1.PowerOff.$Properties} sandboxd.agent.v1.PowerOff.$Shape
-                 */
-
-                /**
-                 * Constructs a new PowerOff.
-                 * @memberof sandboxd.agent.v1
-                 * @classdesc Represents a PowerOff.
-                 * @constructor
-                 * @param {sandboxd.agent.v1.PowerOff.$Properties=} [properties] Properties to set
-                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
-                 */
-                const PowerOff = function (properties) {
-                    if (properties)
-                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
-                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
-                                this[keys[i]] = properties[keys[i]];
-                };
-
-                /**
-                 * Creates a new PowerOff instance using the specified properties.
-                 * @function create
-                 * @memberof sandboxd.agent.v1.PowerOff
-                 * @static
-                 * @param {sandboxd.agent.v1.PowerOff.$Properties=} [properties] Properties to set
-                 * @returns {sandboxd.agent.v1.PowerOff} PowerOff instance
-                 * @type {{
-                 *   (properties: sandboxd.agent.v1.PowerOff.$Shape): sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape;
-                 *   (properties?: sandboxd.agent.v1.PowerOff.$Properties): sandboxd.agent.v1.PowerOff;
-                 * }}
-                 */
-                PowerOff.create = function(properties) {
-                    return new PowerOff(properties);
-                };
-
-                /**
-                 * Encodes the specified PowerOff message. Does not implicitly {@link sandboxd.agent.v1.PowerOff.verify|verify} messages.
-                 * @function encode
-                 * @memberof sandboxd.agent.v1.PowerOff
-                 * @static
-                 * @param {sandboxd.agent.v1.PowerOff.$Properties} message PowerOff message or plain object to encode
-                 * @param {$protobuf.Writer} [writer] Writer to encode to
-                 * @returns {$protobuf.Writer} Writer
-                 */
-                PowerOff.encode = function (message, writer, _depth) {
-                    if (!writer)
-                        writer = $Writer.create();
-                    if (_depth === $undefined)
-                        _depth = 0;
-                    if (_depth > $util.recursionLimit)
-                        throw $Error("max depth exceeded");
-                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
-                        for (let i = 0; i < message.$unknowns.length; ++i)
-                            writer.raw(message.$unknowns[i]);
-                    return writer;
-                };
-
-                /**
-                 * Decodes a PowerOff message from the specified reader or buffer.
-                 * @function decode
-                 * @memberof sandboxd.agent.v1.PowerOff
-                 * @static
-                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
-                 * @param {number} [length] Message length if known beforehand
-                 * @returns {sandboxd.agent.v1.PowerOff & sandboxd.agent.v1.PowerOff.$Shape} PowerOff
-                 * @throws {Error} If the payload is not a reader or valid buffer
-                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
-                 */
-                PowerOff.decode = function (reader, length, _end, _depth, _target) {
-                    if (!(reader instanceof $Reader))
-                        reader = $Reader.create(reader);
-                    if (_depth === $undefined)
-                        _depth = 0;
-                    if (_depth > $Reader.recursionLimit)
-                        throw $Error("max depth exceeded");
-                    let end, message;
-                    if (length === $undefined)
-                        end = reader.len;
-                    else {
-                        end = reader.pos + length;
-                        if (end > reader.len)
-                            throw $RangeError("index out of range");
-                        length = reader.len;
-                        reader.len = end;
-                    }
-                    message = _target || new $root.sandboxd.agent.v1.PowerOff();
-                    while (reader.pos < end) {
-                        let start = reader.pos;
-                        let tag = reader.tag();
-                        if (tag === _end) {
-                            _end = $undefined;
-                            break;
-                        }
-                        reader.skipType(tag & 7, _depth, tag);
-                        if (!reader.discardUnknown) {
-                            $util.makeProp(message, "$unknowns", false);
-                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
-                        }
-                    }
-                    if (length !== $undefined) {
-                        if (reader.pos !== end)
-                            throw $RangeError("index out of range");
-                        reader.len = length;
-                    }
-                    if (_end !== $undefined)
-                        throw $Error("missing end group");
-                    return message;
-                };
-
-                return PowerOff;
-            })();
-
-            v1.PowerOffResult = (function() {
-
-                /**
-                 * Properties of a PowerOffResult.
-                 * @typedef {Object} sandboxd.agent.v1.PowerOffResult.$Properties
-                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
-                 */
-
-                /**
-                 * Properties of a PowerOffResult.
-                 * @memberof sandboxd.agent.v1
-                 * @interface IPowerOffResult
-                 * @augments sandboxd.agent.v1.PowerOffResult.$Properties
-                 * @deprecated Use sandboxd.agent.v1.PowerOffResult.$Properties instead.
-                 */
-
-                /**
-                 * Shape of a PowerOffResult.
-                 * @typedef {sandboxd.agent.v1.PowerOffResult.$Properties} sandboxd.agent.v1.PowerOffResult.$Shape
-                 */
-
-                /**
-                 * Constructs a new PowerOffResult.
-                 * @memberof sandboxd.agent.v1
-                 * @classdesc Represents a PowerOffResult.
-                 * @constructor
-                 * @param {sandboxd.agent.v1.PowerOffResult.$Properties=} [properties] Properties to set
-                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
-                 */
-                const PowerOffResult = function (properties) {
-                    if (properties)
-                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
-                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
-                                this[keys[i]] = properties[keys[i]];
-                };
-
-                /**
-                 * Creates a new PowerOffResult instance using the specified properties.
-                 * @function create
-                 * @memberof sandboxd.agent.v1.PowerOffResult
-                 * @static
-                 * @param {sandboxd.agent.v1.PowerOffResult.$Properties=} [properties] Properties to set
-                 * @returns {sandboxd.agent.v1.PowerOffResult} PowerOffResult instance
-                 * @type {{
-                 *   (properties: sandboxd.agent.v1.PowerOffResult.$Shape): sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape;
-                 *   (properties?: sandboxd.agent.v1.PowerOffResult.$Properties): sandboxd.agent.v1.PowerOffResult;
-                 * }}
-                 */
-                PowerOffResult.create = function(properties) {
-                    return new PowerOffResult(properties);
-                };
-
-                /**
-                 * Encodes the specified PowerOffResult message. Does not implicitly {@link sandboxd.agent.v1.PowerOffResult.verify|verify} messages.
-                 * @function encode
-                 * @memberof sandboxd.agent.v1.PowerOffResult
-                 * @static
-                 * @param {sandboxd.agent.v1.PowerOffResult.$Properties} message PowerOffResult message or plain object to encode
-                 * @param {$protobuf.Writer} [writer] Writer to encode to
-                 * @returns {$protobuf.Writer} Writer
-                 */
-                PowerOffResult.encode = function (message, writer, _depth) {
-                    if (!writer)
-                        writer = $Writer.create();
-                    if (_depth === $undefined)
-                        _depth = 0;
-                    if (_depth > $util.recursionLimit)
-                        throw $Error("max depth exceeded");
-                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
-                        for (let i = 0; i < message.$unknowns.length; ++i)
-                            writer.raw(message.$unknowns[i]);
-                    return writer;
-                };
-
-                /**
-                 * Decodes a PowerOffResult message from the specified reader or buffer.
-                 * @function decode
-                 * @memberof sandboxd.agent.v1.PowerOffResult
-                 * @static
-                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
-                 * @param {number} [length] Message length if known beforehand
-                 * @returns {sandboxd.agent.v1.PowerOffResult & sandboxd.agent.v1.PowerOffResult.$Shape} PowerOffResult
-                 * @throws {Error} If the payload is not a reader or valid buffer
-                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
-                 */
-                PowerOffResult.decode = function (reader, length, _end, _depth, _target) {
-                    if (!(reader instanceof $Reader))
-                        reader = $Reader.create(reader);
-                    if (_depth === $undefined)
-                        _depth = 0;
-                    if (_depth > $Reader.recursionLimit)
-                        throw $Error("max depth exceeded");
-                    let end, message;
-                    if (length === $undefined)
-                        end = reader.len;
-                    else {
-                        end = reader.pos + length;
-                        if (end > reader.len)
-                            throw $RangeError("index out of range");
-                        length = reader.len;
-                        reader.len = end;
-                    }
-                    message = _target || new $root.sandboxd.agent.v1.PowerOffResult();
-                    while (reader.pos < end) {
-                        let start = reader.pos;
-                        let tag = reader.tag();
-                        if (tag === _end) {
-                            _end = $undefined;
-                            break;
-                        }
-                        reader.skipType(tag & 7, _depth, tag);
-                        if (!reader.discardUnknown) {
-                            $util.makeProp(message, "$unknowns", false);
-                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
-                        }
-                    }
-                    if (length !== $undefined) {
-                        if (reader.pos !== end)
-                            throw $RangeError("index out of range");
-                        reader.len = length;
-                    }
-                    if (_end !== $undefined)
-                        throw $Error("missing end group");
-                    return message;
-                };
-
-                return PowerOffResult;
             })();
 
             v1.SetClock = (function() {

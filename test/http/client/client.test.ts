@@ -91,7 +91,8 @@ t.test('what the daemon refuses is an error of a class of its own, with status a
     .info()
     .catch((reason: unknown) => reason);
   t.ok(error instanceof NotFoundError && error instanceof ApiError);
-  t.match(error, { status: 404, requestId: /^req_/, message: `sandbox ${UNKNOWN_ID} does not exist` });
+  const message = `sandbox ${UNKNOWN_ID} does not exist`;
+  t.match(error, { status: 404, code: 'not_found', requestId: /^req_/, message });
   await t.rejects(client.images.list(), UnsupportedError);
   sandboxes.onCreate = async () => {
     throw new AppError('conflict', 'port 80 is taken');

@@ -57,7 +57,12 @@ t.test('one that fails is the error that it would have been without steps', asyn
   for (const options of [{}, { onProgress: () => undefined }]) {
     const error = await client.pull('nosuch', options).catch((reason: unknown) => reason);
     t.ok(error instanceof UpstreamError, String(error));
-    t.match(error, { status: 502, requestId: /^req_/, message: 'cannot pull nosuch: manifest unknown' });
+    t.match(error, {
+      status: 502,
+      code: 'upstream',
+      requestId: /^req_/,
+      message: 'cannot pull nosuch: manifest unknown',
+    });
   }
   const off = await serve(t);
   await t.rejects(new Client({ host: off.url }).images.pull('a', { onProgress: () => undefined }), {

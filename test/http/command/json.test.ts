@@ -90,7 +90,12 @@ t.test('an error has its status and request; a command its exit code', async (t)
   const env = { SANDBOXD_HOST: url, XDG_CONFIG_HOME: t.testdir({}) };
   const { id } = sandboxes.add();
   const unknown = await runCommand(['--json', 'inspect', UNKNOWN_ID], env);
-  t.match(JSON.parse(unknown.stderr), { error: /does not exist/, status: 404, request_id: /^req_/ });
+  t.match(JSON.parse(unknown.stderr), {
+    error: /does not exist/,
+    code: 'not_found',
+    status: 404,
+    request_id: /^req_/,
+  });
   for (const words of [
     ['exec', id, 'x'],
     ['run', '--rm', 'base', 'x'],

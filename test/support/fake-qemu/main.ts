@@ -100,7 +100,6 @@ async function answer(line: string): Promise<void> {
   } catch (error) {
     say({ error: { class: 'GenericError', desc: (error as Error).message }, id });
   }
-  if (execute === 'quit') process.exit(0);
 }
 
 createServer((socket) => {

@@ -103,10 +103,8 @@ export class FakeGuest {
       stream.finish({ setClock: {} });
     } else if (request.growDisk) {
       stream.finish({ growDisk: { sizeBytes: 1 } });
-    } else if (request.powerOff) {
-      stream.finish({ powerOff: {} });
-      this.#machine.powerOff();
     } else if (request.exec) {
+      if (request.exec.cmd?.[0] === 'poweroff') this.#machine.powerOff();
       stream.finish({ exec: { exitCode: 0, durationUs: 1 } } as never);
     } else {
       stream.finish({ error: { code: 'unsupported', message: 'a fake guest' } });

@@ -14,6 +14,7 @@ import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import { CloudHypervisorEngine } from '../../../host-agent/src/engines/cloud-hypervisor/index.ts';
 import type { ForkMemory, VmmIdentity, VmPaths, VmSpec } from '../../../host-agent/src/engines/engine.ts';
+import type { Guest } from '../../../host-agent/src/guest/guest.ts';
 import { HELPERS } from '../helper-programs.ts';
 import { type Fault, type Knobs, USUAL } from './knobs.ts';
 
@@ -139,4 +140,12 @@ export function makeFakeHost(t: Test): FakeHost {
     processes,
     makeSaveDir: () => mkdtempSync(join(dir, 'saved-')),
   };
+}
+
+/** Has the guest's own command switch its machine off. */
+export function powerOff(guest: Guest): void {
+  guest.exec(
+    { cmd: ['poweroff'], env: {}, timeout_s: 0 },
+    { output: () => undefined, exit: () => undefined },
+  );
 }

@@ -250,10 +250,6 @@ class MemoryVm implements Vm {
     this.#machine.resizes.push([index, sizeBytes]);
   }
 
-  async stop(): Promise<void> {
-    await this.kill();
-  }
-
   async kill(): Promise<void> {
     await this.#host.onKill(++this.#host.counts.kills);
     this.#machine.end('stopped');

@@ -21,7 +21,7 @@ const SANDBOX = {
 t.test('status, fields and values are those of the table', (t) => {
   checkAnswer('GET', `/sandboxes/${ID}`, 200, SANDBOX);
   checkAnswer('POST', '/sandboxes?x=1', 201, SANDBOX);
-  checkAnswer('GET', '/nowhere', 404, { error: 'no such path' });
+  checkAnswer('GET', '/nowhere', 404, { error: 'no such path', code: 'unknown_path' });
   const { workdir: _, ...less } = SANDBOX;
   for (const [method, path, status, body] of [
     ['GET', `/sandboxes/${ID}`, 200, less],
@@ -32,6 +32,8 @@ t.test('status, fields and values are those of the table', (t) => {
     ['DELETE', `/sandboxes/${ID}`, 204, {}],
     ['GET', '/nowhere', 200, {}],
     ['GET', '/sandboxes', 500, { message: 'x' }],
+    ['GET', '/sandboxes', 500, { error: 'x' }],
+    ['GET', '/sandboxes', 500, { error: 'x', code: 'unheard_of' }],
   ] as const)
     t.throws(() => checkAnswer(method, path, status, body), `${method} ${path} ${JSON.stringify(body)}`);
   t.end();

@@ -1,8 +1,8 @@
 // The table against the interface's document and against what the daemon serves.
 import {
-  ERRORS,
   errorsOf,
   INTERFACE_LIMITS,
+  OPERATION_ERRORS,
   OPERATIONS,
   ROUTES,
   type Route,
@@ -57,18 +57,6 @@ const DOCUMENTED = [
 ] as const;
 
 /** Codes that http/ has of its own, beside those of AppError. */
-const HTTP_ONLY: ReadonlySet<string> = new Set([
-  'malformed',
-  'unknown_path',
-  'method_not_allowed',
-  'timeout',
-  'unsupported_media',
-  'expectation_failed',
-  'upgrade_required',
-  'headers_too_large',
-  'not_implemented',
-]);
-
 t.test('it has every documented route and no other', (t) => {
   const found = routes.map(([, { method, path, access, answers }]) => [
     method,
@@ -134,8 +122,7 @@ t.test('errors: those of every route, of its kind, and its own', (t) => {
 });
 
 t.test("the daemon's errors have the statuses of the catalogue", (t) => {
-  for (const [code, { status }] of Object.entries(ERRORS)) {
-    if (HTTP_ONLY.has(code)) continue;
+  for (const [code, { status }] of Object.entries(OPERATION_ERRORS)) {
     t.equal(toErrorAnswer(new AppError(code as ErrorCode, 'x'), 'id').status, status, code);
   }
   t.end();

@@ -76,7 +76,7 @@ async function makeSlot(): Promise<NetworkSlot> {
   return {
     ...{ namespace: `/run/netns/${name}`, tap: 'tap0', prefixLength: 30 },
     ...{ mac: '02:00:00:00:00:02', gatewayMac: '02:00:00:00:00:01' },
-    ...{ guestIp: `${address}.2`, gateway: `${address}.1` },
+    ...{ guestIp: `${address}.2`, gateway: `${address}.1`, resolverIp: `${address}.3` },
   };
 }
 

@@ -2,7 +2,7 @@
 import { suggest } from '@sandboxd/api/suggest';
 import type { Client } from '../../client.ts';
 import type { CreateOptions } from '../../contract.ts';
-import { NotFoundError, UpstreamError } from '../../errors.ts';
+import { ApiError, NotFoundError, UpstreamError } from '../../errors.ts';
 import type { Sandbox } from '../../sandbox.ts';
 import { attach, attachJson } from '../attach.ts';
 import { toBytes, toCount, toMib, toPort, toSeconds } from '../units.ts';
@@ -73,7 +73,7 @@ export const run: Verb = {
     const request = { ...toRequest(input), ...from };
     await pullFirst(session, request).catch((error: unknown) => {
       if (!(error instanceof UpstreamError)) throw error;
-      throw new UpstreamError(error.status, `${error.message}${near}`, error.requestId);
+      throw new UpstreamError(error.status, `${error.message}${near}`, error.requestId, error.code);
     });
     const service = isDetached && cmd.length > 0 ? { service: toService(cmd, options) } : {};
     const sandbox = await create(session, { ...request, ...service });
@@ -93,9 +93,10 @@ export const run: Verb = {
 
 /** What cannot be removed is named: it goes on. What the command came to is told all the same. */
 async function remove(sandbox: Sandbox, { complain }: Session): Promise<void> {
-  await sandbox[Symbol.asyncDispose]().catch((error: Error) =>
-    complain(`sandbox ${sandbox.id} may be left; \`sandbox rm ${sandbox.id}\` removes it: ${error.message}`),
-  );
+  await sandbox[Symbol.asyncDispose]().catch((error: Error) => {
+    const line = `sandbox ${sandbox.id} may be left; \`sandbox rm ${sandbox.id}\` removes it: ${error.message}`;
+    complain(line, error instanceof ApiError ? error.code : undefined);
+  });
 }
 
 async function create({ client, terminal, signal }: Parameters<Verb['run']>[1], request: CreateOptions) {

@@ -1,4 +1,5 @@
 // `sandbox ps`, `rm` and `inspect`.
+import { ApiError } from '../../errors.ts';
 import { formatAge } from '../terminal.ts';
 import { UsageError, type Verb } from '../verb.ts';
 
@@ -44,7 +45,7 @@ export const rm: Verb = {
       throw new UsageError('something is missing: sandbox rm <sandbox|snapshot…>');
     const all = isSet('all') ? (await client.sandboxes.list({ signal })).map(({ id }) => id) : [];
     const ids = [...new Set([...operands, ...all])];
-    const failed: { id: string; error: string }[] = [];
+    const failed: { id: string; error: string; code?: string }[] = [];
     for (const id of ids) {
       try {
         const kind = id.startsWith('snap_') ? client.snapshots : client.sandboxes;
@@ -53,7 +54,8 @@ export const rm: Verb = {
       } catch (error) {
         signal.throwIfAborted();
         const { message } = error as Error;
-        failed.push({ id, error: message });
+        const { code } = error instanceof ApiError ? error : {};
+        failed.push({ id, error: message, ...(code && { code }) });
         if (!isJson) terminal.complain(message);
       }
     }

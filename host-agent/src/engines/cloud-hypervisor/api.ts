@@ -36,7 +36,6 @@ export type RequestBodies = {
   };
   readonly 'vm.add-net': NetConfig;
   readonly 'vm.resize-disk': { readonly id: string; readonly desired_size: number };
-  readonly 'vmm.shutdown': undefined;
 };
 
 export class VmmApi {

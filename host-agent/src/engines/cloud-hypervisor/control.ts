@@ -106,12 +106,6 @@ class CloudHypervisorControl implements Control {
     return { link, needsResync: false };
   }
 
-  quit(graceMs: number): boolean {
-    // Any answer will do, or none: what counts is that the process ends.
-    this.#api.put('vmm.shutdown', undefined, { timeoutMs: graceMs }).catch(() => undefined);
-    return true;
-  }
-
   ping(timeoutMs: number): Promise<unknown> {
     return this.#api.ping({ timeoutMs });
   }

@@ -127,11 +127,6 @@ class QemuControl implements Control {
     return { link, needsResync };
   }
 
-  quit(graceMs: number): boolean {
-    this.#qmp?.execute('quit', {}, graceMs).catch(() => undefined);
-    return this.#qmp !== undefined;
-  }
-
   async ping(timeoutMs: number): Promise<unknown> {
     return this.#connected().execute('query-status', {}, timeoutMs);
   }

@@ -1,19 +1,20 @@
 // The ExecResult in the exit frame: exit code and duration always, the rest only when it says something.
 import { EXEC_FRAME, encodeExecFrame, MAX_EXEC_PAYLOAD_BYTES } from '@sandboxd/api';
 import type { ExecOutcome, ResourceUsage } from '../../guest/exec-types.ts';
+import type { ErrorAnswer } from '../errors.ts';
 
 /** Longest `error` of a result; far below the limit of a frame. */
 const MAX_ERROR_CHARS = MAX_EXEC_PAYLOAD_BYTES / 16;
 
 export function toExecResultBody(outcome: ExecOutcome) {
-  const { exitCode, durationMs, signal, timedOut, oomKilled, error, usage } = outcome;
+  const { exitCode, durationMs, signal, timedOut, oomKilled, error, code, usage } = outcome;
   return {
     exit_code: exitCode,
     duration_ms: Math.round(durationMs),
     ...(signal ? { signal } : {}),
     ...(timedOut ? { timed_out: true as const } : {}),
     ...(oomKilled ? { oom_killed: true as const } : {}),
-    ...(error ? { error: error.slice(0, MAX_ERROR_CHARS) } : {}),
+    ...(error ? { error: error.slice(0, MAX_ERROR_CHARS), ...(code && { code }) } : {}),
     ...(usage ? { usage: toUsageBody(usage) } : {}),
   };
 }
@@ -22,6 +23,11 @@ export function toExecResultBody(outcome: ExecOutcome) {
 export function encodeExitFrame(outcome: ExecOutcome, warnings: readonly string[] = []): Buffer {
   const result = { ...toExecResultBody(outcome), ...(warnings.length > 0 && { warnings }) };
   return encodeExecFrame(EXEC_FRAME.exit, Buffer.from(JSON.stringify(result)));
+}
+
+/** Of the whole body of an error answer, where there is no answer any more that could have it. */
+export function encodeErrorFrame(body: ErrorAnswer['body']): Buffer {
+  return encodeExecFrame(EXEC_FRAME.error, Buffer.from(JSON.stringify(body)));
 }
 
 function toUsageBody(usage: ResourceUsage) {

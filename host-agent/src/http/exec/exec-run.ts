@@ -5,15 +5,14 @@ import {
   type ExecFrame,
   ExecFrameDecoder,
   ExecFrameError,
-  encodeExecFrame,
   execFrameHeader,
   MAX_EXEC_PAYLOAD_BYTES,
 } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
 import { ByteQueue, type Outflow, type Piece } from '../../lib/byte-queue.ts';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, type ErrorCode } from '../../lib/errors.ts';
 import { type Read, readSignal, readSize } from './client-frames.ts';
-import { encodeExitFrame } from './exec-result.ts';
+import { encodeErrorFrame, encodeExitFrame } from './exec-result.ts';
 
 export type ExecRunOptions = {
   /** Starts the command; may throw. */
@@ -105,7 +104,7 @@ export class ExecRun implements Outflow {
       frames = this.#decoder.push(bytes);
     } catch (error) {
       if (!(error instanceof ExecFrameError)) throw error;
-      this.end(`the client sent ${error.message}`);
+      this.end(`the client sent ${error.message}`, 'invalid_argument');
       return true;
     }
     let isFlowing = true;
@@ -119,9 +118,9 @@ export class ExecRun implements Outflow {
   }
 
   /** Kills the command; its exit frame comes at once and says why. */
-  end(error: string): void {
+  end(error: string, code: ErrorCode): void {
     const durationMs = performance.now() - this.#startedAtMs;
-    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs, error }, this.#warnings);
+    this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs, error, code }, this.#warnings);
     this.kill();
     this.#open();
     this.#wake();
@@ -160,9 +159,7 @@ export class ExecRun implements Outflow {
       return;
     }
     if (++this.#complaints > MAX_COMPLAINTS) return;
-    this.#output.push(
-      encodeExecFrame(EXEC_FRAME.error, Buffer.from(JSON.stringify({ error: read.problem }))),
-    );
+    this.#output.push(encodeErrorFrame({ error: read.problem, code: 'invalid_argument' }));
     this.#wake();
   }
 

@@ -1,6 +1,6 @@
 // Exec over a WebSocket: the first message is the request, then binary messages carry the frame stream in both directions.
 import type { Duplex } from 'node:stream';
-import { checkBody, type ExecRequest, execRequest, FIRST_MESSAGE_MS } from '@sandboxd/api';
+import { type ApiErrorCode, checkBody, type ExecRequest, execRequest, FIRST_MESSAGE_MS } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { Piece } from '../../lib/byte-queue.ts';
@@ -8,6 +8,7 @@ import { isAppError, toError } from '../../lib/errors.ts';
 import { BodyRoom } from '../input/body-room.ts';
 import { parseJson } from '../input/json-body.ts';
 import { checked } from '../input/request-input.ts';
+import { encodeErrorFrame } from './exec-result.ts';
 import type { ExecRun } from './exec-run.ts';
 
 /** Close codes, and what they mean here. */
@@ -46,7 +47,7 @@ export type WebSocketExec = {
 export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void {
   let run: ExecRun | undefined;
   const timer = setTimeout(
-    () => close(socket, CLOSE.badRequest, 'no exec request came; send it as the first message'),
+    () => refuse(socket, CLOSE.badRequest, 'timeout', 'no exec request came; send it as the first message'),
     options.firstMessageMs ?? FIRST_MESSAGE_MS,
   );
   const begin = (data: RawData) => {
@@ -64,7 +65,8 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
     if (socket.readyState !== socket.OPEN) return;
     if (run === undefined) begin(data);
     else if (!isBinary) {
-      close(socket, CLOSE.unexpectedText, 'only binary messages may follow the first one');
+      const problem = 'only binary messages may follow the first one';
+      refuse(socket, CLOSE.unexpectedText, 'invalid_argument', problem);
       run.cancel();
     } else if (!run.push(toBytes(data))) socket.pause();
   });
@@ -86,7 +88,7 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
     if (socket.readyState !== socket.OPEN) run?.cancel();
   });
   const onEnding = (): void => {
-    if (run === undefined) close(socket, CLOSE.stopping, STOPPING);
+    if (run === undefined) refuse(socket, CLOSE.stopping, 'cancelled', STOPPING);
   };
   options.ending?.addEventListener('abort', onEnding);
   socket.on('error', (error) => options.log.debug({ err: error }, 'websocket failed'));
@@ -102,7 +104,7 @@ function readFirstMessage(socket: WebSocket, data: RawData, strict = false): Ask
     const { value, warnings } = checked(checkBody(execRequest, parseJson(toBytes(data)), strict));
     return { request: value, warnings };
   } catch (error) {
-    close(socket, CLOSE.badRequest, toError(error).message);
+    refuse(socket, CLOSE.badRequest, 'invalid_argument', toError(error).message);
     return undefined;
   }
 }
@@ -129,7 +131,14 @@ function send(socket: WebSocket, { bytes, release }: Piece): Promise<void> {
 
 function fail(socket: WebSocket, error: unknown, log: Logger): void {
   if (!isAppError(error)) log.error({ err: error }, 'exec failed');
-  close(socket, CLOSE.failed, isAppError(error) ? error.message : 'internal error');
+  if (isAppError(error)) refuse(socket, CLOSE.failed, error.code, error.message);
+  else refuse(socket, CLOSE.failed, 'internal', 'internal error');
+}
+
+/** A reason is short and has no code: a frame before it has both. */
+function refuse(socket: WebSocket, closeCode: number, code: ApiErrorCode, error: string): void {
+  if (socket.readyState === socket.OPEN) socket.send(encodeErrorFrame({ error, code }), { binary: true });
+  close(socket, closeCode, error);
 }
 
 function close(socket: WebSocket, code: number, reason: string): void {

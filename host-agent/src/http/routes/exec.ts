@@ -43,7 +43,7 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
   ): ExecRun => {
     const log = c.get('log');
     const ending = endingOf(c);
-    const onEnding = (): void => run.end('the daemon stopped while the command ran');
+    const onEnding = (): void => run.end('the daemon stopped while the command ran', 'cancelled');
     const run = new ExecRun({
       start: (events) => guestOf(host, c, id).exec(request, events, { hasStdin: input !== undefined }),
       onExit: ({ agentUs, ...exec }) => {

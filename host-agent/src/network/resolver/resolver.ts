@@ -1,4 +1,4 @@
-// The resolver of a sandbox, by UDP and TCP, at an address that only it reaches. Who asks is known by the source address, too, which
+// The resolver of one sandbox, by UDP and TCP, at an address that only it reaches. Who asks is known by the source address, too, which
 // rules at the sandbox's own network and at the host hold to the truth.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -20,13 +20,18 @@ const MAX_PIPELINED = 32;
 
 export type ResolverAddress = { readonly host: string; readonly port: number };
 
+/** Who is answered. */
+export type Asker = { readonly address: string; readonly client: ResolverClient };
+
 export class Resolver {
-  readonly #clients = new Map<string, ResolverClient>();
+  readonly #asker: Asker;
   readonly #udp: UdpSocket;
   readonly #tcp: Server;
   readonly #sockets = new Set<Socket>();
+  #isClosed = false;
 
-  private constructor(udp: UdpSocket, tcp: Server, log: Logger) {
+  private constructor(udp: UdpSocket, tcp: Server, asker: Asker, log: Logger) {
+    this.#asker = asker;
     this.#udp = udp;
     this.#tcp = tcp;
     udp.on('message', (bytes, { address, port }) => void this.#hear(bytes, address, port));
@@ -36,7 +41,7 @@ export class Resolver {
   }
 
   /** Rejects where the address cannot be had. */
-  static async open({ host, port }: ResolverAddress, log: Logger): Promise<Resolver> {
+  static async open({ host, port }: ResolverAddress, asker: Asker, log: Logger): Promise<Resolver> {
     const udp = createSocket({ type: 'udp4', recvBufferSize: UDP_BUFFER_BYTES });
     // Who has no further question is answered all the same.
     const tcp = createServer({ allowHalfOpen: true });
@@ -50,47 +55,41 @@ export class Resolver {
       tcp.close();
       throw error;
     }
-    return new Resolver(udp, tcp, log);
+    return new Resolver(udp, tcp, asker, log);
   }
 
   get port(): number {
     return this.#udp.address().port;
   }
 
-  /** From now on questions from that address are this client's. */
-  add(address: string, client: ResolverClient): void {
-    this.#clients.set(address, client);
-  }
-
-  remove(address: string): void {
-    this.#clients.delete(address);
-    for (const socket of this.#sockets) if (socket.remoteAddress === address) socket.destroy();
-  }
-
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#udp.close();
     for (const socket of this.#sockets) socket.destroy();
     await new Promise((resolve) => this.#tcp.close(resolve));
   }
 
+  #clientAt(address: string | undefined): ResolverClient | undefined {
+    return address === this.#asker.address ? this.#asker.client : undefined;
+  }
+
   async #hear(bytes: Buffer, address: string, port: number): Promise<void> {
-    const client = this.#clients.get(address);
+    const client = this.#clientAt(address);
     const parsed = client?.hears() === true ? parseQuery(bytes) : undefined;
     if (client === undefined || parsed === undefined) return;
     if (parsed.kind === 'refusal') return this.#say(parsed.bytes, address, port);
     const { question } = parsed;
     const answer = await client.answer(question);
-    if (answer !== undefined && this.#clients.get(address) === client)
-      this.#say(encodeUdpAnswer(question, answer), address, port);
+    if (answer !== undefined) this.#say(encodeUdpAnswer(question, answer), address, port);
   }
 
   #say(bytes: Buffer, address: string, port: number): void {
-    // Whoever does not get it asks again.
-    this.#udp.send(bytes, port, address, () => undefined);
+    // It may be closed by now. Whoever does not get it asks again.
+    if (!this.#isClosed) this.#udp.send(bytes, port, address, () => undefined);
   }
 
   #welcome(socket: Socket): void {
-    const client = this.#clients.get(socket.remoteAddress ?? '');
+    const client = this.#clientAt(socket.remoteAddress);
     if (client === undefined || client.connections >= MAX_CONNECTIONS) {
       socket.destroy();
       return;

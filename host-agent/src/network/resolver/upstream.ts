@@ -1,6 +1,6 @@
 // Asking the host's own resolvers, or those that the operator names, for the addresses of a name. CNAMEs are followed by them;
 // what counts are the addresses at the end.
-import { promises as dns, getServers } from 'node:dns';
+import { promises as dns } from 'node:dns';
 import { errnoOf } from '../../lib/errors.ts';
 
 export type Found = { readonly address: string; readonly ttlS: number };
@@ -113,9 +113,4 @@ async function ask(resolver: dns.Resolver, name: string): Promise<readonly Found
     if (code === 'ENOTFOUND') return undefined;
     throw error;
   }
-}
-
-/** Those that the host names itself. */
-export function hostServers(): string[] {
-  return getServers();
 }

@@ -1,7 +1,7 @@
 // The rules within a sandbox's own network namespace: what its guest may send, and what may come to it. Text for nft.
 import type { NetworkSlot } from '../slot.ts';
 
-export type GuestRulesInput = Required<NetworkSlot> & { readonly resolverPort: number };
+export type GuestRulesInput = NetworkSlot & { readonly resolverPort: number };
 
 export const GUEST_TABLE = 'ip sandbox';
 /** Addresses that one guest may have open at once. */

@@ -8,8 +8,7 @@ export type HostRulesInput = {
   /** Link that takes what is for no sandbox. */
   readonly anchor: string;
   readonly subnet: string;
-  /** That of sandboxes which have none of their own. */
-  readonly resolver: { readonly host: string; readonly port: number };
+  readonly resolverPort: number;
   /** Whether it was this daemon that let the host forward packets: then it forwards those of sandboxes only. */
   readonly isForwardingOurs: boolean;
 };
@@ -32,11 +31,10 @@ const CHAINS = ['before', 'answer', 'input', 'forward', 'lead', 'leave'] as cons
 
 /** Replaces all rules in one step; published ports stay as they are. */
 export function hostRules(input: HostRulesInput): string {
-  const { table, linkPrefix, anchor, subnet, resolver, isForwardingOurs } = input;
+  const { table, linkPrefix, anchor, subnet, resolverPort, isForwardingOurs } = input;
   const ours = `"${linkPrefix}*"`;
-  const question = `meta l4proto { tcp, udp } th dport ${resolver.port}`;
   // Each link of a sandbox has the address of its own resolver.
-  const toResolver = [`fib daddr . iif type local ${question}`, `ip daddr ${resolver.host} ${question}`];
+  const toResolver = `fib daddr . iif type local meta l4proto { tcp, udp } th dport ${resolverPort}`;
   const gone = 'ip protocol tcp limit rate 100/second reject with tcp reset comment "a sandbox that is gone"';
   return `
 table ${table} {
@@ -55,14 +53,14 @@ table ${table} {
   chain before {
     iifname ${ours} fib saddr . iif oif 0 counter drop comment "a source address of another"
     iifname ${ours} ip daddr 127.0.0.0/8 counter drop
-    ${toResolver.map((match) => `iifname ${ours} ${match} notrack comment "the host's table of connections is for others"`).join('\n    ')}
+    iifname ${ours} ${toResolver} notrack comment "the host's table of connections is for others"
   }
   chain answer {
-    oifname ${ours} meta l4proto { tcp, udp } th sport ${resolver.port} notrack
+    oifname ${ours} meta l4proto { tcp, udp } th sport ${resolverPort} notrack
   }
   chain input {
     iifname ${ours} ct state established,related accept
-    ${toResolver.map((match) => `iifname ${ours} ${match} accept`).join('\n    ')}
+    iifname ${ours} ${toResolver} accept
     iifname ${ours} counter drop
   }
   chain forward {

@@ -85,7 +85,6 @@ t.test('at its end nothing is left of it', async (t) => {
   await t.rejects(vm.resizeDisk(1, 2), refused);
   t.equal(await vm.isEnding(), true);
   t.equal(await vm.responds(1), false);
-  await vm.stop();
   await vm.giveUp('whatever');
   t.same(control.calls, [], 'it is asked for nothing');
   t.same(process.signals, []);
@@ -101,32 +100,6 @@ t.test('a socket that cannot be removed keeps no end from being known', async (t
   process.end(0);
   t.match(await vm.exited, { reason: 'the VMM exited with code 0' });
   t.same(host.lines, []);
-});
-
-t.test('a stop is a request, which has its time before the VMM is killed', async (t) => {
-  const polite = start(t);
-  polite.control.on.quit = () => {
-    polite.process.end(0);
-  };
-  await polite.vm.stop();
-  t.same(polite.control.calls[0], 'quit 2000');
-  t.same(polite.process.signals, []);
-  t.match(polite.vm.exit, { reason: 'stopped', exitCode: 0 });
-  t.equal(polite.vm.endedByItself, false);
-
-  const mute = start(t);
-  mute.control.on.quit = () => false;
-  mute.process.endsOf = ['SIGTERM'];
-  await mute.vm.stop(1000);
-  t.same(mute.process.signals, ['SIGTERM']);
-  t.match(mute.vm.exit, { reason: 'stopped', signal: 'SIGTERM' });
-
-  const deaf = start(t);
-  const stopping = deaf.vm.stop(50);
-  t.equal(deaf.vm.isOver, true, 'from now on');
-  await stopping;
-  t.same(deaf.process.signals, ['SIGKILL']);
-  t.match(deaf.vm.exit, { reason: 'stopped', signal: 'SIGKILL' });
 });
 
 t.test('one that was killed is said to be stopped, with nothing of its console', async (t) => {
@@ -312,7 +285,6 @@ t.test('a VM that ended before anybody looked says so, and no more', async (t) =
   t.equal(await vm.responds(), false);
   t.equal(await vm.readBlockedTask(), undefined);
   t.equal(await vm.diagnose(), 'the guest powered off');
-  await vm.stop();
   await vm.kill();
   vm.detach();
 });

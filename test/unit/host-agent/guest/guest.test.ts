@@ -28,7 +28,7 @@ t.test('what breaks the protocol right behind the hello fails the connect, and n
 t.test('a guest is told of its network, and one that knows none is not', async (t) => {
   const slot = {
     ...{ namespace: '/n', tap: 'tap0', mac: '02:00:00:00:00:02', gatewayMac: '02:00:00:00:00:01' },
-    ...{ guestIp: '10.0.0.2', gateway: '10.0.0.1', prefixLength: 30 },
+    ...{ guestIp: '10.0.0.2', gateway: '10.0.0.1', resolverIp: '10.0.0.3', prefixLength: 30 },
   };
   const told: unknown[] = [];
   const greeted = async (capabilities: string[]): Promise<Guest> => {

@@ -112,7 +112,7 @@ t.test('a reason of megabytes, and one that would move a terminal, is cut', asyn
   t.ok((ends[0]?.error ?? '').length <= 4096, `${ends[0]?.error?.length} characters`);
   for (const call of [
     () => guest.stats(),
-    () => guest.powerOff(),
+    () => guest.growDisk(),
     () => guest.service.control('status'),
     () => guest.files.pullFile('/x', 10),
   ])
@@ -206,7 +206,7 @@ t.test('a clock that says anything at all keeps nobody, and is asked no more oft
 t.test('what comes to a call that was given up is dropped, and one answer is one', async (t) => {
   const { guest, seen } = openLiar(t, (say, { stream, request, cancel }) => {
     if (request?.stats) setTimeout(() => say({ stream, result: { stats: {} } }), 300);
-    if (request?.powerOff) say({ stream, result: { powerOff: {} } }, { stream, result: { powerOff: {} } });
+    if (request?.growDisk) say({ stream, result: { growDisk: {} } }, { stream, result: { growDisk: {} } });
     if (request?.filePull) say({ stream, started: { file: { isSizeKnown: false } } });
     if (cancel) say({ stream, flow: FLOW.out, data: Buffer.alloc(1000, 1) });
   });
@@ -217,7 +217,7 @@ t.test('what comes to a call that was given up is dropped, and one answer is one
   t.equal(await body.next(), undefined);
   await new Promise((resolve) => setTimeout(resolve, 400));
   t.ok(guest.isConnected, 'a late answer is no fault');
-  await guest.powerOff();
+  await guest.growDisk();
   await until(
     () => seen.lines.some(({ msg }) => /connection to the guest agent broke/.test(`${msg}`)),
     'the fault',

@@ -291,7 +291,7 @@ t.test('a failure as HTTP: its status, what its kind adds, and nothing of a faul
   t.same(answer(new HttpError('method_not_allowed', 'no', { Allow: 'GET' })), {
     status: 405,
     headers: { Allow: 'GET' },
-    body: { error: 'no' },
+    body: { error: 'no', code: 'method_not_allowed' },
   });
   t.same(answer(new HttpError('malformed', 'no')).headers, {});
   t.same(answer(new AppError('unauthenticated', 'no')).headers, { 'WWW-Authenticate': 'Bearer' });
@@ -300,10 +300,10 @@ t.test('a failure as HTTP: its status, what its kind adds, and nothing of a faul
   t.same(answer(new AppError('conflict', 'no', { retryAfterS: 3 })), {
     status: 409,
     headers: {},
-    body: { error: 'no' },
+    body: { error: 'no', code: 'conflict' },
   });
   const fault = answer(new Error('secret'));
-  t.match(fault, { status: 500, headers: {}, body: { error: /request id req_1$/ } });
+  t.match(fault, { status: 500, headers: {}, body: { error: /request id req_1$/, code: 'internal' } });
   t.notMatch(fault.body.error, /secret/);
   t.equal(new HttpError('malformed', 'no').name, 'HttpError');
   t.end();

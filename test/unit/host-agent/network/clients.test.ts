@@ -59,22 +59,20 @@ t.teardown(() => slow[Symbol.asyncDispose]());
 slow.set(SLOW, ['93.184.216.1']);
 slow.delayMs = SLOW_MS;
 const [quickly, slowly] = [new HostUpstream([host.address]), new HostUpstream([slow.address])];
-const resolver = await Resolver.open({ host: '127.0.0.1', port: 53 }, pino({ level: 'silent' }));
-t.teardown(() => resolver.close());
 const opened = new Set<string>();
-resolver.add(
-  '127.0.0.1',
-  new ResolverClient({
-    allowlist: [...Object.keys(NAMES), SLOW, NONE, GONE],
-    addresses: { allowed: [], subnet: { base: 0x0a570000, prefixLength: 16 } },
-    upstream: { resolve: (name) => (name === SLOW ? slowly : quickly).resolve(name) },
-    open: async (addresses) => {
-      for (const { address } of addresses) opened.add(address);
-    },
-    onDenied: () => undefined,
-    onFailed: () => undefined,
-  }),
-);
+const client = new ResolverClient({
+  allowlist: [...Object.keys(NAMES), SLOW, NONE, GONE],
+  addresses: { allowed: [], subnet: { base: 0x0a570000, prefixLength: 16 } },
+  upstream: { resolve: (name) => (name === SLOW ? slowly : quickly).resolve(name) },
+  open: async (addresses) => {
+    for (const { address } of addresses) opened.add(address);
+  },
+  onDenied: () => undefined,
+  onFailed: () => undefined,
+});
+const asker = { address: '127.0.0.1', client };
+const resolver = await Resolver.open({ host: '127.0.0.1', port: 53 }, asker, pino({ level: 'silent' }));
+t.teardown(() => resolver.close());
 
 /** What it finds, in the order of numbers; its error where it finds nothing. */
 type Client = (name: string) => Promise<readonly string[]>;

@@ -20,7 +20,7 @@ const network = await lab.openNetwork();
 t.teardown(() => network.close());
 lab.names.set('web.example', [WEB_IP]);
 
-async function makeSlot(): Promise<Required<NetworkSlot>> {
+async function makeSlot(): Promise<NetworkSlot> {
   const slot = await network.lease();
   await network.make(slot);
   t.teardown(() => network.remove(slot));

@@ -2,16 +2,14 @@
 import '../../../support/network/own-network.ts';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { LEASES_DIR } from '../../../../host-agent/src/engines/jail/uid-leases.ts';
 import { isRunning, readStartTicks, readUids } from '../../../../host-agent/src/lib/proc.ts';
 import { readProcessRecord } from '../../../../host-agent/src/lib/process-record.ts';
-import { findEarlierHolders } from '../../../../host-agent/src/network/earlier-holders.ts';
 import type { PublishedPort } from '../../../../host-agent/src/network/index.ts';
-import { endHolders } from '../../../../host-agent/src/network/port-holder.ts';
 import { Lab, sh } from '../../../support/network/lab.ts';
 import { STRANGER } from '../../../support/stranger.ts';
 import { scaled } from '../../../support/time-scale.ts';
@@ -21,7 +19,6 @@ const lab = await Lab.open(t);
 const PORTS = join(lab.dir, 'ports');
 const state = () => sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward; ip route');
 const before = await state();
-const BECOME = 'process.setgroups([]); process.setgid(USER); process.setuid(USER)';
 
 async function open(ports: readonly PublishedPort[]) {
   const network = await lab.openNetwork();
@@ -81,41 +78,4 @@ t.test('a holder that another daemon started too late is ended by the next', asy
   t.notOk(existsSync(PORTS));
   await next.close();
   t.equal(await state(), before);
-});
-
-t.test('one of a daemon that kept no records is known by the sockets that root made', async (t) => {
-  const dir = join(lab.dir, 'net');
-  mkdirSync(dir, { recursive: true });
-  await sh(`chmod 755 ${lab.dir} ${dir}`);
-  const listen = async (name: string, user: number) => {
-    const path = join(dir, name);
-    const [early, late] = [user === 0 ? '' : BECOME, user === 0 ? BECOME : ''].map((text) =>
-      text.replaceAll('USER', String(user === 0 ? 65_534 : user)),
-    );
-    writeFileSync(
-      path,
-      `${early}; require('net').createServer().listen(0, '0.0.0.0', () => { ${late}; console.log('up'); })`,
-      { mode: 0o644 },
-    );
-    const child = spawn(process.execPath, [path], {
-      argv0: 'sandboxd-portd',
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    t.teardown(() => child.kill('SIGKILL'));
-    await once(child.stdout, 'data');
-    return { child, path };
-  };
-  const ours = await listen('sbx1', 0);
-  const other = await listen('sbx2', STRANGER);
-  t.match(findEarlierHolders(ours.path), [{ pid: ours.child.pid, namespace: ours.path }]);
-  t.same(findEarlierHolders(other.path), []);
-  t.match(findEarlierHolders(`${dir}/`), [{ pid: ours.child.pid }]);
-  t.equal(findEarlierHolders(`${dir}/`).length, 1);
-  const ended = once(ours.child, 'exit');
-  await endHolders(
-    { record: join(lab.dir, 'none'), namespace: ours.path },
-    { take: async () => 0, handOver: async () => undefined, giveBack: async () => undefined },
-  );
-  t.match(await ended, [null, 'SIGKILL']);
-  await sh(`rm -rf ${dir}`);
 });

@@ -212,10 +212,9 @@ t.test('equal questions wait for one answer, and too many are not heard', async 
 });
 
 t.test('guests are answered by UDP and TCP, strangers are not', async (t) => {
-  const resolver = await Resolver.open({ host: '127.0.0.1', port: 0 }, pino({ level: 'silent' }));
-  t.teardown(() => resolver.close());
+  const asker = { address: '127.0.0.2', client: client() };
+  const resolver = await Resolver.open({ host: '127.0.0.1', port: 0 }, asker, pino({ level: 'silent' }));
   const { port } = resolver;
-  resolver.add('127.0.0.2', client());
   const udp = async (from: string, bytes: Buffer) => {
     const socket = createSocket('udp4');
     socket.bind(0, from);
@@ -262,7 +261,7 @@ t.test('guests are answered by UDP and TCP, strangers are not', async (t) => {
     { rcode: 'FORMERR' },
   ]);
   t.same(await tcp('127.0.0.3', query('a.example')).catch((error) => error.code === 'ECONNRESET' && []), []);
-  resolver.remove('127.0.0.2');
+  await resolver.close();
   t.equal(await udp('127.0.0.2', ask('a.example')), undefined);
 });
 

@@ -41,7 +41,13 @@ class ToldNetwork {
     this.#call('lease');
     const at = ++this.#leases;
     const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
-    return { namespace: `/ns/${at}`, tap: `tap${at}`, ...addresses, prefixLength: 30 };
+    return {
+      namespace: `/ns/${at}`,
+      tap: `tap${at}`,
+      ...addresses,
+      resolverIp: `10.0.${at}.3`,
+      prefixLength: 30,
+    };
   }
 
   async make(slot: NetworkSlot) {

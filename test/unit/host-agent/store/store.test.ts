@@ -102,50 +102,6 @@ t.test('another process reads while this one writes', async (t) => {
   await store.close();
 });
 
-t.test('records of version 1 are brought up to date, once', async (t) => {
-  const path = newPath();
-  const root = open({ path, noSubdir: true, maxDbs: 16 });
-  await root.openDB<number, string>({ name: 'meta' }).put('schema_version', 1);
-  await root.openDB<object, string>({ name: 'sandboxes' }).put('sbx_1', { isReady: true, incarnation: 'x' });
-  await root.openDB<object, string>({ name: 'snapshots' }).put('snap_1', { isComplete: true });
-  await root.close();
-  for (let round = 0; round < 2; round++) {
-    const store = await Store.open(path);
-    t.same(store.table<object>('sandboxes').all(), [
-      {
-        id: 'sbx_1',
-        record: {
-          isReady: false,
-          incarnation: 'x',
-          compatibility: {},
-          kernelDigest: '',
-          options: { rootfs: { kind: 'profile' } },
-        },
-      },
-    ]);
-    t.same(store.table<object>('snapshots').get('snap_1'), { isComplete: true });
-    await store.close();
-  }
-});
-
-t.test('sandboxes of version 2 keep what they were made of', async (t) => {
-  const path = newPath();
-  const root = open({ path, noSubdir: true, maxDbs: 16 });
-  await root.openDB<number, string>({ name: 'meta' }).put('schema_version', 2);
-  await root.openDB<object, string>({ name: 'sandboxes' }).put('sbx_1', {
-    isReady: true,
-    options: { profile: 'base', vcpus: 2 },
-    profile: { name: 'base', digest: 'd', rootfsPath: '/r' },
-  });
-  await root.close();
-  const store = await Store.open(path);
-  t.same(store.table<object>('sandboxes').get('sbx_1'), {
-    isReady: true,
-    options: { vcpus: 2, rootfs: { kind: 'profile', name: 'base', digest: 'd', rootfsPath: '/r' } },
-  });
-  await store.close();
-});
-
 t.test('keys of version 4 keep what they could, newer ones have only what they name', async (t) => {
   const path = newPath();
   const root = open({ path, noSubdir: true, maxDbs: 16 });
@@ -163,6 +119,18 @@ t.test('keys of version 4 keep what they could, newer ones have only what they n
   const store = await Store.open(path);
   t.same(store.table<object>('keys').get('k2'), record);
   await store.close();
+});
+
+t.test('a database from before the first release is refused, and left as it is', async (t) => {
+  const path = newPath();
+  const root = open({ path, noSubdir: true, maxDbs: 16 });
+  await root.openDB<number, string>({ name: 'meta' }).put('schema_version', 3);
+  await root.close();
+  for (let round = 0; round < 2; round++)
+    await t.rejects(Store.open(path), {
+      code: 'internal',
+      message: /schema version 3, .*move the file away/,
+    });
 });
 
 t.test('a database of a newer daemon is refused, and left as it is', async (t) => {

@@ -157,12 +157,9 @@ t.test('what a guest is at is what its VMM says', async (t) => {
   vmm.takeAsked();
   await control.resume();
   await control.resizeDisk(1, 4096);
-  t.equal(control.quit(60_000), true);
-  await until(() => vmm.asked.length === 3);
   t.same(vmm.asked, [
     { endpoint: 'vm.resume', body: undefined },
     { endpoint: 'vm.resize-disk', body: { id: 'disk1', desired_size: 4096 } },
-    { endpoint: 'vmm.shutdown', body: undefined },
   ]);
   t.same(lost, []);
 });

@@ -154,7 +154,7 @@ t.test('a command that is killed says how it ended; one that is ended says so at
   const ended = start();
   const waiting = ended.run.next();
   await timers.pass(5);
-  ended.run.end('the daemon stopped');
+  ended.run.end('the daemon stopped', 'cancelled');
   t.equal(await stateOf(ended.run.opened), 'done');
   t.same(ended.exec.calls, ['cancel']);
   const { result } = summarize(decodeFrames((await waiting)?.bytes ?? Buffer.alloc(0)));

@@ -41,13 +41,13 @@ t.test('a refusal is the last that a connection says', async (t) => {
   const socket = new FakeSocket();
   refuse(socket, new HttpError('method_not_allowed', 'nö', { Allow: 'GET' }), 'req_1');
   await settle();
-  const text = '{"error":"nö"}';
+  const text = '{"error":"nö","code":"method_not_allowed"}';
   const head = [
     `HTTP/1.1 405 ${STATUS_CODES[405]}`,
     'Allow: GET',
     'X-Request-Id: req_1',
     'Content-Type: application/json',
-    'Content-Length: 15',
+    'Content-Length: 43',
     'Connection: close',
   ];
   t.equal(Buffer.from(socket.said, 'latin1').toString(), `${head.join('\r\n')}\r\n\r\n${text}`);
@@ -96,7 +96,7 @@ t.test('what never reaches the app is answered, and logged when it is a fault of
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const bad = toResponse(new RequestError('Invalid URL'), log);
   t.equal(bad.status, 400);
-  t.same(await bad.json(), { error: 'malformed http request: invalid url' });
+  t.same(await bad.json(), { error: 'malformed http request: invalid url', code: 'malformed' });
   t.match(bad.headers.get('x-request-id'), /^req_/);
   t.same(lines, []);
   const broken = toResponse(new Error('secret'), log);
@@ -121,9 +121,9 @@ t.test('a request that the app is not to see has its answer, and then its connec
       'WWW-Authenticate': 'Bearer',
       'X-Request-Id': 'req_2',
       'Content-Type': 'application/json',
-      'Content-Length': 15,
+      'Content-Length': 40,
     },
-    '{"error":"nö"}',
+    '{"error":"nö","code":"unauthenticated"}',
   ]);
 });
 

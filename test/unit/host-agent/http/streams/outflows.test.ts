@@ -269,7 +269,7 @@ t.test('a pull as lines: what there is at once, the newest kept, then how it end
   t.equal(await text(lines), undefined);
   const failing = new ImageLines(() => undefined);
   failing.fail(new AppError('not_found', 'no such image'), 'req_1');
-  t.equal(await text(failing), '{"error":"no such image","status":404}\n');
+  t.equal(await text(failing), '{"error":"no such image","code":"not_found","status":404}\n');
   t.equal(await text(failing), undefined);
   const given = new ImageLines(() => void left++);
   const never = text(given);
