@@ -90,8 +90,8 @@ need-cloud-hypervisor:
 	  echo 'This needs the cloud-hypervisor program, 53.0 or newer, which is no Debian package (docs/install.md):' >&2; \
 	  echo '  make test-cloud-hypervisor CLOUD_HYPERVISOR=/path/to/cloud-hypervisor' >&2; exit 2; }
 
-mutation: setup-tests build ## whether tests notice a change of the code (ROOM=sandboxes or sandboxes/start.ts, SAMPLE=10 SEED=3)
-	@$(AS_ROOT) $(NODE) scripts/mutation.ts $(ROOM) $(if $(SAMPLE),--sample "$(SAMPLE)") $(if $(SEED),--seed "$(SEED)")
+mutation: setup-tests build ## whether tests notice a change of the code (MODULE=sandboxes or sandboxes/start.ts, SAMPLE=10 SEED=3)
+	@$(AS_ROOT) $(NODE) scripts/mutation.ts $(MODULE) $(if $(SAMPLE),--sample "$(SAMPLE)") $(if $(SEED),--seed "$(SEED)")
 
 bench: test-images ## measure, and write docs/benchmarks.md (ENGINE= measures another engine)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(ENGINE),SANDBOXD_TEST_ENGINE="$(ENGINE)") $(NODE) test/bench/run.ts

@@ -1,4 +1,4 @@
-// `make mutation ROOM=sandboxes` or `ROOM=sandboxes/manager.ts`: changes one thing of the code at a time and sees whether a
+// `make mutation MODULE=sandboxes` or `MODULE=sandboxes/manager.ts`: changes one thing of the code at a time and sees whether a
 // test without guests notices. Says what nobody noticed. docs/testing.md says what is left out, and how to read it.
 import { globSync, mkdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -6,7 +6,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import type { PartialStrykerOptions } from '@stryker-mutator/api/core';
 import { Stryker } from '@stryker-mutator/core';
-import { ROOMS, testFilesOf } from './mutation/rooms.ts';
+import { MODULES, testFilesOf } from './mutation/modules.ts';
 import { summarize } from './mutation/summary.ts';
 import { openWorkplace, removePlace } from './mutation/workplace.ts';
 
@@ -33,21 +33,21 @@ const { positionals, values } = parseArgs({
   options: { sample: { type: 'string' }, seed: { type: 'string', default: '0' } },
 });
 const [name = '', file] = (positionals[0] ?? '').split(/\/(.*)/s);
-const room = Object.hasOwn(ROOMS, name) ? ROOMS[name] : undefined;
-const mutated = globSync(room === undefined ? [] : `${room.source}/${file ?? '**/*.ts'}`).sort();
+const module = Object.hasOwn(MODULES, name) ? MODULES[name] : undefined;
+const mutated = globSync(module === undefined ? [] : `${module.source}/${file ?? '**/*.ts'}`).sort();
 if (
-  room === undefined ||
+  module === undefined ||
   mutated.length === 0 ||
   !/^[1-9]\d*$/.test(values.sample ?? '1') ||
   !/^\d+$/.test(values.seed)
 ) {
   console.error(
-    `usage: make mutation ROOM=<room>[/<file>] [SAMPLE=<n> [SEED=<n>]]; rooms: ${Object.keys(ROOMS).join(', ')}`,
+    `usage: make mutation MODULE=<module>[/<file>] [SAMPLE=<n> [SEED=<n>]]; modules: ${Object.keys(MODULES).join(', ')}`,
   );
   process.exit(2);
 }
 
-process.env.MUTATION_TEST_FILES = JSON.stringify(testFilesOf(room));
+process.env.MUTATION_TEST_FILES = JSON.stringify(testFilesOf(module));
 // What a run that was stopped left.
 rmSync(join(WORK, name), { recursive: true, force: true });
 mkdirSync(WORK, { recursive: true });

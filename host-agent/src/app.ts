@@ -7,7 +7,7 @@ import about from '../package.json' with { type: 'json' };
 import { refuseCareless } from './app/careless.ts';
 import { refuseExchangeable } from './app/exchangeable.ts';
 import { followKeys } from './app/follow-keys.ts';
-import { assertClosed, shareOut, warnOfNoKeys } from './app/reach.ts';
+import { assertNotExposed, splitDescriptors, warnOfNoKeys } from './app/reach.ts';
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from './audit/index.ts';
 import { type Config, formatListen, type ListenAddress } from './config/index.ts';
 import { EngineChoice } from './engines/choice.ts';
@@ -32,15 +32,15 @@ import { KeyRegistry } from './keys/index.ts';
 import { AppError } from './lib/errors.ts';
 import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { lockDirectory } from './lib/instance-lock.ts';
-import { keepAlive, once } from './lib/once.ts';
+import { keepAlive, lazy } from './lib/lazy.ts';
 import { ensurePrivateDirectory } from './lib/private-directory.ts';
 import { LogStore } from './logs/index.ts';
 import { Metrics, measureHost, measureProcess } from './metrics/index.ts';
 import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from './network/index.ts';
-import { readHostRoom } from './sandboxes/host-room.ts';
-import { LifeEvents, logLifeEvents } from './sandboxes/life-events.ts';
+import { readHostCapacity } from './sandboxes/host-capacity.ts';
+import { LifecycleEvents, logLifecycleEvents } from './sandboxes/lifecycle-events.ts';
 import { SandboxManager } from './sandboxes/manager.ts';
-import { countLifeEvents, measureSandboxes } from './sandboxes/measures.ts';
+import { countLifecycleEvents, measureSandboxes } from './sandboxes/measures.ts';
 import type { SandboxRecord } from './sandboxes/record.ts';
 import type { SnapshotRecord } from './sandboxes/snapshots.ts';
 import type { StoredEvent } from './sandboxes/stored-event.ts';
@@ -99,7 +99,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
 
   const open = async (): Promise<ListenAddress> => {
     await refuseExchangeable(config, log);
-    const { limits, maxConnections } = shareOut(config, log);
+    const { limits, maxConnections } = splitDescriptors(config, log);
     const directories = { dataDir: config.dataDir, runDir: config.runDir };
     for (const dir of Object.values(directories)) {
       const change = await ensurePrivateDirectory(dir);
@@ -110,7 +110,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const store = await Store.open(registryPath);
     resources.defer(() => store.close());
     const keys = new KeyRegistry(store, { isRequired: config.requiresKeys });
-    assertClosed(config, keys);
+    assertNotExposed(config, keys);
     await keys.ensureMark();
     warnOfNoKeys(config, keys, log);
     refuseCareless(config, keys.hasValidKey, log);
@@ -188,11 +188,13 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     resources.defer(() => logs?.stop());
     const journal = await Journal.open<StoredEvent>(store, { ...config.events, log });
     resources.defer(() => journal.close());
-    const events = new LifeEvents(journal, (err) => log.error({ err }, 'an event could not be written down'));
-    events.subscribe(logLifeEvents(log));
+    const events = new LifecycleEvents(journal, (err) =>
+      log.error({ err }, 'an event could not be written down'),
+    );
+    events.subscribe(logLifecycleEvents(log));
     const metrics = new Metrics();
     resources.use(measureProcess(metrics, about.version));
-    events.subscribe(countLifeEvents(metrics));
+    events.subscribe(countLifecycleEvents(metrics));
     const telemetry = await openTelemetry({ env: process.env, metrics, version: about.version, log });
     if (telemetry !== undefined) events.subscribe(telemetry.onLifeEvent);
     resources.defer(() => telemetry?.close());
@@ -208,7 +210,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     });
     resources.defer(() => network.close());
     const { publishPorts } = config;
-    const agentImage = once(() => ensureAgentImage(config.dataDir, helpers.agent, kernel));
+    const agentImage = lazy(() => ensureAgentImage(config.dataDir, helpers.agent, kernel));
     const sandboxes = new SandboxManager({
       network,
       events,
@@ -240,9 +242,9 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const webhooks = new Dispatcher({ registry: new WebhookRegistry(store), journal, log });
     resources.defer(() => webhooks.stop());
     measureSandboxes(metrics, {
-      house: sandboxes.house,
+      source: sandboxes.metricsSource,
       top: config.metrics.topSandboxes,
-      readRoom: () => readHostRoom(config.dataDir),
+      readCapacity: () => readHostCapacity(config.dataDir),
     });
     measureHost(metrics, {
       registryPath,

@@ -171,10 +171,10 @@ t.test('an engine that does not start the first real guest is replaced', async (
   const fault = (stage: string) => new AppError('internal', 'it died\nregisters', { stage });
   const create = () =>
     choice.withReplacement(() =>
-      choice.tryBoot(async () => {
+      choice.bootOrReplaceEngine(async () => {
         used.push(choice.current.name);
         if (choice.current === first) throw fault('agent');
-        choice.noteGuest(choice.current);
+        choice.markProven(choice.current);
         return choice.current.name;
       }, never),
     );
@@ -183,7 +183,9 @@ t.test('an engine that does not start the first real guest is replaced', async (
   t.same(verdicts(choice), ['cloud-hypervisor: the first guest did not start: it died', 'slow: works']);
   const probes = slow.probes;
   await t.rejects(
-    choice.withReplacement(() => choice.tryBoot(async () => Promise.reject(fault('boot')), never)),
+    choice.withReplacement(() =>
+      choice.bootOrReplaceEngine(async () => Promise.reject(fault('boot')), never),
+    ),
     { message: /^it died/ },
     'a later failure is that guest’s own',
   );
@@ -200,7 +202,7 @@ t.test('a guest that starts nowhere is no reason to leave the engine', async (t)
   const choice = await open(host, [host.engine(), slow.asEngine()]);
   slow.ms = 1;
   const create = (error: Error) =>
-    choice.withReplacement(() => choice.tryBoot(async () => Promise.reject(error), never));
+    choice.withReplacement(() => choice.bootOrReplaceEngine(async () => Promise.reject(error), never));
   await t.rejects(create(new AppError('internal', 'no init', { stage: 'boot' })), { message: 'no init' });
   t.equal(choice.current.name, 'cloud-hypervisor');
   t.same(readdirSync(join(host.dir, 'engines')), [], 'but it is tried anew by the next daemon');
@@ -211,7 +213,7 @@ t.test('a guest that starts nowhere is no reason to leave the engine', async (t)
   const named = await open(host, [host.engine()]);
   await t.rejects(
     named.withReplacement(() =>
-      named.tryBoot(async () => {
+      named.bootOrReplaceEngine(async () => {
         throw new AppError('internal', 'it died', { stage: 'agent' });
       }, never),
     ),

@@ -169,10 +169,10 @@ t.test('a guest whose writes the host’s disk does not take is told to who wait
   process.kill(vm.identity.pid, 'SIGUSR1');
   while (causes.length === 0) await sleep(10);
   t.same(causes, ["the host's disk does not take the guest's writes (no space left on device)"]);
-  t.match(vm.standstill, /it stands still until it does/);
+  t.match(vm.ioPauseReason, /it stands still until it does/);
   t.equal(vm.exit, undefined, 'it is not over');
   host.set({ held: [] });
-  while (vm.standstill !== undefined) await sleep(10);
+  while (vm.ioPauseReason !== undefined) await sleep(10);
   await vm.kill();
 });
 

@@ -251,7 +251,11 @@ t.test('a client that leaves in the middle, and a host without room, leave nothi
   );
   t.same(await left(), { files: [], records: [] });
   const full = await start(t, {
-    readRoom: async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes: 0 }),
+    readCapacity: async () => ({
+      memoryTotalBytes: 2 ** 40,
+      memoryAvailableBytes: 2 ** 40,
+      diskFreeBytes: 0,
+    }),
   });
   t.equal((await full.send(archive)).status, 503);
   t.same(await full.left(), { files: [], records: [] });

@@ -3,12 +3,12 @@ import { EventEmitter } from 'node:events';
 import type { ExecRequest } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
 import type { ByteSource, PulledFile, PushResult } from '../../host-agent/src/guest/files.ts';
-import type { Caller } from '../../host-agent/src/keys/index.ts';
-import type { Outflow } from '../../host-agent/src/lib/byte-queue.ts';
+import type { Principal } from '../../host-agent/src/keys/index.ts';
+import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { PublishedPort } from '../../host-agent/src/network/index.ts';
-import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/face.ts';
+import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-options.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
@@ -87,7 +87,7 @@ export class FakeExec extends EventEmitter implements ExecSession {
 
 export class FakeSandboxes implements Sandboxes, SandboxHost {
   /** Whom each call was for. */
-  readonly callers: (Caller | undefined)[] = [];
+  readonly callers: (Principal | undefined)[] = [];
   readonly created: CreateSandboxOptions[] = [];
   readonly execs: FakeExec[] = [];
   readonly #infos = new Map<string, SandboxInfo>();
@@ -107,8 +107,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       body: outflow(),
     });
 
-  as(caller: Caller | undefined): Sandboxes {
-    this.callers.push(caller);
+  as(principal: Principal | undefined): Sandboxes {
+    this.callers.push(principal);
     return this;
   }
 
@@ -211,7 +211,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return snapshot;
   }
 
-  exportSnapshot(id: string): Outflow {
+  exportSnapshot(id: string): PullStream {
     this.getSnapshot(id);
     return outflow(`archive of ${id}`);
   }
@@ -260,7 +260,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 }
 
 /** The pieces in turn; an Error among them is what the outflow rejects with. */
-export function outflow(...pieces: readonly (string | Buffer | Error)[]): Outflow {
+export function outflow(...pieces: readonly (string | Buffer | Error)[]): PullStream {
   const rest = [...pieces];
   return {
     async next() {

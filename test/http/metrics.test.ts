@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { createMetricsApp, HttpServer } from '../../host-agent/src/http/index.ts';
 import { Metrics, measureProcess } from '../../host-agent/src/metrics/index.ts';
-import { countLifeEvents, measureSandboxes } from '../../host-agent/src/sandboxes/measures.ts';
+import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/measures.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';
 import { openKeyring } from './keyed.ts';
@@ -133,12 +133,12 @@ t.test('what there is and what happened is in them, and scrapes at once are one'
   const { manager, home } = await startMemoryDaemon(t);
   const metrics = new Metrics();
   using _process = measureProcess(metrics, '1.2.3');
-  const listener = countLifeEvents(metrics);
+  const listener = countLifecycleEvents(metrics);
   let scrapes = 0;
   measureSandboxes(metrics, {
-    house: manager.house,
+    source: manager.metricsSource,
     top: 2,
-    readRoom: async () => {
+    readCapacity: async () => {
       scrapes++;
       return { memoryTotalBytes: 4, memoryAvailableBytes: 3, diskFreeBytes: 2 };
     },
@@ -167,20 +167,24 @@ t.test('what there is and what happened is in them, and scrapes at once are one'
   t.ok((seriesOf(text, 'process_open_fds') ?? 0) > 3);
   t.ok(home);
   await manager.delete(ids[0] ?? '');
-  await until(() => manager.house.sweeps.sandboxes.length === 0);
+  await until(() => manager.metricsSource.sweeps.sandboxes.length === 0);
   t.equal(seriesOf(await metrics.render(), 'sandboxd_sandboxes{state="running"}'), 2);
 });
 
 t.test('one who is refused for want of room is counted by what is short', async (t: Test) => {
   const { manager } = await startMemoryDaemon(t, {
-    readRoom: async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes: 0 }),
+    readCapacity: async () => ({
+      memoryTotalBytes: 2 ** 40,
+      memoryAvailableBytes: 2 ** 40,
+      diskFreeBytes: 0,
+    }),
   });
   await t.rejects(manager.create({}), { code: 'exhausted' });
   const metrics = new Metrics();
   measureSandboxes(metrics, {
-    house: manager.house,
+    source: manager.metricsSource,
     top: 0,
-    readRoom: () => Promise.reject(new Error('no')),
+    readCapacity: () => Promise.reject(new Error('no')),
   });
   t.equal(seriesOf(await metrics.render(), 'sandboxd_admission_refusals_total{what="disk"}'), 1);
 });

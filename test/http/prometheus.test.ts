@@ -29,9 +29,9 @@ async function openMetrics(t: Test): Promise<Metrics> {
     usedNetworks: () => 0,
   });
   measureSandboxes(metrics, {
-    house: manager.house,
+    source: manager.metricsSource,
     top: 5,
-    readRoom: async () => ({ memoryTotalBytes: 4, memoryAvailableBytes: 3, diskFreeBytes: 2 }),
+    readCapacity: async () => ({ memoryTotalBytes: 4, memoryAvailableBytes: 3, diskFreeBytes: 2 }),
   });
   return metrics;
 }

@@ -2,8 +2,8 @@
 import { MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
 import { Client } from '@sandboxd/client';
 import t from 'tap';
+import { ConcurrencyLimit } from '../../host-agent/src/lib/concurrency-limit.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
-import { Places } from '../../host-agent/src/lib/places.ts';
 import { runCommand } from '../support/command.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';
@@ -107,16 +107,19 @@ t.test('one tenant cannot take the places of all', async (t) => {
 });
 
 t.test('places: of everybody, of each, given back once', (t) => {
-  const places = new Places({ what: 'things', most: 3, mostOfEach: 2 });
-  const first = places.take('a');
-  places.take('a');
-  t.throws(() => places.take('a'), { code: 'exhausted', message: 'you have 2 things already; close some' });
+  const places = new ConcurrencyLimit({ what: 'things', max: 3, maxPerClient: 2 });
+  const first = places.acquire('a');
+  places.acquire('a');
+  t.throws(() => places.acquire('a'), {
+    code: 'exhausted',
+    message: 'you have 2 things already; close some',
+  });
   first[Symbol.dispose]();
   first[Symbol.dispose]();
   t.equal(places.count, 1);
-  places.take('b');
-  places.take(undefined);
-  t.throws(() => places.take('c'), { message: 'there are 3 things already; try again later' });
+  places.acquire('b');
+  places.acquire(undefined);
+  t.throws(() => places.acquire('c'), { message: 'there are 3 things already; try again later' });
   t.end();
 });
 

@@ -1,8 +1,8 @@
 // Traces and metrics at a collector: what a request leaves there, whose trace it is a part of, and what is not sent.
 import t, { type Test } from 'tap';
 import { Metrics } from '../../host-agent/src/metrics/index.ts';
-import { LifeEvents, type LifeListener } from '../../host-agent/src/sandboxes/life-events.ts';
-import { countLifeEvents, measureSandboxes } from '../../host-agent/src/sandboxes/measures.ts';
+import { LifecycleEvents, type LifecycleListener } from '../../host-agent/src/sandboxes/lifecycle-events.ts';
+import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/measures.ts';
 import { openTelemetry, type Telemetry } from '../../host-agent/src/telemetry/index.ts';
 import { type Collector, startCollector } from '../support/collector.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
@@ -35,8 +35,8 @@ async function send(t: Test, changes: NodeJS.ProcessEnv = {}): Promise<Sent> {
   return { collector, telemetry, metrics };
 }
 
-function eventsFor(listener: LifeListener): LifeEvents {
-  const events = new LifeEvents();
+function eventsFor(listener: LifecycleListener): LifecycleEvents {
+  const events = new LifecycleEvents();
   events.subscribe(listener);
   return events;
 }
@@ -235,11 +235,11 @@ t.test('a create has its stages in its trace, also when creates wait for each ot
 
 t.test('the metrics arrive as they are at /metrics', async (t) => {
   const { collector, telemetry, metrics } = await send(t);
-  const { manager } = await startMemoryDaemon(t, { events: eventsFor(countLifeEvents(metrics)) });
+  const { manager } = await startMemoryDaemon(t, { events: eventsFor(countLifecycleEvents(metrics)) });
   measureSandboxes(metrics, {
-    house: manager.house,
+    source: manager.metricsSource,
     top: 5,
-    readRoom: async () => ({ memoryTotalBytes: 4, memoryAvailableBytes: 3, diskFreeBytes: 2 }),
+    readCapacity: async () => ({ memoryTotalBytes: 4, memoryAvailableBytes: 3, diskFreeBytes: 2 }),
   });
   const { app } = makeApp({ telemetry, metrics, sandboxes: manager });
   for (let count = 0; count < 3; count++) await ask(app, 'POST', '/sandboxes', '{}');

@@ -1,18 +1,18 @@
 // Archives of snapshots for tests: read, given in pieces, and forged with every digest right, whatever else is wrong with them.
 import { createHash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import type { Outflow } from '../../host-agent/src/lib/byte-queue.ts';
+import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import {
   type ArchiveManifest,
   END_MARK,
   MAGIC,
 } from '../../host-agent/src/sandboxes/saved/archive/format.ts';
 
-export async function readAll(outflow: Outflow): Promise<Buffer> {
+export async function readAll(stream: PullStream): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  for (let piece = await outflow.next(); piece !== undefined; piece = await outflow.next()) {
-    chunks.push(Buffer.from(piece.bytes));
-    piece.release();
+  for (let chunk = await stream.next(); chunk !== undefined; chunk = await stream.next()) {
+    chunks.push(Buffer.from(chunk.bytes));
+    chunk.release();
   }
   return Buffer.concat(chunks);
 }

@@ -6,7 +6,7 @@ import type { Test } from 'tap';
 import type { Engine, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import type { RootfsSource } from '../../host-agent/src/images/rootfs-source.ts';
 import { NO_FAULTS } from '../../host-agent/src/lib/faults.ts';
-import { LifeEvents, logLifeEvents } from '../../host-agent/src/sandboxes/life-events.ts';
+import { LifecycleEvents, logLifecycleEvents } from '../../host-agent/src/sandboxes/lifecycle-events.ts';
 import type { SandboxRecord } from '../../host-agent/src/sandboxes/record.ts';
 import type { ResourceContext } from '../../host-agent/src/sandboxes/resources/resource.ts';
 import type { Sandbox } from '../../host-agent/src/sandboxes/sandbox.ts';
@@ -43,8 +43,8 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
   const store = await Store.open(join(dataDir, 'state.lmdb'));
   t.teardown(() => store.close());
   const records = store.table<SandboxRecord>('sandboxes');
-  const events = new LifeEvents();
-  events.subscribe(logLifeEvents(log));
+  const events = new LifecycleEvents();
+  events.subscribe(logLifecycleEvents(log));
   const started = new Set<string>();
   const watched: Pick<Engine, 'name' | 'boot' | 'compatibility'> = {
     name: engine.name,

@@ -24,7 +24,7 @@ export class MadeControl implements Control {
   readonly options: ControlOptions;
   /** What it was asked for, in order. */
   readonly calls: string[] = [];
-  standstill: string | undefined;
+  ioPauseReason: string | undefined;
   state: GuestState = { kind: 'runs' };
   /** Of each call, before it is answered. */
   on: Partial<Record<string, (...args: never[]) => unknown>> = {};

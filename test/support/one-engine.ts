@@ -5,8 +5,8 @@ import type { Engine } from '../../host-agent/src/engines/engine.ts';
 export function oneEngine(current: Engine): Engines {
   return {
     current,
-    noteGuest: () => undefined,
-    tryBoot: (boot) => boot(),
+    markProven: () => undefined,
+    bootOrReplaceEngine: (boot) => boot(),
     withReplacement: (work) => work(),
   };
 }

@@ -1,5 +1,5 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
-import type { ByteLink, Intake, LinkEvents, SourceFrames } from '@sandboxd/proto';
+import type { ByteLink, DirectWrite, LinkEvents, SourceFrames } from '@sandboxd/proto';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
@@ -77,8 +77,8 @@ export class FdLink implements ByteLink {
     return true;
   }
 
-  offerIntake(stream: number, intake: Intake): void {
-    if (this.#options.isEmulated) this.#intake.offer(stream, intake);
+  offerDirectWrite(stream: number, directWrite: DirectWrite): void {
+    if (this.#options.isEmulated) this.#intake.offer(stream, directWrite);
   }
 
   destroy(cause?: Error): void {

@@ -1,5 +1,5 @@
 // A link's intake: what one stream's data frames carry goes into a file without JavaScript, as long as nothing else comes.
-import type { Intake } from '@sandboxd/proto';
+import type { DirectWrite } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 
 /** What runIntake returns. */
@@ -12,7 +12,7 @@ const numbers = new Float64Array(4);
 export class LinkIntake {
   readonly #fd: number;
   readonly #scratch: Buffer;
-  #offered: { readonly stream: number; readonly intake: Intake } | undefined;
+  #offered: { readonly stream: number; readonly intake: DirectWrite } | undefined;
 
   /** `scratch` is where the link reads to. */
   constructor(fd: number, scratch: Buffer) {
@@ -25,8 +25,8 @@ export class LinkIntake {
     return this.#offered !== undefined;
   }
 
-  offer(stream: number, intake: Intake): void {
-    if (running === undefined) this.#offered = { stream, intake };
+  offer(stream: number, directWrite: DirectWrite): void {
+    if (running === undefined) this.#offered = { stream, intake: directWrite };
   }
 
   /**
@@ -34,16 +34,16 @@ export class LinkIntake {
    * the addon; `unread` was read and is not for the intake, lent. Throws what reading throws.
    */
   run(mostBytes: number): { readonly status: number; readonly tookBytes: number; readonly unread: Buffer } {
-    const intake = this.#begin();
-    if (intake === undefined) {
+    const directWrite = this.#begin();
+    if (directWrite === undefined) {
       this.stop();
       return { status: INTAKE.stopped, tookBytes: 0, unread: this.#scratch.subarray(0, 0) };
     }
     const status = addon.runIntake(mostBytes, numbers, this.#scratch);
     const [tookBytes = 0, frames = 0, unreadBytes = 0, errno = 0] = numbers;
     if (status === INTAKE.stopped || status === INTAKE.hostLeft) this.stop();
-    if (tookBytes > 0 || frames > 0) intake.took(tookBytes, frames);
-    if (status === INTAKE.failed) intake.failed(errno);
+    if (tookBytes > 0 || frames > 0) directWrite.took(tookBytes, frames);
+    if (status === INTAKE.failed) directWrite.failed(errno);
     return { status, tookBytes, unread: this.#scratch.subarray(0, unreadBytes) };
   }
 
@@ -55,14 +55,14 @@ export class LinkIntake {
     this.#offered = undefined;
   }
 
-  #begin(): Intake | undefined {
+  #begin(): DirectWrite | undefined {
     if (this.#offered === undefined) return undefined;
-    const { stream, intake } = this.#offered;
-    if (running === this) return intake;
-    const wantedBytes = running === undefined ? intake.wanted() : 0;
+    const { stream, intake: directWrite } = this.#offered;
+    if (running === this) return directWrite;
+    const wantedBytes = running === undefined ? directWrite.wanted() : 0;
     if (wantedBytes === 0) return undefined;
-    addon.startIntake(this.#fd, stream, intake.target, wantedBytes);
+    addon.startIntake(this.#fd, stream, directWrite.target, wantedBytes);
     running = this;
-    return intake;
+    return directWrite;
   }
 }

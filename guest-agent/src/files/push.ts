@@ -94,7 +94,7 @@ class Push {
   #offerIntake(): void {
     const target = this.#extractor.directFile;
     if (target === undefined || this.#reader.plainContentLeft < INTAKE_BYTES) return;
-    this.#stream.offerIntake({
+    this.#stream.offerDirectWrite({
       target,
       wanted: () => (this.#extractor.directFile === target ? this.#reader.plainContentLeft : 0),
       took: (bytes) =>

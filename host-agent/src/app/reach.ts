@@ -6,7 +6,7 @@ import { readDescriptorLimit, shareDescriptors } from '../lib/descriptors.ts';
 import { AppError } from '../lib/errors.ts';
 
 /** AppError conflict for an address that others reach when nobody needs a key to use it. */
-export function assertClosed({ listen: main, metrics }: Config, keys: KeyRegistry): void {
+export function assertNotExposed({ listen: main, metrics }: Config, keys: KeyRegistry): void {
   const listen = [main, metrics.listen].find((at) => at && !('path' in at) && !isLoopback(at.host));
   if (listen === undefined || keys.hasValidKey) return;
   throw new AppError(
@@ -33,7 +33,7 @@ export function warnOfNoKeys({ listen }: Pick<Config, 'listen'>, keys: KeyRegist
 }
 
 /** The limits that are left where this process may not have descriptors for all that was asked for. */
-export function shareOut(
+export function splitDescriptors(
   { limits, maxConnections }: Config,
   log: Logger,
 ): Pick<Config, 'limits' | 'maxConnections'> {

@@ -1,7 +1,7 @@
 // Taking over a VMM of an earlier daemon.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, toError } from '../lib/errors.ts';
-import { patientDeadline } from '../lib/patience.ts';
+import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { readArguments, readBootId, readUids } from '../lib/proc.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { VmmFiles, VmmKind } from './control.ts';
@@ -44,7 +44,7 @@ async function takeControl(vm: Vmm, answerTimeoutMs: number, options: Adoption):
   void vm.control.watch();
   for (let hasWarned = false; !vm.isOver; hasWarned = true) {
     try {
-      using limit = patientDeadline({
+      using limit = loadScaledTimeout({
         timeoutMs: answerTimeoutMs,
         reason: (waitedMs) => new AppError('internal', `the VMM did not answer within ${waitedMs} ms`),
         outer: vm.ended,

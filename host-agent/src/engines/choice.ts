@@ -35,13 +35,13 @@ export class FirstStartError extends Error {
 export interface Engines {
   readonly current: Engine;
   /** A real guest has started on this engine: whatever fails on it from now on has other reasons. */
-  noteGuest(engine: Engine): void;
+  markProven(engine: Engine): void;
   /**
    * Runs `boot`, which boots a real guest on the current engine. FirstStartError when it failed and no guest has started
    * on that engine so far.
    */
-  tryBoot<T>(boot: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Runs `work`, which uses `tryBoot`, again for as long as that finds another engine. Rejects as the last boot did. */
+  bootOrReplaceEngine<T>(boot: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** Runs `work`, which uses `bootOrReplaceEngine`, again for as long as that finds another engine. Rejects as the last boot did. */
   withReplacement<T>(work: () => Promise<T>): Promise<T>;
 }
 
@@ -103,11 +103,11 @@ export class EngineChoice implements Engines, AsyncDisposable {
     return others.length === 0 ? chosen : `${chosen}; ${describeTries(others)}`;
   }
 
-  noteGuest(engine: Engine): void {
+  markProven(engine: Engine): void {
     this.#proven.add(engine);
   }
 
-  async tryBoot<T>(boot: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async bootOrReplaceEngine<T>(boot: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const engine = this.current;
     const startedAt = performance.now();
     try {

@@ -50,7 +50,7 @@ export interface Controlled {
 /** The control protocol of one VMM. */
 export interface Control {
   /** See Vm. */
-  readonly standstill: string | undefined;
+  readonly ioPauseReason: string | undefined;
   /**
    * Tries once to reach the VMM. False when nobody listens yet; rejects when trying again makes no sense, and with the
    * signal's reason.

@@ -6,7 +6,7 @@ export class EndedVm implements Vm {
   readonly identity: VmmIdentity;
   readonly exited: Promise<VmExit>;
   readonly exit: VmExit;
-  readonly standstill = undefined;
+  readonly ioPauseReason = undefined;
 
   constructor(identity: VmmIdentity, exit: VmExit) {
     this.identity = identity;

@@ -125,7 +125,7 @@ export interface Vm {
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
   /** Why the VMM holds the guest for now, such as a full disk of the host; undefined while it runs. */
-  readonly standstill: string | undefined;
+  readonly ioPauseReason: string | undefined;
   /** Whether it is known that the guest is over and the VMM about to end, which may take a host that is busy its time. */
   isEnding(): Promise<boolean>;
   /** Whether the VMM answers on its control socket within `timeoutMs`. */

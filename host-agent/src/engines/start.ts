@@ -1,7 +1,7 @@
 // Starting a VMM process and making it a guest that runs. Whatever fails, nothing is left running.
 import { stat } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
-import { patientDeadline } from '../lib/patience.ts';
+import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { readBootId } from '../lib/proc.ts';
 import { noteProcess, removeProcessRecord, writeProcessRecord } from '../lib/process-record.ts';
 import { resetScheduling } from '../lib/scheduling.ts';
@@ -145,7 +145,7 @@ async function close({ writes }: View): Promise<void> {
 
 /** Waits for its control socket, but no longer than for its end. */
 async function reach(vm: Vmm, outer?: AbortSignal): Promise<void> {
-  using limit = patientDeadline({
+  using limit = loadScaledTimeout({
     timeoutMs: CONTROL_TIMEOUT_MS,
     reason: (waitedMs) =>
       new AppError('internal', `the VMM did not answer on its control socket within ${waitedMs} ms`),

@@ -75,8 +75,8 @@ export class Vmm implements Vm, Controlled {
     return this.#exit !== undefined && !this.#isKilledByUs;
   }
 
-  get standstill(): string | undefined {
-    return this.control.standstill;
+  get ioPauseReason(): string | undefined {
+    return this.control.ioPauseReason;
   }
 
   async checkState(): Promise<GuestState> {
@@ -104,8 +104,8 @@ export class Vmm implements Vm, Controlled {
 
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
     this.#assertRunning();
-    if (this.standstill !== undefined)
-      throw new AppError('exhausted', `the VM cannot be saved now: ${this.standstill}`, { stage: 'save' });
+    if (this.ioPauseReason !== undefined)
+      throw new AppError('exhausted', `the VM cannot be saved now: ${this.ioPauseReason}`, { stage: 'save' });
     try {
       return await this.control.save(options);
     } catch (cause) {

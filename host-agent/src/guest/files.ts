@@ -9,7 +9,7 @@ import {
   type Result,
   type Stream,
 } from '@sandboxd/proto';
-import type { Outflow } from '../lib/byte-queue.ts';
+import type { PullStream } from '../lib/byte-queue.ts';
 import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
 import { count } from './outcome.ts';
 import { PullBody } from './pull-body.ts';
@@ -22,7 +22,7 @@ export type PulledFile = {
   /** Bytes that `body` gives, when that is known. */
   readonly contentBytes?: number;
   /** Errors when the guest cannot go on; cancel it to stop. */
-  readonly body: Outflow;
+  readonly body: PullStream;
 };
 
 /**

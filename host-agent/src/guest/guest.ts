@@ -15,7 +15,7 @@ import {
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
-import { patientDeadline } from '../lib/patience.ts';
+import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { deadline } from '../lib/wait.ts';
 import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
 import { GuestClock } from './clock.ts';
@@ -210,7 +210,7 @@ export class Guest {
   async hold(): Promise<boolean> {
     const channel = this.#usable();
     this.#holds += 1;
-    using limit = patientDeadline({
+    using limit = loadScaledTimeout({
       timeoutMs: FREEZE_TIMEOUT_MS,
       reason: (waitedMs) =>
         new AppError('guest_unreachable', `the guest agent did not stop its commands within ${waitedMs} ms`),

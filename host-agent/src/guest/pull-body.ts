@@ -1,6 +1,6 @@
 // The bytes of a pull. What a guest sends is held to what it announced: more, or less, is an error and
 // never reaches a client as if it were the next response.
-import { ByteQueue, type Outflow, type Piece } from '../lib/byte-queue.ts';
+import { ByteQueue, type Chunk, type PullStream } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
 
 export type PullBodyOwner = {
@@ -10,7 +10,7 @@ export type PullBodyOwner = {
   cancel(): void;
 };
 
-export class PullBody implements Outflow {
+export class PullBody implements PullStream {
   readonly #owner: PullBodyOwner;
   /** Bounded by the stream's credit, which goes back when the reader is done with a piece. */
   readonly #queue = new ByteQueue();
@@ -57,22 +57,22 @@ export class PullBody implements Outflow {
     this.#notify();
   }
 
-  async next(): Promise<Piece | undefined> {
+  async next(): Promise<Chunk | undefined> {
     while (this.#queue.sizeBytes === 0 && this.#end === undefined) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
-    const piece = this.#queue.take();
-    if (piece === undefined) {
+    const chunk = this.#queue.take();
+    if (chunk === undefined) {
       if (this.#end?.error !== undefined) throw this.#end.error;
       return undefined;
     }
     return {
-      bytes: piece.bytes,
+      bytes: chunk.bytes,
       release: () => {
-        piece.release();
-        this.#owner.consumed(piece.bytes.length);
+        chunk.release();
+        this.#owner.consumed(chunk.bytes.length);
       },
     };
   }

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { Attempts, assertAccess, type Caller, type Found, type KeyRegistry } from '../keys/index.ts';
+import { Attempts, assertAccess, type Found, type KeyRegistry, type Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { findRoute, toPath } from './known-routes.ts';
 import { OpenRequests } from './open-requests.ts';
@@ -35,11 +35,11 @@ export class Authenticator {
     this.#keys = keys;
     this.#log = log;
     this.#attempts = attempts;
-    this.open = new OpenRequests((caller) => keys.isStillValid(caller));
+    this.open = new OpenRequests((principal) => keys.isStillValid(principal));
   }
 
   /** Undefined where nobody needs a key. AppError unauthenticated, for a wrong key the later the more there were. */
-  async authenticate(credentials: Credentials): Promise<Caller | undefined> {
+  async authenticate(credentials: Credentials): Promise<Principal | undefined> {
     if (!this.#keys.isClosed) return undefined;
     const { address } = credentials;
     const text = readKey(credentials);
@@ -61,12 +61,12 @@ export class Authenticator {
   async admit({ method = '', url, headers, socket }: IncomingMessage): Promise<void> {
     const route = findRoute(method, toPath(url));
     if (route?.access === 'public') return;
-    const caller = await this.authenticate({
+    const principal = await this.authenticate({
       authorization: headers.authorization,
       protocols: headers['sec-websocket-protocol'],
       address: socket.remoteAddress ?? 'local',
     });
-    if (route !== undefined) assertAccess(caller, route);
+    if (route !== undefined) assertAccess(principal, route);
   }
 
   async #holdBack(address: string): Promise<void> {

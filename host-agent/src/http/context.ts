@@ -4,9 +4,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Context, Hono } from 'hono';
 import type { Logger } from 'pino';
-import type { Caller } from '../keys/index.ts';
-import type { Outflow } from '../lib/byte-queue.ts';
-import type { SandboxHandle, SandboxHost } from '../sandboxes/face.ts';
+import type { Principal } from '../keys/index.ts';
+import type { PullStream } from '../lib/byte-queue.ts';
+import type { SandboxHandle, SandboxHost } from '../sandboxes/interface.ts';
 
 /** A connection that a route may take over instead of answering. `head` are bytes that came behind the request. */
 export type Takeover = {
@@ -20,7 +20,7 @@ export type Takeover = {
 };
 
 /** Where a route leaves what its answer's body is, for a server that sends it by itself. */
-export type DirectAnswer = { outflow?: Outflow };
+export type DirectAnswer = { outflow?: PullStream };
 
 /** What handlers say of their request beyond its path. */
 export type AuditNotes = {
@@ -41,7 +41,7 @@ export type HttpEnv = {
     readonly ending?: AbortSignal;
   };
   /** No caller: nobody needs a key. */
-  Variables: { requestId: string; traceId?: string; log: Logger; caller?: Caller; audit: AuditNotes };
+  Variables: { requestId: string; traceId?: string; log: Logger; caller?: Principal; audit: AuditNotes };
 };
 
 export type HttpApp = Hono<HttpEnv>;

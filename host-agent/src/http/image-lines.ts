@@ -1,7 +1,7 @@
 // A pull or import as lines of JSON: each step when it begins, and how it ended.
 import type { ApiErrorCode } from '@sandboxd/api';
 import type { LayerProgress } from '../images/index.ts';
-import type { Outflow, Piece } from '../lib/byte-queue.ts';
+import type { Chunk, PullStream } from '../lib/byte-queue.ts';
 import { toErrorAnswer } from './errors.ts';
 
 type Line =
@@ -17,7 +17,7 @@ type Line =
 /** Progress that a slow reader does not take is dropped, but for the newest. */
 const MAX_WAITING_LINES = 1000;
 
-export class ImageLines implements Outflow {
+export class ImageLines implements PullStream {
   readonly #waiting: Line[] = [];
   readonly #leave: () => void;
   #isOver = false;
@@ -49,7 +49,7 @@ export class ImageLines implements Outflow {
     this.#add({ ...body, status });
   }
 
-  async next(): Promise<Piece | undefined> {
+  async next(): Promise<Chunk | undefined> {
     if (this.#waiting.length === 0 && !this.#isOver) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { copyBounded } from '../lib/bounded-copy.ts';
 import { errnoOf } from '../lib/errors.ts';
-import { watchRoom } from './fetch/watch.ts';
+import { watchFreeDisk } from './fetch/watch.ts';
 import type { ImageFiles } from './files.ts';
 import type { StoredImage } from './find.ts';
 
@@ -33,7 +33,7 @@ export type CopyRootfsOptions = {
 export async function copyRootfs(file: FileHandle, options: CopyRootfsOptions): Promise<StoredImage> {
   const { files, maxBytes, owner } = options;
   await using work = await files.makeWork();
-  using room = watchRoom(work.dir, options.signal);
+  using room = watchFreeDisk(work.dir, options.signal);
   const { signal } = room;
   const copy = join(work.dir, 'image');
   await copyBounded(file, copy, { maxBytes, what: 'the root filesystem', signal });

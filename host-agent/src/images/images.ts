@@ -4,6 +4,7 @@ import { show } from '@sandboxd/api';
 import { readPieces } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
+import { type BuildRequest, buildImage, type Fetch, type ImageBuilderDeps } from './build-image.ts';
 import { copyRootfs } from './copy-rootfs.ts';
 import type { Pieces } from './fetch/archive.ts';
 import { fetchFromLayout, fetchFromPieces } from './fetch/fetcher.ts';
@@ -11,7 +12,6 @@ import { fetchFromRegistry } from './fetch/registry.ts';
 import { KEPT_MS } from './files.ts';
 import { findImage, isMeaningless, isPullable, type StoredImage } from './find.ts';
 import { type HostFile, openHostFile } from './host-path.ts';
-import { type Fetch, makeImage, type Order, type Workshop } from './making.ts';
 import type { Report } from './progress.ts';
 import { CONVERT_MODE, COPY_MODE, type ImageInfo, MAX_RECORDS_BYTES } from './record.ts';
 import { formatReference, parseReference, shortReference } from './reference.ts';
@@ -19,14 +19,14 @@ import { SingleFlight } from './single-flight.ts';
 
 export type PullMode = 'missing' | 'always' | 'never';
 
-export type ImagesOptions = Workshop & {
+export type ImagesOptions = ImageBuilderDeps & {
   /** Disk for images; what nobody uses goes, the longest unused first. 0: no limit. */
   readonly maxBytes: number;
   /** Directories of the host that creates may name files of. */
   readonly allowedDirs: readonly string[];
 };
 
-export type Asking = {
+export type PullOptions = {
   /** A line about each step, for people. */
   readonly onProgress?: Report | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -36,7 +36,7 @@ export type Asking = {
   readonly onMake?: (() => void) | undefined;
 };
 
-type Making = Omit<Order, 'fetch'>;
+type ImportTask = Omit<BuildRequest, 'fetch'>;
 
 export class Images {
   readonly #options: ImagesOptions;
@@ -74,15 +74,15 @@ export class Images {
   }
 
   /** AppError invalid_argument, not_found when it may not be pulled, upstream when the registry or the image will not do. */
-  async pull(text: string, mode: PullMode, asking: Asking = {}): Promise<ImageInfo> {
-    return toInfo(await this.obtain(text, mode, asking));
+  async pull(text: string, mode: PullMode, options: PullOptions = {}): Promise<ImageInfo> {
+    return toInfo(await this.obtain(text, mode, options));
   }
 
   /** The same, for those who make a sandbox of it. */
   async obtain(
     text: string,
     mode: PullMode,
-    { onProgress, signal, owner, onMake }: Asking = {},
+    { onProgress, signal, owner, onMake }: PullOptions = {},
   ): Promise<StoredImage> {
     const found = findImage(this.#all(), text);
     // A crash of the host, or somebody who tidied up, may have taken the file.
@@ -108,7 +108,10 @@ export class Images {
   }
 
   /** Of a file of the host, converted anew when it changed. AppError as `openHostFile` and `import`. */
-  async obtainFile(path: string, { onProgress, signal, owner, onMake }: Asking = {}): Promise<StoredImage> {
+  async obtainFile(
+    path: string,
+    { onProgress, signal, owner, onMake }: PullOptions = {},
+  ): Promise<StoredImage> {
     const { allowedDirs, files, records } = this.#options;
     const { key } = await this.#identify(path);
     const known = this.#all().find(
@@ -134,7 +137,7 @@ export class Images {
   async import(
     pieces: Pieces,
     tag: string | undefined,
-    { onProgress, signal, owner }: Asking = {},
+    { onProgress, signal, owner }: PullOptions = {},
   ): Promise<ImageInfo> {
     const report = onProgress ?? (() => undefined);
     return toInfo(await this.#makeOfSent(fetchFromPieces(pieces, tag), { report, signal, owner }));
@@ -186,24 +189,24 @@ export class Images {
 
   #makeOfFile(
     { file, kind, openWithin }: HostFile,
-    making: Making & { signal: AbortSignal },
+    start: ImportTask & { signal: AbortSignal },
   ): Promise<StoredImage> {
     const { files, maxBlobBytes: maxBytes } = this.#options;
-    const { signal, owner } = making;
+    const { signal, owner } = start;
     if (kind === 'rootfs') return copyRootfs(file, { files, maxBytes, signal, owner });
     const fetch = kind === 'layout' ? fetchFromLayout(openWithin) : fetchFromPieces(readPieces(file, signal));
-    return this.#makeOfSent(fetch, making);
+    return this.#makeOfSent(fetch, start);
   }
 
   /** What is wrong with it is its sender's to mend. */
-  #makeOfSent(fetch: Fetch, making: Making): Promise<StoredImage> {
-    return this.#make(fetch, making).catch((error) => Promise.reject(toClientFault(error)));
+  #makeOfSent(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
+    return this.#make(fetch, start).catch((error) => Promise.reject(toClientFault(error)));
   }
 
   /** Fetches, converts and keeps an image; nothing is left of what fails. */
-  async #make(fetch: Fetch, making: Making): Promise<StoredImage> {
+  async #make(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
     try {
-      return await makeImage(this.#options, { fetch, ...making });
+      return await buildImage(this.#options, { fetch, ...start });
     } finally {
       await this.#makeRoom();
     }

@@ -8,7 +8,7 @@ export type { ConverterOptions } from './converter.ts';
 export { Images, type PullMode } from './images.ts';
 export type { LayerProgress, Report } from './progress.ts';
 export type { ImageInfo, ImageRecord } from './record.ts';
-export { baseEnvironment, type Finding, RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
+export { baseEnvironment, type FindOptions, RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
 
 export type OpenImagesOptions = Omit<ImagesOptions, 'files' | 'converter' | keyof typeof LIMITS> & {
   readonly dataDir: string;

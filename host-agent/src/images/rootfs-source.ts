@@ -3,7 +3,7 @@ import type { ServiceSpec } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import type { StoredImage } from './find.ts';
 import { toServiceSpec } from './image-service.ts';
-import type { Asking, Images, PullMode } from './images.ts';
+import type { Images, PullMode, PullOptions } from './images.ts';
 import type { Profiles } from './profiles.ts';
 
 const MAX_TRIES = 3;
@@ -58,7 +58,7 @@ export type FoundRootfs = {
   readonly service?: ServiceSpec;
 };
 
-export type Finding = Asking & {
+export type FindOptions = PullOptions & {
   /** Keeps what was found until it is disposed: an image may be deleted, or have to make room, at any moment. */
   readonly holds?: AsyncDisposableStack;
 };
@@ -85,14 +85,18 @@ export class RootfsFinder {
    * AppError invalid_argument naming the known profiles, `internal` when one is damaged; of an image what a pull gives, and
    * unsupported on a daemon without images. A profile that is yet to be baked has no digest where nothing shall be pulled.
    */
-  async find({ kind, name, isPath }: RootfsRequest, pull: PullMode, finding: Finding): Promise<FoundRootfs> {
+  async find(
+    { kind, name, isPath }: RootfsRequest,
+    pull: PullMode,
+    findOptions: FindOptions,
+  ): Promise<FoundRootfs> {
     if (kind === 'profile') {
       const { profiles } = this.#options;
       if (pull === 'never' && (await profiles.isToBeBaked(name)))
         return { rootfs: toUnknownRootfs({ kind, name }) };
       const { digest, rootfsPath, env, workdir } = await (pull === 'never'
         ? profiles.get(name)
-        : profiles.obtain(name, finding.signal));
+        : profiles.obtain(name, findOptions.signal));
       // Without an image of the agent its guest runs from what was baked into it, and has no modules.
       const agentPath = await this.#options.agentPath().catch(() => undefined);
       return { rootfs: { kind, name, digest, rootfsPath, env, workdir, ...(agentPath && { agentPath }) } };
@@ -100,8 +104,9 @@ export class RootfsFinder {
     const { images, agentPath } = this.#options;
     if (images === undefined)
       throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
-    const obtain = () => (isPath ? images.obtainFile(name, finding) : images.obtain(name, pull, finding));
-    const image = await obtainHeld(images, obtain, name, finding.holds);
+    const obtain = () =>
+      isPath ? images.obtainFile(name, findOptions) : images.obtain(name, pull, findOptions);
+    const image = await obtainHeld(images, obtain, name, findOptions.holds);
     const { config, rootfsDigest } = image.record;
     return {
       rootfs: {

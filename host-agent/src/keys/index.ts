@@ -1,18 +1,18 @@
 // Keys: who may call this daemon, what their policies and their tenants' quotas let them do.
 export { Attempts } from './attempts.ts';
+export { KeyMark } from './key-mark.ts';
+export { type Holding, Limits, type LimitsOptions, type RequestContext } from './limits.ts';
+export { clampTimeout, type RequestedResources } from './policy.ts';
 export {
   assertAccess,
   assertMayChangeImages,
   assertOperation,
-  type Caller,
+  canSee,
   type Owner,
-  sees,
+  type Principal,
   sharerOf,
   toOwner,
-} from './caller.ts';
-export { KeyMark } from './key-mark.ts';
-export { type Holding, Limits, type LimitsOptions, type Visit } from './limits.ts';
-export { clampTimeout, type Wanted } from './policy.ts';
+} from './principal.ts';
 export { type KeyChange, type KeyRecord, QUOTA_KEYS, type Quota, quota } from './record.ts';
 export {
   type Found,

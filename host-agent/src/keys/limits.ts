@@ -1,8 +1,8 @@
 // Whether somebody may make what they ask for: the policy of their key and the quota of their tenant, at once, so that two
 // requests at the same time cannot both have the last room.
 import type { Policy } from '@sandboxd/api';
-import { type Caller, describe, forbidden, mayDo, type Owner } from './caller.ts';
-import { findPassed, over, type Wanted } from './policy.ts';
+import { findPassed, over, type RequestedResources } from './policy.ts';
+import { describe, forbidden, mayDo, type Owner, type Principal } from './principal.ts';
 import type { Published } from './published.ts';
 import type { Quota } from './record.ts';
 
@@ -22,9 +22,9 @@ export type Holding = {
 };
 
 /** Who wants to make something, and who is to know what it comes to, allowed or not. */
-export type Visit = {
-  readonly caller?: Caller | undefined;
-  readonly onWanted?: ((wanted: Wanted) => void) | undefined;
+export type RequestContext = {
+  readonly principal?: Principal | undefined;
+  readonly onResolved?: ((requested: RequestedResources) => void) | undefined;
 };
 
 export type LimitsOptions = {
@@ -53,28 +53,28 @@ export class Limits {
    * Holds what is wanted until disposed, when it shows among the sandboxes or will never be. AppError forbidden names each
    * limit that it passes.
    */
-  admit({ caller, onWanted }: Visit, wanted: Wanted): Disposable {
-    onWanted?.(wanted);
-    if (caller === undefined) return NOTHING_HELD;
-    const { tenant } = caller;
-    const policy = this.#policyOf(caller);
-    const passed = findPassed(policy, wanted);
-    if (wanted.startsService && !mayDo(caller, 'exec'))
-      passed.push(`a service needs exec: ${describe(caller, 'exec')}`);
-    if (wanted.savesItself && !mayDo(caller, 'snapshot'))
-      passed.push(`idle_action snapshot needs snapshot: ${describe(caller, 'snapshot')}`);
+  admit({ principal, onResolved }: RequestContext, requested: RequestedResources): Disposable {
+    onResolved?.(requested);
+    if (principal === undefined) return NOTHING_HELD;
+    const { tenant } = principal;
+    const policy = this.#policyOf(principal);
+    const passed = findPassed(policy, requested);
+    if (requested.startsService && !mayDo(principal, 'exec'))
+      passed.push(`a service needs exec: ${describe(principal, 'exec')}`);
+    if (requested.savesItself && !mayDo(principal, 'snapshot'))
+      passed.push(`idle_action snapshot needs snapshot: ${describe(principal, 'snapshot')}`);
     const all = [...this.#options.sandboxes(), ...this.#promised];
-    const own = all.filter(({ owner }) => isSame(owner, caller));
-    const total = own.length + wanted.count;
+    const own = all.filter(({ owner }) => isSame(owner, principal));
+    const total = own.length + requested.count;
     passed.push(...over('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
     const most = policy.max_published_ports;
-    passed.push(...over('ports of this key', countPorts([...own, wanted]), 'max_published_ports', most));
-    if (wanted.savesItself)
-      passed.push(...overSnapshots(policy, this.#countSnapshots(caller, own) + wanted.count));
-    if (tenant !== undefined) passed.push(...this.#findOverQuota(tenant, all, wanted));
-    if (passed.length > 0) throw forbidden(caller, passed);
-    const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = wanted;
-    const each = { owner: caller, vcpus, memoryMib, diskBytes, publish, savesItself };
+    passed.push(...over('ports of this key', countPorts([...own, requested]), 'max_published_ports', most));
+    if (requested.savesItself)
+      passed.push(...overSnapshots(policy, this.#countSnapshots(principal, own) + requested.count));
+    if (tenant !== undefined) passed.push(...this.#findOverQuota(tenant, all, requested));
+    if (passed.length > 0) throw forbidden(principal, passed);
+    const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = requested;
+    const each = { owner: principal, vcpus, memoryMib, diskBytes, publish, savesItself };
     const promised = Array.from({ length: count }, () => ({ ...each }));
     for (const each of promised) this.#promised.add(each);
     if (tenant !== undefined) this.#noteAsked(tenant, count);
@@ -86,25 +86,25 @@ export class Limits {
   }
 
   /** One that nothing narrows is the operator's own. */
-  #policyOf({ policy, tenant, keepsOldGrants }: Caller): Policy {
+  #policyOf({ policy, tenant, keepsOldGrants }: Principal): Policy {
     const isNarrow = policy !== undefined || tenant !== undefined;
     const { publishPorts } = this.#options;
     return { ...(isNarrow && !keepsOldGrants && { publish_ports: publishPorts }), ...policy };
   }
 
   /** The same for a snapshot. An idle sandbox that saves itself has no policy: its snapshot was counted when it was made. */
-  admitSnapshot(caller: Caller | undefined): Disposable {
-    if (caller === undefined) return NOTHING_HELD;
-    const { key, tenant, policy = {} } = caller;
+  admitSnapshot(principal: Principal | undefined): Disposable {
+    if (principal === undefined) return NOTHING_HELD;
+    const { key, tenant, policy = {} } = principal;
     const sandboxes = [...this.#options.sandboxes(), ...this.#promised];
-    const own = sandboxes.filter(({ owner }) => isSame(owner, caller));
-    const passed = overSnapshots(policy, this.#countSnapshots(caller, own) + 1);
+    const own = sandboxes.filter(({ owner }) => isSame(owner, principal));
+    const passed = overSnapshots(policy, this.#countSnapshots(principal, own) + 1);
     if (tenant !== undefined) {
       const theirs = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
       const most = this.#options.quotaOf(tenant)?.max_snapshots;
       passed.push(...over(`snapshots of tenant ${tenant}`, theirs.length + 1, 'max_snapshots', most));
     }
-    if (passed.length > 0) throw forbidden(caller, passed);
+    if (passed.length > 0) throw forbidden(principal, passed);
     const promised = { key, ...(tenant !== undefined && { tenant }) };
     this.#promisedSnapshots.add(promised);
     return { [Symbol.dispose]: () => void this.#promisedSnapshots.delete(promised) };
@@ -115,23 +115,23 @@ export class Limits {
   }
 
   /** Those that there are, and those that its sandboxes will be. */
-  #countSnapshots(caller: Caller, own: readonly Holding[]): number {
-    const made = this.#snapshotOwners().filter((owner) => isSame(owner, caller));
+  #countSnapshots(principal: Principal, own: readonly Holding[]): number {
+    const made = this.#snapshotOwners().filter((owner) => isSame(owner, principal));
     return made.length + own.filter(({ savesItself }) => savesItself).length;
   }
 
-  #findOverQuota(tenant: string, all: readonly Holding[], wanted: Wanted): string[] {
+  #findOverQuota(tenant: string, all: readonly Holding[], requested: RequestedResources): string[] {
     const quota = this.#options.quotaOf(tenant) ?? {};
     const theirs = all.filter(({ owner }) => owner?.tenant === tenant);
     const sum = (of: (holding: Omit<Holding, 'owner'>) => number): number =>
-      theirs.reduce((total, holding) => total + of(holding), of(wanted) * wanted.count);
-    const creates = this.#recentlyAsked(tenant) + wanted.count;
+      theirs.reduce((total, holding) => total + of(holding), of(requested) * requested.count);
+    const creates = this.#recentlyAsked(tenant) + requested.count;
     const totals = [
       ['sandboxes', sum(() => 1), 'max_sandboxes'],
       ['vcpus', sum(({ vcpus }) => vcpus), 'max_vcpus'],
       ['memory_mib', sum(({ memoryMib }) => memoryMib), 'max_memory_mib'],
       ['disk_bytes', sum(({ diskBytes }) => diskBytes), 'max_disk_bytes'],
-      ['published ports', countPorts([...theirs, wanted]), 'max_published_ports'],
+      ['published ports', countPorts([...theirs, requested]), 'max_published_ports'],
       ['creates within a minute', creates, 'max_creates_per_minute'],
     ] as const;
     return totals.flatMap(([what, total, limit]) =>

@@ -6,7 +6,7 @@ import { checkPublished, type Published } from './published.ts';
 const MAX_SHOWN_HOSTS = 5;
 
 /** Sandboxes to make, all alike. */
-export type Wanted = {
+export type RequestedResources = {
   readonly count: number;
   /** Whether they are copies of a snapshot. */
   readonly areForks: boolean;
@@ -29,7 +29,7 @@ export type Wanted = {
 };
 
 /** A sentence's part for each limit that is passed. */
-export function findPassed(policy: Policy, wanted: Wanted): string[] {
+export function findPassed(policy: Policy, requested: RequestedResources): string[] {
   const {
     max_vcpus,
     max_memory_mib,
@@ -40,14 +40,14 @@ export function findPassed(policy: Policy, wanted: Wanted): string[] {
     net_allow_max,
   } = policy;
   return [
-    ...over('vcpus', wanted.vcpus, 'max_vcpus', max_vcpus),
-    ...over('memory_mib', wanted.memoryMib, 'max_memory_mib', max_memory_mib),
-    ...checkTime('timeout_s', wanted.timeoutS, 'max_timeout_s', max_timeout_s),
-    ...checkTime('idle_timeout_s', wanted.idleTimeoutS, 'max_idle_timeout_s', max_idle_timeout_s),
-    ...(wanted.areForks ? over('count', wanted.count, 'max_fork', max_fork) : []),
-    ...checkRootfs(wanted.rootfs, allow_profiles),
-    ...checkNetwork(wanted.allowlist, net_allow_max),
-    ...checkPublished(wanted.publish ?? [], policy),
+    ...over('vcpus', requested.vcpus, 'max_vcpus', max_vcpus),
+    ...over('memory_mib', requested.memoryMib, 'max_memory_mib', max_memory_mib),
+    ...checkTime('timeout_s', requested.timeoutS, 'max_timeout_s', max_timeout_s),
+    ...checkTime('idle_timeout_s', requested.idleTimeoutS, 'max_idle_timeout_s', max_idle_timeout_s),
+    ...(requested.areForks ? over('count', requested.count, 'max_fork', max_fork) : []),
+    ...checkRootfs(requested.rootfs, allow_profiles),
+    ...checkNetwork(requested.allowlist, net_allow_max),
+    ...checkPublished(requested.publish ?? [], policy),
   ];
 }
 
@@ -68,7 +68,10 @@ function checkTime(what: string, seconds: number, limit: string, most: number | 
 }
 
 /** An image is no profile that anybody allowed. */
-function checkRootfs({ kind, name }: Wanted['rootfs'], allowed: readonly string[] | undefined): string[] {
+function checkRootfs(
+  { kind, name }: RequestedResources['rootfs'],
+  allowed: readonly string[] | undefined,
+): string[] {
   if (allowed === undefined || (kind === 'profile' && allowed.includes(name))) return [];
   return [`${kind} ${JSON.stringify(name)} is not among allow_profiles ${JSON.stringify(allowed)}`];
 }

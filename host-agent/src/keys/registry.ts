@@ -4,9 +4,9 @@ import type { Policy } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import type { Store, Table } from '../store/store.ts';
-import type { Caller } from './caller.ts';
 import { KeyMark } from './key-mark.ts';
 import { areSameHash, hashKey, isKeyText, mintKey, toKeyId } from './key-text.ts';
+import type { Principal } from './principal.ts';
 import type { KeyChange, KeyRecord, KeyUse, Quota } from './record.ts';
 
 /** The last use of a key is written down at most this often. */
@@ -28,7 +28,7 @@ export type KeyState = 'valid' | 'expired' | 'revoked';
 
 /** What a text is that was presented as a key. */
 export type Found =
-  | { readonly state: 'valid'; readonly caller: Caller }
+  | { readonly state: 'valid'; readonly caller: Principal }
   | { readonly state: 'expired'; readonly atMs: number }
   | { readonly state: 'revoked'; readonly atMs: number }
   | { readonly state: 'unknown' };
@@ -103,13 +103,13 @@ export class KeyRegistry {
   }
 
   /** Whether the key is as good as when it was found. */
-  isStillValid({ id }: Caller): boolean {
+  isStillValid({ id }: Principal): boolean {
     const record = this.#keys.latest(id);
     return record !== undefined && stateOf(record) === 'valid';
   }
 
   /** Writes down that a key was used. Rejects when that cannot be. */
-  async noteUse({ id }: Caller, address: string): Promise<void> {
+  async noteUse({ id }: Principal, address: string): Promise<void> {
     const atMs = Date.now();
     if (atMs - (this.#usedAtMs.get(id) ?? 0) < USE_STEP_MS) return;
     this.#usedAtMs.set(id, atMs);
@@ -213,7 +213,7 @@ export function stateOf({ revokedAtMs, expiresAtMs }: KeyRecord): KeyState {
   return expiresAtMs !== undefined && expiresAtMs <= Date.now() ? 'expired' : 'valid';
 }
 
-function toCaller({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): Caller {
+function toCaller({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): Principal {
   return {
     id: toKeyId(hash),
     key: name,

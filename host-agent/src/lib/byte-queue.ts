@@ -14,20 +14,20 @@ type Block = {
 };
 
 /** Bytes taken out of a queue, whose memory is used again after `release`. */
-export type Piece = { readonly bytes: Buffer; release(): void };
+export type Chunk = { readonly bytes: Buffer; release(): void };
 
 /** Where the bytes for one reader come from, at the reader's pace. */
-export interface Outflow {
+export interface PullStream {
   /** The next bytes, undefined at the end; rejects when they cannot go on. Not to be called twice at once. */
-  next(): Promise<Piece | undefined>;
+  next(): Promise<Chunk | undefined>;
   /** Nobody wants the rest. */
   cancel(): void;
   /** Has `next` give bytes without meaning where it waits for others: sending them shows whether the reader is there. */
-  poke?(): void;
+  keepalive?(): void;
 }
 
 /** A text that nobody keeps. */
-export function toPiece(text: string): Piece {
+export function toChunk(text: string): Chunk {
   return { bytes: Buffer.from(text), release: () => undefined };
 }
 
@@ -59,7 +59,7 @@ export class ByteQueue {
   }
 
   /** The next bytes, 1 to `maxBytes`, as far as they lie in one block; undefined when there are none. */
-  take(maxBytes = Number.POSITIVE_INFINITY): Piece | undefined {
+  take(maxBytes = Number.POSITIVE_INFINITY): Chunk | undefined {
     const block = this.#blocks[0];
     if (block === undefined || this.#sizeBytes === 0 || maxBytes < 1) return undefined;
     const end = Math.min(block.writtenTo, block.readFrom + maxBytes);

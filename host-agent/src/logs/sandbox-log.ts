@@ -2,7 +2,7 @@
 // and what the disk is too slow for is counted instead.
 import { type FileHandle, open, truncate, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ByteQueue, type Piece } from '../lib/byte-queue.ts';
+import { ByteQueue, type Chunk } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
 import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
@@ -186,7 +186,7 @@ export class SandboxLog {
             pieces.map(({ bytes }) => bytes),
           );
         } finally {
-          for (const piece of pieces) piece.release();
+          for (const chunk of pieces) chunk.release();
         }
         for (const { bytes } of pieces) this.#writtenEnd += bytes.length;
         if (this.isRoomy) this.#wakeWaiters();
@@ -196,7 +196,7 @@ export class SandboxLog {
     }
   }
 
-  #takeBatch(): Piece[] {
+  #takeBatch(): Chunk[] {
     const roomBytes = this.#segmentBytes - (this.#writtenEnd - (this.#segments.at(-1)?.start ?? 0));
     let leftBytes = 0;
     let taken = 0;
@@ -206,10 +206,10 @@ export class SandboxLog {
       taken++;
     }
     this.#recordBytes.splice(0, taken);
-    const pieces: Piece[] = [];
-    for (let piece = this.#queue.take(leftBytes); piece !== undefined; piece = this.#queue.take(leftBytes)) {
-      pieces.push(piece);
-      leftBytes -= piece.bytes.length;
+    const pieces: Chunk[] = [];
+    for (let chunk = this.#queue.take(leftBytes); chunk !== undefined; chunk = this.#queue.take(leftBytes)) {
+      pieces.push(chunk);
+      leftBytes -= chunk.bytes.length;
     }
     return pieces;
   }

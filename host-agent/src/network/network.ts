@@ -7,11 +7,11 @@ import type { Logger } from 'pino';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range, type Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
-import { Denials } from './denials.ts';
+import { AllowedAddresses, readOpenings } from './allowed-addresses.ts';
+import { DenialLog } from './denial-log.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, type HostSideRecord, hostLacks } from './host-side.ts';
 import { listLinks } from './links.ts';
-import { OpenAddresses, readOpenings } from './open-addresses.ts';
 import type { PublishedPort, Users } from './port-holder.ts';
 import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
@@ -62,7 +62,7 @@ export class Network {
   #host: Promise<HostSide> | undefined;
   /** Names of the links that a sandbox has, or is about to have. */
   readonly #taken = new Set<string>();
-  readonly #denials = new Map<string, Denials>();
+  readonly #denials = new Map<string, DenialLog>();
   /** Guests' addresses by the namespaces that are listened to. */
   readonly #listening = new Map<string, string>();
   /** By guests' addresses. */
@@ -106,7 +106,7 @@ export class Network {
   }
 
   /** A slot that nobody has; nothing of it exists yet. AppError unsupported with what the host lacks, exhausted. */
-  async lease(): Promise<NetworkSlot> {
+  async allocate(): Promise<NetworkSlot> {
     const { subnet } = await this.#open();
     for (let tries = 0; tries < subnet.slots; tries++) {
       // Long not used: what still comes to the one that had it last does not find the next.
@@ -122,7 +122,7 @@ export class Network {
   }
 
   /** Makes it: all of it, or nothing. Its guest reaches nothing. AppError unsupported with what the host lacks. */
-  async make(slot: NetworkSlot): Promise<void> {
+  async create(slot: NetworkSlot): Promise<void> {
     await this.#open();
     const { namespace, guestIp, gateway, resolverIp, mac, gatewayMac } = slot;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
@@ -156,12 +156,12 @@ export class Network {
   }
 
   /** From now on names are answered to its guest, and what it is refused is told. */
-  async serve(slot: NetworkSlot, { allowlist, wasServed, onDenied }: ServeOptions): Promise<void> {
+  async start(slot: NetworkSlot, { allowlist, wasServed, onDenied }: ServeOptions): Promise<void> {
     const { subnet } = await this.#open();
     const { namespace, guestIp, resolverIp } = slot;
-    const denials = new Denials(onDenied);
+    const denials = new DenialLog(onDenied);
     const change = (commands: string) => this.#quick.ask(['rules', namespace], commands);
-    const open = new OpenAddresses(change);
+    const open = new AllowedAddresses(change);
     if (wasServed) open.remember(readOpenings(await change(`list set ${GUEST_TABLE} allowed`)));
     const { upstream, allowedRanges, log } = this.#options;
     this.#denials.set(guestIp, denials);
@@ -183,7 +183,7 @@ export class Network {
   }
 
   /** Nothing is answered any more, and its ports are free. Can be called again. */
-  async silence(slot: NetworkSlot): Promise<void> {
+  async stop(slot: NetworkSlot): Promise<void> {
     this.#denials.delete(slot.guestIp);
     this.#listening.delete(slot.namespace);
     await this.#resolvers.get(slot.guestIp)?.close();
@@ -192,8 +192,8 @@ export class Network {
   }
 
   /** Removes whatever there is of it; its addresses may then be another's. Can be called again. */
-  async remove(slot: NetworkSlot): Promise<void> {
-    await this.silence(slot);
+  async destroy(slot: NetworkSlot): Promise<void> {
+    await this.stop(slot);
     await this.#quick.ask(['unwatch', slot.namespace]);
     await this.#removeSlot(linkOf(slot), slot.guestIp);
     this.#taken.delete(linkOf(slot));

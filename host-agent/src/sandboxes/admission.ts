@@ -1,7 +1,7 @@
 // Whether the host has room: memory, disk and slots are promised before anything is made, and given back when it is not.
 import { AppError, causesOf, errnoOf, isAppError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
-import type { HostRoom } from './host-room.ts';
+import type { HostCapacity } from './host-capacity.ts';
 
 const MIB = 2 ** 20;
 /** Kept free for logs, the registry and what running guests write. */
@@ -22,7 +22,7 @@ export type AdmissionOptions = {
   readonly memoryReserveBytes: number;
   /** How often the rest may be promised; 1 is never more than there is. */
   readonly memoryOvercommit: number;
-  readonly readRoom: () => Promise<HostRoom>;
+  readonly readCapacity: () => Promise<HostCapacity>;
   /**
    * Memory of every VM that runs, those of deleted sandboxes included, how many sandboxes there are, and what engines hold for
    * copies together.
@@ -65,9 +65,9 @@ export class Admission {
     using limit = deadline(FREEING_MS, () => new Error('deletes take too long'));
     for (;;) {
       const freeing = this.#options.freeing?.();
-      const room = await this.#options.readRoom();
+      const capacity = await this.#options.readCapacity();
       try {
-        return this.#take(need, room);
+        return this.#take(need, capacity);
       } catch (error) {
         if (freeing === undefined || limit.signal.aborted) throw this.#counted(error);
         await raceSignal(freeing, limit.signal).catch(() => undefined);
@@ -82,14 +82,14 @@ export class Admission {
   }
 
   /** Nothing is waited for here: two at once cannot both have the last room. */
-  #take(need: Need, room: HostRoom): Disposable {
+  #take(need: Need, capacity: HostCapacity): Disposable {
     const pending = [...this.#pending, need];
     if (need.memoryMib.length > 0 || need.shared !== undefined) {
       this.#checkSlots(pending);
-      this.#checkPromises(pending, room);
-      this.#checkAvailable(pending, room);
+      this.#checkPromises(pending, capacity);
+      this.#checkAvailable(pending, capacity);
     }
-    checkDisk(pending, room);
+    checkDisk(pending, capacity);
     this.#pending.add(need);
     return { [Symbol.dispose]: () => void this.#pending.delete(need) };
   }
@@ -102,7 +102,7 @@ export class Admission {
   }
 
   /** All of it may be touched by its guests at any time. */
-  #checkPromises(pending: readonly Need[], { memoryTotalBytes }: HostRoom): void {
+  #checkPromises(pending: readonly Need[], { memoryTotalBytes }: HostCapacity): void {
     const { memoryReserveBytes, memoryOvercommit, inUse } = this.#options;
     const used = inUse();
     const all = [...used.memoryMib, ...pending.flatMap(({ memoryMib }) => memoryMib)];
@@ -119,7 +119,7 @@ export class Admission {
   }
 
   /** What is being started has not shown in the host's numbers yet. */
-  #checkAvailable(pending: readonly Need[], { memoryAvailableBytes }: HostRoom): void {
+  #checkAvailable(pending: readonly Need[], { memoryAvailableBytes }: HostCapacity): void {
     const soonMib = sum(pending, ({ memoryMib, areCopies }) =>
       sum(
         memoryMib,
@@ -136,7 +136,7 @@ export class Admission {
   }
 }
 
-function checkDisk(pending: readonly Need[], { diskFreeBytes }: HostRoom): void {
+function checkDisk(pending: readonly Need[], { diskFreeBytes }: HostCapacity): void {
   const wantedBytes = DISK_RESERVE_BYTES + sum(pending, ({ diskBytes }) => diskBytes);
   if (wantedBytes <= diskFreeBytes) return;
   throw exhausted(

@@ -3,20 +3,20 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import { enqueue } from '../lib/enqueue.ts';
 import { newId } from '../lib/ids.ts';
-import { takeTurn } from '../lib/take-turn.ts';
 import type { ResourceContext } from './resources/resource.ts';
-import { saveLast } from './save-last.ts';
+import { saveAndDestroy } from './save-and-destroy.ts';
 import type { ImportInput } from './saved/archive/import-guest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 
-export type BootShared = { readonly slots: PQueue; readonly log: Logger };
+export type BootShared = { readonly startQueue: PQueue; readonly log: Logger };
 
 /** Its service is not started, and arguments of its kernel are not taken over. AppError as the archive's and as of a start. */
 export async function bootImported(
   context: ResourceContext,
-  { slots, log }: BootShared,
+  { startQueue, log }: BootShared,
   { dir, archive, manifest, options: imported, signal }: ImportInput,
 ): Promise<SavedGuest> {
   const options = { ...imported, bootArgs: '' };
@@ -34,11 +34,11 @@ export async function bootImported(
     return startSandbox(hidden, { id, options, origin, log: log.child({ sandbox: id }), signal });
   };
   const { engines } = context;
-  const start = () => takeTurn(slots, () => engines.tryBoot(boot, signal), signal);
+  const start = () => enqueue(startQueue, () => engines.bootOrReplaceEngine(boot, signal), signal);
   const sandbox = await engines.withReplacement(start);
   await using undo = new AsyncDisposableStack();
   undo.defer(() => sandbox.remove());
   await rm(from, { recursive: true });
-  const { saved } = await saveLast(context, sandbox, { dir, options, signal });
+  const { saved } = await saveAndDestroy(context, sandbox, { dir, options, signal });
   return saved;
 }

@@ -12,7 +12,7 @@ export async function commitSandboxes<T extends readonly Sandbox[]>(
     signal.throwIfAborted();
     const ready = sandboxes.map((sandbox) => ({ id: sandbox.id, ...sandbox.becomeReady() }));
     await records.putAll(ready, () => {
-      for (const { told } of ready) told.keep();
+      for (const { event } of ready) event.persist();
     });
     for (const sandbox of sandboxes) sandbox.announce();
     faults.reach('start.committed');

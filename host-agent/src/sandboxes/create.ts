@@ -2,8 +2,8 @@
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Owner, sharerOf } from '../keys/index.ts';
+import { enqueue } from '../lib/enqueue.ts';
 import { newId } from '../lib/ids.ts';
-import { takeTurn } from '../lib/take-turn.ts';
 import type { Admission } from './admission.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -18,14 +18,14 @@ export type CreateInput = {
   readonly templates: Templates;
   readonly admission: Admission;
   /** Starts at the same time, of everybody's. */
-  readonly slots: PQueue;
+  readonly startQueue: PQueue;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
 
 /** Rejects as `startSandbox` does. */
 export async function createSandbox(context: ResourceContext, input: CreateInput): Promise<Sandbox> {
-  const { options, owner, templates, admission, slots, log, signal } = input;
+  const { options, owner, templates, admission, startQueue, log, signal } = input;
   const id = newId('sbx');
   const common = { id, options, owner, log: log.child({ sandbox: id }), signal };
   const template = await templates.obtain(options, signal, sharerOf(owner));
@@ -45,7 +45,7 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
     }
     const boot = () => startSandbox(context, { ...common, origin: { kind: 'boot' } });
     // A guest with arguments of a stranger says nothing about the engine.
-    return options.bootArgs === '' ? context.engines.tryBoot(boot, signal) : boot();
+    return options.bootArgs === '' ? context.engines.bootOrReplaceEngine(boot, signal) : boot();
   };
-  return takeTurn(slots, start, signal);
+  return enqueue(startQueue, start, signal);
 }

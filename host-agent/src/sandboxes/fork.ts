@@ -2,9 +2,9 @@
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Owner } from '../keys/index.ts';
+import { enqueue } from '../lib/enqueue.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
-import { takeTurn } from '../lib/take-turn.ts';
 import type { PublishedPort } from '../network/index.ts';
 import { inheritOptions } from './inherit.ts';
 import type { ResourceContext } from './resources/resource.ts';
@@ -21,7 +21,7 @@ export type ForkInput = {
   /** Of the copies. */
   readonly owner: Owner | undefined;
   /** Starts at the same time, of everybody's. */
-  readonly slots: PQueue;
+  readonly startQueue: PQueue;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
@@ -37,8 +37,8 @@ export async function forkGuest(context: ResourceContext, input: ForkInput): Pro
   const startOne = async (): Promise<Sandbox> => {
     const id = newId('sbx');
     try {
-      return await takeTurn(
-        input.slots,
+      return await enqueue(
+        input.startQueue,
         () =>
           startSandbox(context, {
             id,

@@ -4,7 +4,7 @@ import { hostPattern, MAX_SECONDS, type SandboxLimits } from '@sandboxd/api';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
-import type { Caller } from '../keys/index.ts';
+import type { Principal } from '../keys/index.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
 import { type ArchiveManifest, badArchive } from './saved/archive/format.ts';
@@ -15,7 +15,7 @@ import { findDifferences, type SavedGuest } from './saved/saved-guest.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { ImportOptions, SnapshotInfo } from './types.ts';
 
-export type ImportGround = {
+export type ImportContext = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly limits: SandboxLimits;
   readonly roots: Pick<RootfsFinder, 'find'>;
@@ -23,7 +23,7 @@ export type ImportGround = {
   readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
 };
 
-export type ImportParts = Omit<ImportGround, 'compatibility'> & {
+export type ImportDeps = Omit<ImportContext, 'compatibility'> & {
   readonly engines: Pick<Engines, 'current'>;
   readonly admission: Pick<Admission, 'reserve'>;
   readonly snapshots: Pick<Snapshots, 'import'>;
@@ -33,11 +33,11 @@ export type ImportParts = Omit<ImportGround, 'compatibility'> & {
 
 /** AppError as the face says, or the signal's reason; nothing of it is left then. */
 export async function receiveSnapshot(
-  { engines, limits, roots, agentRootfs, admission, snapshots, boot }: ImportParts,
+  { engines, limits, roots, agentRootfs, admission, snapshots, boot }: ImportDeps,
   read: ByteSource,
   { isDiskOnly }: ImportOptions,
   signal: AbortSignal,
-  caller?: Caller,
+  principal?: Principal,
 ): Promise<SnapshotInfo> {
   let broken: { readonly error: unknown } | undefined;
   const source: ByteSource = () =>
@@ -55,7 +55,7 @@ export async function receiveSnapshot(
       const input = { dir, archive, manifest, options, signal };
       return isDiskOnly ? boot(input) : importGuest(input);
     };
-    return await snapshots.import(manifest.sourceId, fill, signal, caller);
+    return await snapshots.import(manifest.sourceId, fill, signal, principal);
   } catch (error) {
     signal.throwIfAborted();
     // Who brings the bytes knows what it means that there are no more of them.
@@ -91,11 +91,11 @@ function toNeed({ parts: { memory, state, disk }, options }: ArchiveManifest, is
  */
 export async function resolveImport(
   { compatibility, options }: ArchiveManifest,
-  ground: ImportGround,
+  context: ImportContext,
   isDiskOnly: boolean,
   signal: AbortSignal,
 ): Promise<SavedManifest['options']> {
-  const { compatibility: own, limits } = ground;
+  const { compatibility: own, limits } = context;
   const why = isDiskOnly ? undefined : findDifferences(compatibility, own);
   if (why !== undefined)
     throw new AppError(
@@ -115,12 +115,12 @@ export async function resolveImport(
     if (hostPattern.safeParse(pattern).data !== pattern)
       throw badArchive('its allowlist has what is no host name');
   if (rootfs.kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
-  return { ...options, rootfs: await findRoot(rootfs, ground, isDiskOnly, signal) };
+  return { ...options, rootfs: await findRoot(rootfs, context, isDiskOnly, signal) };
 }
 
 async function findRoot(
   { kind, name, digest, agent }: ArchiveManifest['options']['rootfs'],
-  { roots, agentRootfs }: Pick<ImportGround, 'roots' | 'agentRootfs'>,
+  { roots, agentRootfs }: Pick<ImportContext, 'roots' | 'agentRootfs'>,
   isDiskOnly: boolean,
   signal: AbortSignal,
 ): Promise<SavedManifest['options']['rootfs']> {

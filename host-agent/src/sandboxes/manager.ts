@@ -3,37 +3,45 @@ import type { SandboxLimits } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { RootfsFinder } from '../images/index.ts';
-import { type Caller, Limits, type Quota, sees, sharerOf, toOwner, type Visit } from '../keys/index.ts';
-import type { Outflow } from '../lib/byte-queue.ts';
+import {
+  canSee,
+  Limits,
+  type Principal,
+  type Quota,
+  type RequestContext,
+  sharerOf,
+  toOwner,
+} from '../keys/index.ts';
+import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, type Need } from './admission.ts';
 import { bootImported } from './boot-imported.ts';
-import { CallerView } from './caller-view.ts';
 import { commitSandboxes } from './commit.ts';
 import { createSandbox } from './create.ts';
-import type { Sandboxes, SandboxHost } from './face.ts';
 import { forkGuest } from './fork.ts';
-import { readHostRoom } from './host-room.ts';
-import type { House } from './house.ts';
+import { readHostCapacity } from './host-capacity.ts';
 import { endIdle } from './idle/end-idle.ts';
 import { forgetIdle } from './idle/in-use.ts';
 import { receiveSnapshot } from './import-snapshot.ts';
 import { inheritOptions } from './inherit.ts';
-import type { LifeEvent } from './life-events.ts';
+import type { Sandboxes, SandboxHost } from './interface.ts';
+import type { LifecycleEvent } from './lifecycle-events.ts';
+import type { SandboxMetricsSource } from './metrics-source.ts';
 import { reconcile } from './reconcile.ts';
-import { resolveEarly, resolveWhole } from './resolve-create.ts';
+import { resolveRootfs, validateCreate } from './resolve-create.ts';
 import { assertCanPublish } from './resolve-options.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox, SandboxOwner } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
-import { exportOutflow } from './saved/archive/write-archive.ts';
+import { exportStream } from './saved/archive/write-archive.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { Sweeps } from './sweeps.ts';
 import { takeSnapshot } from './take-snapshot.ts';
 import { Templates } from './templates.ts';
+import { TenantView } from './tenant-view.ts';
 import type {
   CreateSandboxOptions,
   ImportOptions,
@@ -41,7 +49,7 @@ import type {
   SandboxInfo,
   SnapshotInfo,
 } from './types.ts';
-import { countInUse, toCreateNeed, toForkNeed, toHoldings, toWanted } from './usage.ts';
+import { countInUse, toCreateNeed, toForkNeed, toHoldings, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
 export type SandboxManagerOptions = ResourceContext & {
@@ -55,7 +63,7 @@ export type SandboxManagerOptions = ResourceContext & {
   readonly maxConcurrentStarts: number;
   readonly admission: Pick<AdmissionOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
   /** What the host has; absent: read from it. */
-  readonly readRoom?: AdmissionOptions['readRoom'];
+  readonly readCapacity?: AdmissionOptions['readCapacity'];
   /** What a tenant may have; absent: nobody has a quota. */
   readonly quotaOf?: (tenant: string) => Quota | undefined;
   readonly publishPorts: readonly string[];
@@ -75,7 +83,7 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   /** Operations that will add sandboxes. */
   readonly #starting = new Set<Promise<unknown>>();
   readonly #saving = new Set<Promise<unknown>>();
-  readonly #slots: PQueue;
+  readonly #startQueue: PQueue;
   readonly #admission: Admission;
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
@@ -84,12 +92,12 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
 
   constructor(options: SandboxManagerOptions) {
     this.#options = options;
-    this.#slots = new PQueue({ concurrency: options.maxConcurrentStarts });
+    this.#startQueue = new PQueue({ concurrency: options.maxConcurrentStarts });
     this.#sweeps = new Sweeps(options.log);
     this.#admission = new Admission({
       ...options.admission,
       maxSandboxes: options.limits.sandboxes,
-      readRoom: options.readRoom ?? (() => readHostRoom(options.directories.dataDir)),
+      readCapacity: options.readCapacity ?? (() => readHostCapacity(options.directories.dataDir)),
       inUse: () => {
         const { sharedBytes = 0 } = options.engines.current;
         return countInUse([...this.#sandboxes.values()], this.#sweeps.sandboxes, sharedBytes);
@@ -115,7 +123,7 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
       context: { ...options, logs: undefined },
       budgetBytes: options.templateBudgetBytes,
       diskBytes: options.defaults.diskBytes,
-      slots: this.#slots,
+      startQueue: this.#startQueue,
       reserveDisk: (diskBytes) => this.#admission.reserve({ memoryMib: [], areCopies: false, diskBytes }),
       log: options.log,
     });
@@ -123,11 +131,17 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
 
   get #shared() {
     const [{ log }, snapshots] = [this.#options, this.#snapshots];
-    return { templates: this.#templates, admission: this.#admission, slots: this.#slots, snapshots, log };
+    return {
+      templates: this.#templates,
+      admission: this.#admission,
+      startQueue: this.#startQueue,
+      snapshots,
+      log,
+    };
   }
 
   /** All that there is, whosever it is, for who keeps count of it. */
-  get house(): House {
+  get metricsSource(): SandboxMetricsSource {
     return {
       ...this.#shared,
       sandboxes: this.#sandboxes,
@@ -149,55 +163,59 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
   }
 
-  as(caller: Caller | undefined, onWanted?: Visit['onWanted']): Sandboxes {
-    return new CallerView(this, caller, onWanted);
+  as(principal: Principal | undefined, onResolved?: RequestContext['onResolved']): Sandboxes {
+    return new TenantView(this, principal, onResolved);
   }
 
-  async create(options: CreateSandboxOptions, outer?: AbortSignal, visit: Visit = {}): Promise<SandboxInfo> {
+  async create(
+    options: CreateSandboxOptions,
+    outer?: AbortSignal,
+    request: RequestContext = {},
+  ): Promise<SandboxInfo> {
     const signal = this.#signal(outer);
-    const early = await resolveEarly(options, this.#options, signal);
-    using _allowed = this.#limits.admit(visit, toWanted(early));
+    const validated = await validateCreate(options, this.#options, signal);
+    using _allowed = this.#limits.admit(request, toRequestedResources(validated));
     await using holds = new AsyncDisposableStack();
-    const finding = { signal, holds, owner: sharerOf(visit.caller) };
-    const resolved = await resolveWhole(early, options, this.#options, finding, visit.caller);
+    const findOptions = { signal, holds, owner: sharerOf(request.principal) };
+    const resolved = await resolveRootfs(validated, options, this.#options, findOptions, request.principal);
     const need = toCreateNeed(resolved, this.#options.reservesDisks);
-    const input = { ...this.#shared, options: resolved, owner: toOwner(visit.caller), signal };
+    const input = { ...this.#shared, options: resolved, owner: toOwner(request.principal), signal };
     const createOne = () => createSandbox(this.#options, input);
     const make = async () => [await this.#options.engines.withReplacement(createOne)] as const;
     const [sandbox] = await this.#add(need, signal, make);
     return sandbox.info;
   }
 
-  list(caller?: Caller): SandboxInfo[] {
+  list(principal?: Principal): SandboxInfo[] {
     return [...this.#sandboxes.values()]
-      .flatMap(({ isGone, info, record }) => (isGone || !sees(caller, record.owner) ? [] : [info]))
+      .flatMap(({ isGone, info, record }) => (isGone || !canSee(principal, record.owner) ? [] : [info]))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
-  async delete(id: string, caller?: Caller): Promise<void> {
+  async delete(id: string, principal?: Principal): Promise<void> {
     const sandbox = this.#sandboxes.get(id);
     // Also one that is leaving: who asks again waits for the same end.
-    const isLeaving = sandbox?.isGone === true && sees(caller, sandbox.record.owner);
-    await this.#delete(isLeaving ? sandbox : this.get(id, caller));
+    const isLeaving = sandbox?.isGone === true && canSee(principal, sandbox.record.owner);
+    await this.#delete(isLeaving ? sandbox : this.get(id, principal));
   }
 
-  async #delete(sandbox: Sandbox, why?: string, events?: readonly LifeEvent[]): Promise<void> {
+  async #delete(sandbox: Sandbox, why?: string, events?: readonly LifecycleEvent[]): Promise<void> {
     await sandbox.leave(why, events);
     if (!this.#sandboxes.delete(sandbox.id)) return;
-    this.#options.events.tell({ kind: 'deleted', sandbox: sandbox.id });
+    this.#options.events.notify({ kind: 'deleted', sandbox: sandbox.id });
     this.#sweeps.begin(sandbox);
   }
 
   /** For the sandbox itself, by its handle. */
-  async snapshot(sandbox: Sandbox, outer?: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
+  async snapshot(sandbox: Sandbox, outer?: AbortSignal, principal?: Principal): Promise<SnapshotInfo> {
     const signal = this.#signal(outer);
-    const take = () => takeSnapshot(sandbox, this.#shared, signal, caller);
-    return this.#save(caller, () => sandbox.snapshotQueue.add(take));
+    const take = () => takeSnapshot(sandbox, this.#shared, signal, principal);
+    return this.#save(principal, () => sandbox.snapshotQueue.add(take));
   }
 
   /** Within its owner's quota; a daemon that stops waits for it. */
-  #save(caller: Caller | undefined, make: () => Promise<SnapshotInfo>): Promise<SnapshotInfo> {
-    const allowed = this.#limits.admitSnapshot(caller);
+  #save(principal: Principal | undefined, make: () => Promise<SnapshotInfo>): Promise<SnapshotInfo> {
+    const allowed = this.#limits.admitSnapshot(principal);
     const work = make();
     this.#saving.add(work);
     return work.finally(() => {
@@ -206,57 +224,60 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     });
   }
 
-  listSnapshots(caller?: Caller): SnapshotInfo[] {
-    return this.#snapshots.list(caller);
+  listSnapshots(principal?: Principal): SnapshotInfo[] {
+    return this.#snapshots.list(principal);
   }
 
-  getSnapshot(id: string, caller?: Caller): SnapshotInfo {
-    return this.#snapshots.get(id, caller);
+  getSnapshot(id: string, principal?: Principal): SnapshotInfo {
+    return this.#snapshots.get(id, principal);
   }
 
-  exportSnapshot(id: string, caller?: Caller): Outflow {
-    return exportOutflow(this.#snapshots.export(id, caller));
+  exportSnapshot(id: string, principal?: Principal): PullStream {
+    return exportStream(this.#snapshots.export(id, principal));
   }
 
   async importSnapshot(
     read: ByteSource,
     options: ImportOptions,
     outer?: AbortSignal,
-    caller?: Caller,
+    principal?: Principal,
   ): Promise<SnapshotInfo> {
     const signal = this.#signal(outer);
     const boot = bootImported.bind(undefined, this.#options, this.#shared);
     const parts = { ...this.#options, ...this.#shared, boot };
-    return this.#save(caller, () => receiveSnapshot(parts, read, options, signal, caller));
+    return this.#save(principal, () => receiveSnapshot(parts, read, options, signal, principal));
   }
 
-  deleteSnapshot(id: string, caller?: Caller): Promise<void> {
-    return this.#snapshots.delete(id, caller);
+  deleteSnapshot(id: string, principal?: Principal): Promise<void> {
+    return this.#snapshots.delete(id, principal);
   }
 
   async fork(
     id: string,
     count: number,
     outer?: AbortSignal,
-    visit: Visit = {},
+    request: RequestContext = {},
     publish: readonly PublishedPort[] = [],
   ): Promise<SandboxInfo[]> {
     const signal = this.#signal(outer);
-    const saved = this.#snapshots.open(id, visit.caller);
+    const saved = this.#snapshots.open(id, request.principal);
     const { options } = saved.manifest;
-    using _allowed = this.#limits.admit(visit, toWanted(inheritOptions(options, publish), count));
+    using _allowed = this.#limits.admit(
+      request,
+      toRequestedResources(inheritOptions(options, publish), count),
+    );
     assertCanPublish(publish, count, options);
     const { log, reservesDisks, engines } = this.#options;
-    const owner = toOwner(visit.caller);
-    const input = { snapshotId: id, saved, count, publish, owner, slots: this.#slots, log, signal };
+    const owner = toOwner(request.principal);
+    const input = { snapshotId: id, saved, count, publish, owner, startQueue: this.#startQueue, log, signal };
     const need = await toForkNeed(saved, count, reservesDisks, engines.current);
     const sandboxes = await this.#add(need, signal, () => forkGuest(this.#options, input));
     return sandboxes.map(({ info }) => info);
   }
 
-  get(id: string, caller?: Caller): Sandbox {
+  get(id: string, principal?: Principal): Sandbox {
     const sandbox = this.#sandboxes.get(id);
-    if (sandbox !== undefined && !sandbox.isGone && sees(caller, sandbox.record.owner)) return sandbox;
+    if (sandbox !== undefined && !sandbox.isGone && canSee(principal, sandbox.record.owner)) return sandbox;
     throw new AppError('not_found', `sandbox ${id} does not exist`);
   }
 
@@ -326,7 +347,7 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
     return endIdle(sandbox, signal, {
       ...this.#options,
-      save: (caller) => this.snapshot(sandbox, signal, caller),
+      save: (principal) => this.snapshot(sandbox, signal, principal),
       unsave: (id) => this.deleteSnapshot(id),
       remove: (why, told) => this.#end(sandbox, why, told),
     });
@@ -335,12 +356,12 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   expired(sandbox: Sandbox): void {
     const { timeoutS } = sandbox.record.options;
     const expired = { kind: 'expired', sandbox: sandbox.id, timeoutS } as const;
-    this.#options.events.tell(expired);
+    this.#options.events.notify(expired);
     void this.#end(sandbox, ': its timeout_s has passed', [expired]);
   }
 
   /** Whoever deletes it at the same time waits for this one. Never rejects. */
-  #end(sandbox: Sandbox, why: string, events?: readonly LifeEvent[]): Promise<void> {
+  #end(sandbox: Sandbox, why: string, events?: readonly LifecycleEvent[]): Promise<void> {
     return this.#delete(sandbox, why, events).catch((err) => {
       if (!this.#sandboxes.has(sandbox.id) || this.#stopping.signal.aborted) return;
       this.#options.log.error(

@@ -1,21 +1,21 @@
 // The numbers of this room: what happened, what there is, who takes how much of the host.
 import type { Metrics } from '../metrics/index.ts';
-import type { HostRoom } from './host-room.ts';
-import type { House } from './house.ts';
-import { originOf } from './life-event.ts';
-import type { LifeListener } from './life-events.ts';
+import type { HostCapacity } from './host-capacity.ts';
+import { originOf } from './lifecycle-event.ts';
+import type { LifecycleListener } from './lifecycle-events.ts';
+import type { SandboxMetricsSource } from './metrics-source.ts';
 import type { Sandbox } from './sandbox.ts';
-import { type Levels, type Row, UsageBoard } from './usage-board.ts';
+import { type Gauges, type Row, TopUsage } from './top-usage.ts';
 
 export type MeasureOptions = {
-  readonly house: House;
+  readonly source: SandboxMetricsSource;
   /** Sandboxes with series of their own. */
   readonly top: number;
-  readonly readRoom: () => Promise<HostRoom>;
+  readonly readCapacity: () => Promise<HostCapacity>;
 };
 
 /** Keeps count of what happens. */
-export function countLifeEvents(metrics: Metrics): LifeListener {
+export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
   return (event) => {
     metrics.lifeEvents.inc({ kind: event.kind });
     if (event.kind === 'created' || event.kind === 'forked')
@@ -31,16 +31,16 @@ export function countLifeEvents(metrics: Metrics): LifeListener {
 }
 
 /** What there is, as of each exposition. */
-export function measureSandboxes(metrics: Metrics, { house, top, readRoom }: MeasureOptions): void {
-  const { slots, admission, templates, snapshots, sweeps, starting } = house;
+export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }: MeasureOptions): void {
+  const { startQueue, admission, templates, snapshots, sweeps, starting } = source;
   const gauge = (name: string, help: string, read: () => number): void =>
     metrics.series('gauge', name, help, [], () => [{ value: read() }]);
 
   metrics.series('gauge', 'sandboxd_sandboxes', 'Sandboxes that there are, by state', ['state'], () =>
-    toReadings('state', countStates(house)),
+    toReadings('state', countStates(source)),
   );
-  gauge('sandboxd_starts_queued', 'Sandboxes that wait for their turn to be started', () => slots.size);
-  gauge('sandboxd_starts_running', 'Sandboxes that are being started', () => slots.pending);
+  gauge('sandboxd_starts_queued', 'Sandboxes that wait for their turn to be started', () => startQueue.size);
+  gauge('sandboxd_starts_running', 'Sandboxes that are being started', () => startQueue.pending);
   gauge('sandboxd_creates_open', 'Requests that will add sandboxes', () => starting.size);
   gauge('sandboxd_sweeps', 'Deleted sandboxes of which something is left', () => sweeps.sandboxes.length);
   gauge('sandboxd_snapshots', 'Snapshots that there are', () => snapshots.owners.length);
@@ -60,59 +60,59 @@ export function measureSandboxes(metrics: Metrics, { house, top, readRoom }: Mea
     () => toReadings('what', admission.refusals),
   );
 
-  let room: HostRoom | undefined;
+  let capacity: HostCapacity | undefined;
   metrics.before(async () => {
-    room = await readRoom().catch(() => undefined);
+    capacity = await readCapacity().catch(() => undefined);
   });
-  const ofRoom = (name: string, help: string, key: keyof HostRoom): void =>
-    metrics.series('gauge', name, help, [], () => (room === undefined ? [] : [{ value: room[key] }]));
-  ofRoom(
+  const ofCapacity = (name: string, help: string, key: keyof HostCapacity): void =>
+    metrics.series('gauge', name, help, [], () => (capacity === undefined ? [] : [{ value: capacity[key] }]));
+  ofCapacity(
     'sandboxd_host_memory_bytes',
     'Memory of the host, as far as the daemon may use it',
     'memoryTotalBytes',
   );
-  ofRoom(
+  ofCapacity(
     'sandboxd_host_memory_available_bytes',
     'What of it can be had without swapping',
     'memoryAvailableBytes',
   );
-  ofRoom('sandboxd_data_free_bytes', 'Free space in the data directory', 'diskFreeBytes');
+  ofCapacity('sandboxd_data_free_bytes', 'Free space in the data directory', 'diskFreeBytes');
   gauge('sandboxd_memory_promised_bytes', 'Memory of all guests that run, were they to use it all', () =>
-    [...house.sandboxes.values()].reduce((sum, each) => sum + promised(each), 0),
+    [...source.sandboxes.values()].reduce((sum, each) => sum + promised(each), 0),
   );
-  measureUsage(metrics, new UsageBoard(() => house.sandboxes.values(), top));
+  measureUsage(metrics, new TopUsage(() => source.sandboxes.values(), top));
 }
 
-function measureUsage(metrics: Metrics, board: UsageBoard): void {
+function measureUsage(metrics: Metrics, board: TopUsage): void {
   metrics.before(() => board.refresh());
   const each = (value: (row: Row) => number) => () =>
     board.rows.map((row) => ({ labels: { sandbox: row.sandbox }, value: value(row) }));
   const WHO = ['sandbox'] as const;
   const amount = (name: string, help: string, value: (row: Row) => number): void =>
     metrics.series('counter', `sandboxd_vm_${name}_total`, help, WHO, each(value));
-  const level = (name: string, help: string, key: keyof Levels): void =>
+  const level = (name: string, help: string, key: keyof Gauges): void =>
     metrics.series(
       'gauge',
       `sandboxd_vm_${name}`,
       help,
       WHO,
-      each(({ levels }) => levels[key]),
+      each(({ gauges }) => gauges[key]),
     );
-  amount('cpu_seconds', 'CPU time of the VMM', ({ amounts }) => amounts.cpuMs / 1000);
-  amount('read_bytes', 'Bytes that storage was read for the VMM', ({ amounts }) => amounts.readBytes);
+  amount('cpu_seconds', 'CPU time of the VMM', ({ counters }) => counters.cpuMs / 1000);
+  amount('read_bytes', 'Bytes that storage was read for the VMM', ({ counters }) => counters.readBytes);
   amount(
     'written_bytes',
     'Bytes that storage was written for the VMM',
-    ({ amounts }) => amounts.writtenBytes,
+    ({ counters }) => counters.writtenBytes,
   );
-  amount('received_bytes', 'Bytes that came to the guest', ({ amounts }) => amounts.receivedBytes);
-  amount('sent_bytes', 'Bytes that the guest sent', ({ amounts }) => amounts.sentBytes);
+  amount('received_bytes', 'Bytes that came to the guest', ({ counters }) => counters.receivedBytes);
+  amount('sent_bytes', 'Bytes that the guest sent', ({ counters }) => counters.sentBytes);
   level('resident_bytes', 'Memory of the VMM that is present, shared parts included', 'residentBytes');
   level('private_bytes', 'Memory of the VMM that is its own alone', 'privateBytes');
   level('layer_bytes', 'Space that the writable layer takes', 'layerBytes');
 }
 
-function countStates({ sandboxes, sweeps }: House): [string, number][] {
+function countStates({ sandboxes, sweeps }: SandboxMetricsSource): [string, number][] {
   const counts = { running: 0, hung: 0, failed: 0, deleting: 0 };
   for (const sandbox of sandboxes.values()) counts[stateOf(sandbox)] += 1;
   counts.deleting += sweeps.sandboxes.length;
@@ -122,7 +122,7 @@ function countStates({ sandboxes, sweeps }: House): [string, number][] {
 function stateOf({ state, hang, vm }: Sandbox): 'running' | 'hung' | 'failed' | 'deleting' {
   if (state === 'failed') return 'failed';
   if (state !== 'running') return 'deleting';
-  return vm.standstill === undefined && hang === undefined ? 'running' : 'hung';
+  return vm.ioPauseReason === undefined && hang === undefined ? 'running' : 'hung';
 }
 
 function promised({ state, record }: Sandbox): number {

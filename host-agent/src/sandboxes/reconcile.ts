@@ -8,7 +8,7 @@ import { endProcess } from '../lib/process-record.ts';
 import type { SandboxRecord } from './record.ts';
 import { adoptResources, releaseResources, sweepResources } from './resources/index.ts';
 import { type Directories, sandboxesRoot, sandboxPaths } from './resources/paths.ts';
-import type { ResourceContext, Site } from './resources/resource.ts';
+import type { ResourceContext, SandboxContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 
 export type ReconcileContext = ResourceContext & { readonly log: Logger };
@@ -32,13 +32,13 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
     if (known.has(id)) continue;
     try {
       const record = all.get(id);
-      if (stuck.has(siteOf(context, id, record).paths.socketDir)) throw new Error('its VMM does not end');
+      if (stuck.has(contextOf(context, id, record).paths.socketDir)) throw new Error('its VMM does not end');
       await removeLeftovers(context, id, record);
       // One that users know of ended with its host.
-      const told =
+      const event =
         record?.isReady === true && context.events.prepare({ kind: 'deleted', sandbox: id }, record.owner);
-      await (told ? records.remove(id, told.keep) : records.remove(id));
-      if (told) told.tell();
+      await (event ? records.remove(id, event.persist) : records.remove(id));
+      if (event) event.publish();
       log.info({ sandbox: id }, 'removed what an earlier daemon left of a sandbox');
     } catch (err) {
       // The others are worth more than an empty directory; the next start tries again.
@@ -57,9 +57,13 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
   return sandboxes;
 }
 
-function siteOf(context: ReconcileContext, id: string, record?: SandboxRecord): Omit<Site, 'record'> {
+function contextOf(
+  context: ReconcileContext,
+  id: string,
+  record?: SandboxRecord,
+): Omit<SandboxContext, 'record'> {
   const paths = { ...sandboxPaths(context.directories, id), ...record?.vmm?.paths };
-  return { id, context, paths, held: {}, log: context.log.child({ sandbox: id }) };
+  return { id, context, paths, handles: {}, log: context.log.child({ sandbox: id }) };
 }
 
 function isReady(record: SandboxRecord): record is ReadyRecord {
@@ -72,17 +76,17 @@ async function takeOver(
   id: string,
   record: ReadyRecord,
 ): Promise<Sandbox | undefined> {
-  const site = { ...siteOf(context, id, record), record };
-  await adoptResources(site);
-  const exit = site.held.vm?.exit;
-  if (site.held.vm === undefined) return undefined;
-  return new Sandbox(exit === undefined ? site : { ...site, record: { ...record, exit } });
+  const sandbox = { ...contextOf(context, id, record), record };
+  await adoptResources(sandbox);
+  const exit = sandbox.handles.vm?.exit;
+  if (sandbox.handles.vm === undefined) return undefined;
+  return new Sandbox(exit === undefined ? sandbox : { ...sandbox, record: { ...record, exit } });
 }
 
 async function removeLeftovers(context: ReconcileContext, id: string, record?: SandboxRecord): Promise<void> {
   // A directory without a record is of one that was deleted but for it; one that was never ready nobody ever heard of.
   const wasKnown = record === undefined || record.isReady || record.isDeleting === true;
-  const remains = { ...siteOf(context, id, record), record, wasKnown, why: 'nobody has it' };
+  const remains = { ...contextOf(context, id, record), record, wasKnown, why: 'nobody has it' };
   await releaseResources(remains);
   await sweepResources(remains);
 }

@@ -1,21 +1,21 @@
 // What a create comes to, in two steps: nothing is pulled before it is known that the caller may have the sandbox.
 import type { SandboxLimits } from '@sandboxd/api';
-import { type Finding, type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
-import { assertOperation, type Caller } from '../keys/index.ts';
+import { type FindOptions, type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
+import { assertOperation, type Principal } from '../keys/index.ts';
 import { resolveService } from './image-service.ts';
 import { resolveSandboxOptions } from './resolve-options.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
 
-export type Surroundings = {
+export type CreateContext = {
   readonly roots: Pick<RootfsFinder, 'find'>;
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
 };
 
 /** All of it for a profile that is baked; for others what the request alone says. AppError invalid_argument. */
-export async function resolveEarly(
+export async function validateCreate(
   options: CreateSandboxOptions,
-  { roots, defaults, limits }: Surroundings,
+  { roots, defaults, limits }: CreateContext,
   signal: AbortSignal,
 ): Promise<ResolvedSandboxOptions> {
   const request = options.rootfs ?? { kind: 'profile', name: defaults.profile };
@@ -25,21 +25,21 @@ export async function resolveEarly(
 }
 
 /** The rest, which may take a pull or a bake. AppError as that, and forbidden for an image that has to be pulled or runs something where the caller may not. */
-export async function resolveWhole(
-  early: ResolvedSandboxOptions,
+export async function resolveRootfs(
+  validated: ResolvedSandboxOptions,
   { service: wanted, pull = 'missing' }: CreateSandboxOptions,
-  { roots }: Surroundings,
-  finding: Finding,
-  caller?: Caller,
+  { roots }: CreateContext,
+  findOptions: FindOptions,
+  principal?: Principal,
 ): Promise<ResolvedSandboxOptions> {
-  const { kind, name, isPath, digest } = early.rootfs;
-  if (kind === 'agent' || digest !== '') return early;
+  const { kind, name, isPath, digest } = validated.rootfs;
+  if (kind === 'agent' || digest !== '') return validated;
   const mode = kind === 'image' ? pull : 'missing';
-  const onMake = () => assertOperation(caller, 'images', 'create');
-  const asking = kind === 'image' ? { ...finding, onMake } : finding;
-  const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, asking);
+  const onMake = () => assertOperation(principal, 'images', 'create');
+  const pullOptions = kind === 'image' ? { ...findOptions, onMake } : findOptions;
+  const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, pullOptions);
   const service = resolveService(wanted, found.service);
-  if (service !== undefined) assertOperation(caller, 'exec');
-  const { service: _, ...options } = early;
+  if (service !== undefined) assertOperation(principal, 'exec');
+  const { service: _, ...options } = validated;
   return { ...options, rootfs: found.rootfs, ...(service && { service }) };
 }

@@ -7,21 +7,21 @@ import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.t
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { baseEnvironment } from '../images/index.ts';
-import type { Caller } from '../keys/index.ts';
+import type { Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
-import type { SandboxHandle } from './face.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
-import { filesInUse, runInUse, watchIdle } from './idle/in-use.ts';
+import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
 import { toInfo } from './info.ts';
-import type { LifeEvent, Told } from './life-events.ts';
+import type { SandboxHandle } from './interface.ts';
+import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { Lifetime } from './lifetime.ts';
 import { LogCapture } from './log-capture.ts';
 import type { SandboxRecord } from './record.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
 import type { SandboxPaths } from './resources/paths.ts';
-import type { Held, Remains, ResourceContext, Site } from './resources/resource.ts';
+import type { Handles, ResourceContext, SandboxContext, TeardownContext } from './resources/resource.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import { checkTransition, type SandboxState } from './states.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
@@ -29,7 +29,7 @@ import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
 /** What happens to a sandbox is decided by who keeps them all. */
 export interface SandboxOwner {
-  snapshot(sandbox: Sandbox, signal?: AbortSignal, caller?: Caller): Promise<SnapshotInfo>;
+  snapshot(sandbox: Sandbox, signal?: AbortSignal, principal?: Principal): Promise<SnapshotInfo>;
   /** Its time is over. */
   expired(sandbox: Sandbox): void;
   /** Nobody used it for as long as it may be so; `signal` fires when somebody does after all. */
@@ -45,13 +45,13 @@ export class Sandbox implements SandboxHandle {
   readonly guest: Guest;
   readonly #context: ResourceContext;
   readonly #logger: Logger;
-  readonly #held: Held;
-  #birth: Told | undefined;
+  readonly #held: Handles;
+  #birth: PendingEvent | undefined;
   /** Whether users may have heard of it. */
   #isAnnounced: boolean;
   readonly #announced = Promise.withResolvers<void>();
   /** What is to be known of its end, until that is on disk. */
-  #lastWords: readonly LifeEvent[] = [];
+  #lastWords: readonly LifecycleEvent[] = [];
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner | undefined;
@@ -72,20 +72,21 @@ export class Sandbox implements SandboxHandle {
   readonly #capture: LogCapture | undefined;
 
   /** Its resources must have been got, or found again. */
-  constructor({ id, context, paths, record, held, times, log }: Site) {
-    if (held.vm === undefined || held.guest === undefined) throw new Error('a sandbox has a VM and a guest');
+  constructor({ id, context, paths, record, handles, times, log }: SandboxContext) {
+    if (handles.vm === undefined || handles.guest === undefined)
+      throw new Error('a sandbox has a VM and a guest');
     this.id = id;
     this.#context = context;
     this.#record = record;
     this.#isAnnounced = record.isReady;
     if (record.isReady) this.#announced.resolve();
-    this.#held = held;
+    this.#held = handles;
     this.#logger = log;
     this.paths = paths;
     this.#times = times;
-    this.vm = held.vm;
-    this.guest = held.guest;
-    this.#log = held.sandboxLog;
+    this.vm = handles.vm;
+    this.guest = handles.guest;
+    this.#log = handles.sandboxLog;
     if (this.#log !== undefined)
       this.#capture = new LogCapture({
         guest: this.guest,
@@ -99,7 +100,8 @@ export class Sandbox implements SandboxHandle {
       this.#state = checkTransition(this.#state, 'failed');
       // One that an earlier daemon saw ending is known already.
       if (this.#record.exit !== undefined) return;
-      const tell = (diagnosis: string) => context.events.tell({ kind: 'died', sandbox: id, exit, diagnosis });
+      const tell = (diagnosis: string) =>
+        context.events.notify({ kind: 'died', sandbox: id, exit, diagnosis });
       void this.vm.diagnose().then(tell);
       this.#keepExit(exit).catch((err) => log.error({ err }, 'cannot record the end of a VM'));
     });
@@ -123,7 +125,7 @@ export class Sandbox implements SandboxHandle {
   }
 
   /** Its record once users may know of it, for the registry, and the event that goes with it. */
-  becomeReady(): { readonly record: SandboxRecord; readonly told: Told } {
+  becomeReady(): { readonly record: SandboxRecord; readonly event: PendingEvent } {
     this.#record = { ...this.#record, isReady: true };
     const { options, owner, sourceSnapshotId } = this.#record;
     const times = this.#times ?? {};
@@ -136,14 +138,14 @@ export class Sandbox implements SandboxHandle {
       times,
     } as const;
     this.#birth = this.#context.events.prepare(about, owner);
-    return { record: this.#record, told: this.#birth };
+    return { record: this.#record, event: this.#birth };
   }
 
   /** That record is in the registry: whatever becomes of it now is known to users. */
   announce(): void {
     this.#announced.resolve();
     this.#isAnnounced = true;
-    this.#context.events.kept();
+    this.#context.events.published();
   }
 
   /** Lets go of it: its guest runs on, for a later daemon to adopt. */
@@ -159,7 +161,7 @@ export class Sandbox implements SandboxHandle {
     this.#owner = owner;
     const { options, createdAtMs, owner: whose } = this.record;
     if (this.#birth === undefined) this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, whose);
-    else this.#birth.tell();
+    else this.#birth.publish();
     if (options.timeoutS > 0)
       this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, () => owner.expired(this));
     if (options.idle !== undefined) {
@@ -176,13 +178,13 @@ export class Sandbox implements SandboxHandle {
   exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession {
     this.assertAlive();
     const within = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
-    const run = (told: ExecEvents): ExecSession => {
-      if (this.#log === undefined) return this.guest.exec(request, told, within);
-      const session = this.guest.exec(request, logExecEvents(this.#log, told), within);
+    const run = (observed: ExecEvents): ExecSession => {
+      if (this.#log === undefined) return this.guest.exec(request, observed, within);
+      const session = this.guest.exec(request, logExecEvents(this.#log, observed), within);
       logExecStart(this.#log, request.cmd);
       return session;
     };
-    return this.#idle === undefined ? run(events) : runInUse(this.#idle, events, run);
+    return this.#idle === undefined ? run(events) : trackExecUse(this.#idle, events, run);
   }
 
   service(): SandboxService {
@@ -193,7 +195,7 @@ export class Sandbox implements SandboxHandle {
 
   files(): GuestFiles {
     this.assertAlive();
-    return this.#idle === undefined ? this.guest.files : filesInUse(this.#idle, this.guest.files);
+    return this.#idle === undefined ? this.guest.files : trackTransferUse(this.#idle, this.guest.files);
   }
 
   stats(): VmUsage {
@@ -203,17 +205,17 @@ export class Sandbox implements SandboxHandle {
     throw new AppError('internal', `sandbox ${this.id} is about to end; look again`);
   }
 
-  async snapshot(signal?: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
+  async snapshot(signal?: AbortSignal, principal?: Principal): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox that is nobody’s has no snapshots');
     const end = this.#idle?.begin();
-    return this.#owner.snapshot(this, signal, caller).finally(end);
+    return this.#owner.snapshot(this, signal, principal).finally(end);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */
   assertAlive(): void {
     this.assertNotEnded();
-    const why = this.vm.standstill ?? this.hang;
+    const why = this.vm.ioPauseReason ?? this.hang;
     if (why !== undefined)
       throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${why}; wait, or delete it`);
   }
@@ -234,7 +236,7 @@ export class Sandbox implements SandboxHandle {
    * left for `sweep`. After a failure it can be tried again. `why` is what is said to those who use it, after "was deleted";
    * `events` are why, for those who follow.
    */
-  leave(why = '', events: readonly LifeEvent[] = []): Promise<void> {
+  leave(why = '', events: readonly LifecycleEvent[] = []): Promise<void> {
     this.#isLeaving = true;
     this.#leaving ??= this.#leave(why, events).catch((error) => {
       this.#isLeaving = false;
@@ -275,7 +277,7 @@ export class Sandbox implements SandboxHandle {
       .catch(() => records.remove(this.id));
   }
 
-  async #leave(why: string, events: readonly LifeEvent[]): Promise<void> {
+  async #leave(why: string, events: readonly LifecycleEvent[]): Promise<void> {
     this.#why = why;
     if (this.#state !== 'deleting') {
       this.#state = checkTransition(this.#state, 'deleting');
@@ -291,13 +293,13 @@ export class Sandbox implements SandboxHandle {
     if (!isMarked) await this.sweep();
   }
 
-  #remains(): Remains {
+  #remains(): TeardownContext {
     return {
       id: this.id,
       context: this.#context,
       paths: this.paths,
       record: this.#record,
-      held: this.#held,
+      handles: this.#held,
       log: this.#logger,
       wasKnown: !this.#isUnheardOf,
       why: `sandbox ${this.id} was deleted${this.#why}`,
@@ -321,12 +323,12 @@ export class Sandbox implements SandboxHandle {
   }
 
   #keepLastWords(): void {
-    for (const event of this.#lastWords) this.#context.events.prepare(event, this.#record.owner).keep();
+    for (const event of this.#lastWords) this.#context.events.prepare(event, this.#record.owner).persist();
   }
 
   #spoke(): void {
     this.#lastWords = [];
-    this.#context.events.kept();
+    this.#context.events.published();
   }
 
   async #keepExit(exit: VmExit): Promise<void> {
@@ -336,7 +338,7 @@ export class Sandbox implements SandboxHandle {
     if (this.#state !== 'failed') return;
     const { events, records } = this.#context;
     const died = events.prepare({ kind: 'died', sandbox: this.id, exit, diagnosis: '' }, this.#record.owner);
-    await records.put(this.id, this.#record, died.keep);
-    events.kept();
+    await records.put(this.id, this.#record, died.persist);
+    events.published();
   }
 }

@@ -3,12 +3,12 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
-import { type Caller, type Owner, sees, toOwner } from '../keys/index.ts';
+import { canSee, type Owner, type Principal, toOwner } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
-import type { LifeEvent, LifeEvents } from './life-events.ts';
+import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import { pinRootfs } from './resources/pin.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
@@ -31,7 +31,7 @@ export type SnapshotsOptions = {
   readonly engines: Pick<Engines, 'current'>;
   readonly records: Table<SnapshotRecord>;
   readonly faults: Faults;
-  readonly events: LifeEvents;
+  readonly events: LifecycleEvents;
   readonly log: Logger;
 };
 
@@ -63,8 +63,8 @@ export class Snapshots {
     for (const [id, record] of all) {
       if (!kept.includes(id)) {
         const gone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
-        await (record.isComplete ? records.remove(id, gone.keep) : records.remove(id));
-        if (record.isComplete) gone.tell();
+        await (record.isComplete ? records.remove(id, gone.persist) : records.remove(id));
+        if (record.isComplete) gone.publish();
         const reason = record.isComplete ? 'its files are gone' : 'it was never completed, or half removed';
         log.warn({ snapshot: id, reason }, 'forgot a snapshot');
         continue;
@@ -87,10 +87,10 @@ export class Snapshots {
   }
 
   /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
-  create(sandbox: Sandbox, signal: AbortSignal, caller?: Caller): Promise<SnapshotInfo> {
+  create(sandbox: Sandbox, signal: AbortSignal, principal?: Principal): Promise<SnapshotInfo> {
     const { faults } = this.#options;
     const { options, compatibility, kernelDigest } = sandbox.record;
-    return this.#make(sandbox.id, signal, caller, async (dir, snapshot) => {
+    return this.#make(sandbox.id, signal, principal, async (dir, snapshot) => {
       const { saved, pausedMs, totalMs } = await saveGuest({
         dir,
         vm: sandbox.vm,
@@ -112,17 +112,17 @@ export class Snapshots {
     sourceId: string,
     fill: (dir: string) => Promise<SavedGuest>,
     signal: AbortSignal,
-    caller?: Caller,
+    principal?: Principal,
   ): Promise<SnapshotInfo> {
-    return this.#make(sourceId, signal, caller, async (dir, snapshot) => ({
+    return this.#make(sourceId, signal, principal, async (dir, snapshot) => ({
       saved: await fill(dir),
       event: { kind: 'snapshot-imported', snapshot, sandbox: sourceId },
     }));
   }
 
   /** For a stream of all that it is. AppError not_found. */
-  export(id: string, caller?: Caller): Exported {
-    const { record, saved } = this.#find(id, caller);
+  export(id: string, principal?: Principal): Exported {
+    const { record, saved } = this.#find(id, principal);
     return { saved, sourceId: record.sourceId, takenAtMs: record.createdAtMs };
   }
 
@@ -130,21 +130,24 @@ export class Snapshots {
   async #make(
     sourceId: string,
     signal: AbortSignal,
-    caller: Caller | undefined,
-    fill: (dir: string, id: string) => Promise<{ readonly saved: SavedGuest; readonly event: LifeEvent }>,
+    principal: Principal | undefined,
+    fill: (
+      dir: string,
+      id: string,
+    ) => Promise<{ readonly saved: SavedGuest; readonly event: LifecycleEvent }>,
   ): Promise<SnapshotInfo> {
     const { dataDir, records, faults, events } = this.#options;
     const id = newId('snap');
     const root = snapshotsRoot(dataDir);
     const temporary = unfinished(root, id);
-    const owner = toOwner(caller);
+    const owner = toOwner(principal);
     const record = { createdAtMs: Date.now(), sourceId, ...(owner && { owner }), isComplete: false };
     await using undo = new AsyncDisposableStack();
     const untaken = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
     let isKnown = false;
     undo.defer(async () => {
-      await (isKnown ? records.remove(id, untaken.keep) : records.remove(id));
-      events.kept();
+      await (isKnown ? records.remove(id, untaken.persist) : records.remove(id));
+      events.published();
     });
     await records.put(id, record);
     faults.reach('snapshot.recorded');
@@ -158,7 +161,7 @@ export class Snapshots {
     faults.reach('snapshot.published');
     const complete = { ...record, isComplete: true };
     const made = events.prepare(event, owner);
-    await records.put(id, complete, made.keep);
+    await records.put(id, complete, made.persist);
     isKnown = true;
     await records.flush();
     faults.reach('snapshot.committed');
@@ -167,7 +170,7 @@ export class Snapshots {
     const published = new SavedGuest(this.#dir(id), saved.manifest, true);
     this.#entries.set(id, { record: complete, saved: published });
     this.#checksums.add(published);
-    made.tell();
+    made.publish();
     return this.get(id);
   }
 
@@ -177,15 +180,15 @@ export class Snapshots {
   }
 
   /** Those that the caller sees, oldest first. */
-  list(caller?: Caller): SnapshotInfo[] {
+  list(principal?: Principal): SnapshotInfo[] {
     return [...this.#entries]
-      .flatMap(([id, { record }]) => (sees(caller, record.owner) ? [this.get(id)] : []))
+      .flatMap(([id, { record }]) => (canSee(principal, record.owner) ? [this.get(id)] : []))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
   /** AppError not_found. */
-  get(id: string, caller?: Caller): SnapshotInfo {
-    const { record, saved } = this.#find(id, caller);
+  get(id: string, principal?: Principal): SnapshotInfo {
+    const { record, saved } = this.#find(id, principal);
     return {
       id,
       createdAt: new Date(record.createdAtMs),
@@ -200,16 +203,16 @@ export class Snapshots {
   }
 
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
-  open(id: string, caller?: Caller): SavedGuest {
-    const { saved } = this.#find(id, caller);
+  open(id: string, principal?: Principal): SavedGuest {
+    const { saved } = this.#find(id, principal);
     const why = saved.incompatibility(this.#options.engines.current.compatibility());
     if (why === undefined) return saved;
     throw new AppError('conflict', `snapshot ${id} does not fit the engine any more: ${why}; take a new one`);
   }
 
   /** Resolves when nothing of it is left; waits for forks that are just starting from it. AppError not_found. */
-  async delete(id: string, caller?: Caller): Promise<void> {
-    const entry = this.#find(id, caller);
+  async delete(id: string, principal?: Principal): Promise<void> {
+    const entry = this.#find(id, principal);
     // Whoever deletes it at the same time waits for the same: it is told once.
     entry.deletion ??= this.#delete(id, entry).finally(() => {
       entry.deletion = undefined;
@@ -219,18 +222,19 @@ export class Snapshots {
 
   async #delete(id: string, { saved, record }: Entry): Promise<void> {
     const { records, faults, events } = this.#options;
-    const told = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
+    const event = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
     const known = records.get(id);
     // One whose delete failed is marked already, and so told.
-    if (known !== undefined) await this.#markDeleting(id, record, known.isComplete ? told.keep : undefined);
+    if (known !== undefined)
+      await this.#markDeleting(id, record, known.isComplete ? event.persist : undefined);
     const isTold = records.get(id)?.isComplete !== true;
     faults.reach('snapshot-delete.marked');
     await saved.remove();
     faults.reach('snapshot-delete.files');
-    await (isTold ? records.remove(id) : records.remove(id, told.keep).catch(() => records.remove(id)));
+    await (isTold ? records.remove(id) : records.remove(id, event.persist).catch(() => records.remove(id)));
     faults.reach('snapshot-delete.forgotten');
     this.#entries.delete(id);
-    told.tell();
+    event.publish();
   }
 
   /** From here on the next start would finish it. */
@@ -245,9 +249,9 @@ export class Snapshots {
   }
 
   /** What a caller does not see is to them as if it were not there. */
-  #find(id: string, caller?: Caller): Entry {
+  #find(id: string, principal?: Principal): Entry {
     const entry = this.#entries.get(id);
-    if (entry !== undefined && sees(caller, entry.record.owner)) return entry;
+    if (entry !== undefined && canSee(principal, entry.record.owner)) return entry;
     throw new AppError('not_found', `snapshot ${id} does not exist`);
   }
 

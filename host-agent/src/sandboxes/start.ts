@@ -11,14 +11,14 @@ import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import { STEPS } from './resources/index.ts';
 import { sandboxPaths } from './resources/paths.ts';
-import type { Held, Making, Origin, Resource, ResourceContext } from './resources/resource.ts';
+import type { Handles, Resource, ResourceContext, StartContext, StartFrom } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 export type StartInput = {
   readonly id: string;
   readonly options: ResolvedSandboxOptions;
-  readonly origin: Origin;
+  readonly origin: StartFrom;
   /** The user's snapshot that it comes from. */
   readonly sourceSnapshotId?: string;
   readonly owner?: Owner | undefined;
@@ -40,18 +40,18 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
   const times: Record<string, number> = {};
   const engine = context.engines.current;
   let record = newRecord(context, engine, input);
-  const held: Held = {};
-  const hopeless = new AbortController();
-  const making: Making = {
+  const handles: Handles = {};
+  const startAbort = new AbortController();
+  const start: StartContext = {
     id,
     context,
     engine,
     origin,
-    held,
+    handles,
     times,
     log,
-    signal: AbortSignal.any([signal, hopeless.signal]),
-    giveUp: (reason) => hopeless.abort(reason),
+    signal: AbortSignal.any([signal, startAbort.signal]),
+    abortStart: (reason) => startAbort.abort(reason),
     paths: sandboxPaths(context.directories, id),
     get record() {
       return record;
@@ -69,17 +69,17 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     faults.reach('start.recorded');
     for (const step of STEPS) {
       stage = step[0].stage(origin);
-      making.signal.throwIfAborted();
+      start.signal.throwIfAborted();
       for (const { release, sweep } of step)
         undo.defer(async () => {
-          const remains = { ...making, record, wasKnown: false, why: 'the sandbox was not made' };
+          const remains = { ...start, record, wasKnown: false, why: 'the sandbox was not made' };
           await release?.(remains);
           await sweep?.(remains);
         });
       const failures: { readonly of: string; readonly error: unknown }[] = [];
       const acquire = async (resource: Resource): Promise<void> => {
         const of = resource.stage(origin);
-        await resource.acquire(making).catch((error: unknown) => failures.push({ of, error }));
+        await resource.acquire(start).catch((error: unknown) => failures.push({ of, error }));
         times[`${of}Ms`] = Math.round(performance.now() - startedAt);
       };
       // All of them have ended before any is undone.
@@ -93,30 +93,30 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
       new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`, {
         isTimeout: true,
       });
-    using limit = deadline(context.bootTimeoutMs, tooLate, making.signal);
+    using limit = deadline(context.bootTimeoutMs, tooLate, start.signal);
     stage = 'grow disk';
-    await growDisk(making, limit.signal);
+    await growDisk(start, limit.signal);
     stage = 'service';
-    await startService(making, limit.signal);
+    await startService(start, limit.signal);
     faults.reach('start.made');
     signal.throwIfAborted();
     // Its life, and so its timeout, begins when somebody can use it.
     record = { ...record, createdAtMs: Date.now() };
     undo.move();
     times.totalMs = Math.round(performance.now() - startedAt);
-    return new Sandbox(making);
+    return new Sandbox(start);
   } catch (error) {
     if (signal.aborted) throw error;
-    const failure = describeFailure(await explainFailure(held, hopeless.signal, error), stage);
+    const failure = describeFailure(await explainFailure(handles, startAbort.signal, error), stage);
     // Its files go with it.
-    if (held.vm !== undefined)
-      log.warn({ err: failure, diagnosis: await held.vm.diagnose() }, 'a guest did not start');
+    if (handles.vm !== undefined)
+      log.warn({ err: failure, diagnosis: await handles.vm.diagnose() }, 'a guest did not start');
     throw failure;
   }
 }
 
 /** A guest that ends takes its channel with it a moment before its exit is seen. */
-async function explainFailure({ vm }: Held, hopeless: AbortSignal, error: unknown): Promise<unknown> {
+async function explainFailure({ vm }: Handles, hopeless: AbortSignal, error: unknown): Promise<unknown> {
   if (hopeless.aborted) return hopeless.reason;
   const ended = vm === undefined ? undefined : await explainExit(vm);
   return ended === undefined ? error : new AppError('internal', ended, { cause: error });
@@ -143,20 +143,20 @@ function newRecord(
   };
 }
 
-async function growDisk({ origin, record, held }: Making, signal: AbortSignal): Promise<void> {
+async function growDisk({ origin, record, handles }: StartContext, signal: AbortSignal): Promise<void> {
   const { diskBytes } = record.options;
   if (origin.kind === 'boot' || origin.saved.isBare || origin.saved.manifest.options.diskBytes >= diskBytes)
     return;
-  if (held.vm !== undefined) await raceSignal(held.vm.resizeDisk(LAYER_DISK, diskBytes), signal);
-  await held.guest?.growDisk(signal);
+  if (handles.vm !== undefined) await raceSignal(handles.vm.resizeDisk(LAYER_DISK, diskBytes), signal);
+  await handles.guest?.growDisk(signal);
 }
 
 /** A program that cannot start is no failure of this; a guest that cannot be told is the daemon's. */
-async function startService({ record, held }: Making, signal: AbortSignal): Promise<void> {
+async function startService({ record, handles }: StartContext, signal: AbortSignal): Promise<void> {
   const { service, rootfs } = record.options;
   if (service === undefined) return;
   try {
-    await held.guest?.service.configure(service, baseEnvironment(rootfs), signal);
+    await handles.guest?.service.configure(service, baseEnvironment(rootfs), signal);
   } catch (error) {
     throw new AppError('internal', toError(error).message, { cause: error });
   }

@@ -1,9 +1,9 @@
 // What users may know of an event of life: without what is the host's own.
 import type { Owner } from '../keys/index.ts';
-import { type LifeEvent, type Origin, originOf } from './life-event.ts';
+import { type LifecycleEvent, type OriginKind, originOf } from './lifecycle-event.ts';
 
 /** Those that are written down. Templates are no user's. */
-export type StoredKind = Exclude<LifeEvent['kind'], 'template-made' | 'template-evicted'>;
+export type StoredKind = Exclude<LifecycleEvent['kind'], 'template-made' | 'template-evicted'>;
 
 /** JSON-safe. */
 export type StoredEvent = {
@@ -13,7 +13,7 @@ export type StoredEvent = {
   readonly snapshot?: string;
   /** Of the sandbox or snapshot; absent: nobody's. */
   readonly owner?: Owner;
-  readonly origin?: Origin;
+  readonly origin?: OriginKind;
   readonly sourceSnapshot?: string;
   readonly durationMs?: number;
   readonly pausedMs?: number;
@@ -24,7 +24,7 @@ export type StoredEvent = {
 
 /** Undefined for what is not written down. */
 export function toStored(
-  event: LifeEvent,
+  event: LifecycleEvent,
   owner: Owner | undefined,
   atMs = Date.now(),
 ): StoredEvent | undefined {
@@ -32,7 +32,7 @@ export function toStored(
   return facts && { atMs, ...facts, ...(owner !== undefined && { owner }) };
 }
 
-function toFacts(event: LifeEvent): Omit<StoredEvent, 'atMs' | 'owner'> | undefined {
+function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner'> | undefined {
   switch (event.kind) {
     case 'created':
     case 'forked': {

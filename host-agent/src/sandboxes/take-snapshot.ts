@@ -1,5 +1,5 @@
 // Saving a sandbox that goes on, within what the host has room for.
-import type { Caller } from '../keys/index.ts';
+import type { Principal } from '../keys/index.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { type Admission, asNoSpace } from './admission.ts';
@@ -17,7 +17,7 @@ export async function takeSnapshot(
   sandbox: Sandbox,
   { admission, snapshots }: TakeParts,
   signal: AbortSignal,
-  caller?: Caller,
+  principal?: Principal,
 ): Promise<SnapshotInfo> {
   signal.throwIfAborted();
   sandbox.assertAlive();
@@ -26,7 +26,7 @@ export async function takeSnapshot(
   using _held = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
   sandbox.isSaving = true;
   try {
-    return await snapshots.create(sandbox, signal, caller);
+    return await snapshots.create(sandbox, signal, principal);
   } catch (error) {
     signal.throwIfAborted();
     // A source that died or was deleted meanwhile is the better reason.

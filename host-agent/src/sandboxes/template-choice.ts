@@ -4,10 +4,10 @@ import { templateKey } from './template-key.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 /** A template that there is or shall be: its name, and what its guest is. */
-export type Wanted = { readonly key: string; readonly options: ResolvedSandboxOptions };
+export type TemplateCandidate = { readonly key: string; readonly options: ResolvedSandboxOptions };
 
 /** What all templates of a daemon have in common. */
-export type TemplateGround = {
+export type TemplateContext = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
   /** Layer size of templates; smaller requests get templates of their own size. */
@@ -24,27 +24,27 @@ const NO_NAMES = { allowlist: [] };
 export function templatesInRoot(
   { service: _service, publish: _publish, network, ...options }: ResolvedSandboxOptions,
   agentPath: string | undefined,
-  ground: TemplateGround,
-): readonly [Wanted, ...Wanted[]] {
+  context: TemplateContext,
+): readonly [TemplateCandidate, ...TemplateCandidate[]] {
   const rootfs = { ...options.rootfs, ...(agentPath !== undefined && { agentPath }) };
-  const diskBytes = Math.min(options.diskBytes, ground.diskBytes);
+  const diskBytes = Math.min(options.diskBytes, context.diskBytes);
   const own = { ...options, rootfs, diskBytes, timeoutS: 0, idle: undefined };
-  const plain = toWanted(own, ground);
-  return network === undefined ? [plain] : [toWanted({ ...own, network: NO_NAMES }, ground), plain];
+  const plain = toCandidate(own, context);
+  return network === undefined ? [plain] : [toCandidate({ ...own, network: NO_NAMES }, context), plain];
 }
 
 /** The one of every root filesystem, disk and network: its guest has none yet. */
 export function templateWithoutRoot(
   { service: _service, publish: _publish, network: _network, ...options }: ResolvedSandboxOptions,
   agent: RootfsSource,
-  ground: TemplateGround,
-): Wanted {
-  return toWanted(
-    { ...options, rootfs: agent, diskBytes: ground.diskBytes, timeoutS: 0, idle: undefined },
-    ground,
+  context: TemplateContext,
+): TemplateCandidate {
+  return toCandidate(
+    { ...options, rootfs: agent, diskBytes: context.diskBytes, timeoutS: 0, idle: undefined },
+    context,
   );
 }
 
-function toWanted(options: ResolvedSandboxOptions, ground: TemplateGround): Wanted {
-  return { key: templateKey({ ...ground, options }), options };
+function toCandidate(options: ResolvedSandboxOptions, context: TemplateContext): TemplateCandidate {
+  return { key: templateKey({ ...context, options }), options };
 }

@@ -5,19 +5,24 @@ import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { FirstStartError } from '../engines/choice.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
+import { enqueue } from '../lib/enqueue.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
 import { newId } from '../lib/ids.ts';
-import { takeTurn } from '../lib/take-turn.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { ResourceContext } from './resources/resource.ts';
-import { saveLast } from './save-last.ts';
+import { saveAndDestroy } from './save-and-destroy.ts';
 import { Checksums } from './saved/checksums.ts';
 import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
 import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
-import { type TemplateGround, templatesInRoot, templateWithoutRoot, type Wanted } from './template-choice.ts';
+import {
+  type TemplateCandidate,
+  type TemplateContext,
+  templatesInRoot,
+  templateWithoutRoot,
+} from './template-choice.ts';
 import { TemplateTrust } from './template-trust.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 import { warm } from './warm.ts';
@@ -29,7 +34,7 @@ export type TemplatesOptions = {
   /** Layer size of templates; smaller requests get templates of their own size. */
   readonly diskBytes: number;
   /** Starts at the same time, of everybody's. */
-  readonly slots: PQueue;
+  readonly startQueue: PQueue;
   /** Holds disk until disposed; rejects when there is not enough. */
   readonly reserveDisk: (bytes: number) => Promise<Disposable>;
   readonly log: Logger;
@@ -45,7 +50,7 @@ const RETRY_MS = 60_000;
 /** Names of templates that are counted, or could not be made. */
 const MAX_REMEMBERED = 1024;
 
-type Ordered = Wanted & { readonly owner?: string | undefined };
+type Ordered = TemplateCandidate & { readonly owner?: string | undefined };
 
 export class Templates {
   readonly #options: TemplatesOptions;
@@ -102,7 +107,7 @@ export class Templates {
   /**
    * The template for a create, made first if there is none yet; callers that want the same one wait for it together.
    * Undefined when such a create has to boot: templates are off, it has boot arguments, or none could be made.
-   * FirstStartError as `tryBoot` has it.
+   * FirstStartError as `bootOrReplaceEngine` has it.
    */
   async obtain(
     options: ResolvedSandboxOptions,
@@ -111,13 +116,13 @@ export class Templates {
   ): Promise<SavedGuest | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
     const agent = await this.#agentRootfs();
-    const ground = this.#ground();
-    const inRoot = templatesInRoot(options, agent?.agentPath, ground);
-    const fitting = agent === undefined ? inRoot : [...inRoot, templateWithoutRoot(options, agent, ground)];
+    const context = this.#ground();
+    const inRoot = templatesInRoot(options, agent?.agentPath, context);
+    const fitting = agent === undefined ? inRoot : [...inRoot, templateWithoutRoot(options, agent, context)];
     const ready = fitting.find(({ key }) => this.#ready.has(key));
     // What is farthest is of use to most, and a create that waits for a boot waits for that.
-    const wanted = ready ?? fitting.at(-1);
-    const found = wanted && (await this.#ensure({ ...wanted, owner }, signal));
+    const candidate = ready ?? fitting.at(-1);
+    const found = candidate && (await this.#ensure({ ...candidate, owner }, signal));
     if (found !== undefined && found.manifest.owner !== owner) this.#common.add(found);
     this.lookups[found === undefined ? 'none' : ready === undefined ? 'made' : 'hit'] += 1;
     return found;
@@ -181,7 +186,7 @@ export class Templates {
     return making;
   }
 
-  #ground(): TemplateGround {
+  #ground(): TemplateContext {
     const { context, diskBytes } = this.#options;
     const compatibility = context.engines.current.compatibility();
     return { compatibility, kernelDigest: context.kernel.digest, diskBytes };
@@ -242,13 +247,13 @@ export class Templates {
     const boot = () => startSandbox(context, { ...start, origin: { kind: 'boot', memoryPath } });
     const copy = (saved: SavedGuest) =>
       saved.use(() => startSandbox(context, { ...start, origin: { kind: 'saved', saved } }));
-    const begin = () => (from === undefined ? context.engines.tryBoot(boot, signal) : copy(from));
-    const sandbox = await takeTurn(this.#options.slots, begin, signal);
+    const begin = () => (from === undefined ? context.engines.bootOrReplaceEngine(boot, signal) : copy(from));
+    const sandbox = await enqueue(this.#options.startQueue, begin, signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
     const isAwaited = from === undefined;
     await warm(sandbox, { timeoutMs: context.bootTimeoutMs, isAwaited, signal });
-    const { pausedMs } = await saveLast(context, sandbox, { dir: temporary, options, owner, signal });
+    const { pausedMs } = await saveAndDestroy(context, sandbox, { dir: temporary, options, owner, signal });
     faults.reach('template.saved');
     await this.#leaving.get(key)?.catch(() => undefined);
     await publishSaved(temporary, join(root, key));

@@ -1,7 +1,7 @@
 // What sandboxes take of the host and of their owners' limits, those that exist and those that are asked for.
 
 import type { Engine } from '../engines/engine.ts';
-import type { Holding, Wanted } from '../keys/index.ts';
+import type { Holding, RequestedResources } from '../keys/index.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import type { Admission, AdmissionOptions, Need } from './admission.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -29,7 +29,7 @@ export function toHoldings(sandboxes: Iterable<Sandbox>): Holding[] {
 }
 
 /** `count` of a fork; absent for a create. What a copy runs on with was allowed when it was started. */
-export function toWanted(options: ResolvedSandboxOptions, count?: number): Wanted {
+export function toRequestedResources(options: ResolvedSandboxOptions, count?: number): RequestedResources {
   const { vcpus, memoryMib, diskBytes, timeoutS, idle, rootfs, service, network, publish = [] } = options;
   return {
     count: count ?? 1,

@@ -1,20 +1,20 @@
 // Notices guests that hang: each agent is asked for a sign of life again and again, and operations on one that gives none
 // say so instead of waiting. Its VMM is asked, too.
 import type { Logger } from 'pino';
-import type { LifeEvent, LifeEvents } from './life-events.ts';
+import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export type Watched = Pick<Sandbox, 'id' | 'state' | 'isSaving' | 'hang'> & {
   readonly guest: Pick<Sandbox['guest'], 'isConnected' | 'ping'>;
   readonly record?: Pick<Sandbox['record'], 'owner'>;
-  readonly vm: Pick<Sandbox['vm'], 'readBlockedTask' | 'responds' | 'standstill'>;
+  readonly vm: Pick<Sandbox['vm'], 'readBlockedTask' | 'responds' | 'ioPauseReason'>;
 };
 
 export type WatchdogOptions = {
   /** An agent that has not answered for this long hangs; 0 watches nothing. */
   readonly timeoutMs: number;
   readonly sandboxes: () => Iterable<Watched>;
-  readonly events: LifeEvents;
+  readonly events: LifecycleEvents;
   readonly log: Logger;
 };
 
@@ -107,13 +107,13 @@ export class Watchdog implements Disposable {
     const who = (await sandbox.vm.responds(VMM_ANSWER_MS)) ? 'the guest agent' : 'the VMM, and so its guest,';
     watch.isReporting = false;
     if (sandbox.state !== 'running' || sandbox.isSaving || watch.silentLooks < ROUNDS) return;
-    const reason = sandbox.vm.standstill ?? `${who} has not answered for ${this.#seconds} s`;
+    const reason = sandbox.vm.ioPauseReason ?? `${who} has not answered for ${this.#seconds} s`;
     if (reason === sandbox.hang) return;
     sandbox.hang = reason;
     this.#emit(sandbox, { kind: 'hung', sandbox: sandbox.id, reason });
   }
 
-  #emit({ record }: Watched, event: LifeEvent): void {
+  #emit({ record }: Watched, event: LifecycleEvent): void {
     this.#options.events.emit(event, record?.owner);
   }
 

@@ -1,6 +1,6 @@
 // What takes long within a request, as spans of its trace: starts of sandboxes with their stages, snapshots, templates.
 import { type Attributes, type Context, type Tracer, trace } from '@opentelemetry/api';
-import { type LifeEvent, type LifeListener, originOf } from '../sandboxes/life-events.ts';
+import { type LifecycleEvent, type LifecycleListener, originOf } from '../sandboxes/lifecycle-events.ts';
 
 type Work = {
   readonly name: string;
@@ -10,7 +10,7 @@ type Work = {
 };
 
 /** `within` is what goes on when it is told: nothing of a request, nothing is sent. */
-export function onLifeEvent(tracer: Tracer, within: () => Context | undefined): LifeListener {
+export function onLifeEvent(tracer: Tracer, within: () => Context | undefined): LifecycleListener {
   return (event) => {
     const parent = within();
     const work = parent && toWork(event);
@@ -29,7 +29,7 @@ export function onLifeEvent(tracer: Tracer, within: () => Context | undefined): 
   };
 }
 
-function toWork(event: LifeEvent): Work | undefined {
+function toWork(event: LifecycleEvent): Work | undefined {
   switch (event.kind) {
     case 'created':
     case 'forked': {

@@ -1,7 +1,7 @@
 // What is told of requests to a collector of OpenTelemetry.
 import type { Logger } from 'pino';
 import type { Metrics } from '../metrics/index.ts';
-import type { LifeListener } from '../sandboxes/life-events.ts';
+import type { LifecycleListener } from '../sandboxes/lifecycle-events.ts';
 
 export type RequestFacts = {
   readonly method: string;
@@ -25,7 +25,7 @@ export interface RequestSpan {
 }
 
 export interface Telemetry {
-  readonly onLifeEvent: LifeListener;
+  readonly onLifeEvent: LifecycleListener;
   begin(facts: RequestFacts): RequestSpan;
   /** Sends what was not sent yet. Never rejects, and does not wait for long. */
   close(): Promise<void>;

@@ -20,8 +20,8 @@ import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from
 import { encodeFrame } from '../wire/frame-encoder.ts';
 import { ownBytes } from '../wire/own-bytes.ts';
 import { PartJoiner } from '../wire/part-joiner.ts';
-import type { ByteLink, Intake } from './link.ts';
-import { SendRound } from './send-round.ts';
+import type { ByteLink, DirectWrite } from './link.ts';
+import { RoundRobinScheduler } from './round-robin-scheduler.ts';
 import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from './stream.ts';
 
 export type ChannelOptions = {
@@ -49,14 +49,14 @@ export class Channel implements StreamOwner {
   readonly #streams = new Map<number, Stream>();
   readonly #parts = new PartJoiner();
   readonly #pings: PendingPing[] = [];
-  readonly #round: SendRound;
+  readonly #round: RoundRobinScheduler;
   #lastStreamId = 0;
   #closed: Error | undefined;
 
   constructor(options: ChannelOptions) {
     this.role = options.role;
     this.#options = options;
-    this.#round = new SendRound(options.link, (stream, error) => this.#fail(stream, error));
+    this.#round = new RoundRobinScheduler(options.link, (stream, error) => this.#fail(stream, error));
   }
 
   get isClosed(): boolean {
@@ -171,8 +171,8 @@ export class Channel implements StreamOwner {
   }
 
   /** For Stream: what arrives for it next may bypass it. */
-  offerIntake(stream: number, intake: Intake): void {
-    this.#options.link.offerIntake?.(stream, intake);
+  offerDirectWrite(stream: number, directWrite: DirectWrite): void {
+    this.#options.link.offerDirectWrite?.(stream, directWrite);
   }
 
   /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */

@@ -30,7 +30,7 @@ export type SourceFrames = Pick<SourceBytes, 'descriptor' | 'length'> & {
 };
 
 /** What a link may do with the payload of a stream's data frames by itself: put it into a file. */
-export type Intake = {
+export type DirectWrite = {
   /** Descriptor of the file, which is written in order. */
   readonly target: number;
   /** How many bytes it takes from now on; 0 when it is too late. Asked once, right before the first. */
@@ -55,7 +55,7 @@ export interface ByteLink {
    * Only of such links: from the next frame on, until there is anything but data of that stream. It may decline, and goes back to
    * `data` at any time.
    */
-  offerIntake?(stream: number, intake: Intake): void;
+  offerDirectWrite?(stream: number, directWrite: DirectWrite): void;
   /** Ends the link; `close` is called afterwards. */
   destroy(cause?: Error): void;
 }

@@ -5,7 +5,7 @@ import { FRAME_CREDIT_BYTES } from '../limits.ts';
 import type { FileInfo, FileInfoInput, FrameInput, Result, ResultInput, TtySize } from '../messages.ts';
 import { FLOW, type Flow } from '../messages.ts';
 import { creditFor, payloadFor } from '../wire/data-frame.ts';
-import type { Intake, SourceBytes } from './link.ts';
+import type { DirectWrite, SourceBytes } from './link.ts';
 import { ReceiveWindow } from './receive-window.ts';
 
 /**
@@ -52,13 +52,13 @@ export interface StreamOwner {
   sendControl(frame: FrameInput): void;
   enqueue(stream: Stream, flow: Flow): void;
   /** Offers the link to take in what arrives for the stream. */
-  offerIntake(stream: number, intake: Intake): void;
+  offerDirectWrite(stream: number, directWrite: DirectWrite): void;
   /** Ends the stream when `work` throws. */
   guard(stream: Stream, work: () => void): void;
   finish(stream: Stream, result: ResultInput): void;
 }
 
-type Outflow = {
+type SendState = {
   readonly source: Source;
   isReady: boolean;
   isQueued: boolean;
@@ -70,8 +70,8 @@ export class Stream {
   readonly id: number;
   handlers: StreamHandlers = {};
   readonly #owner: StreamOwner;
-  readonly #outflows = new Map<Flow, Outflow>();
-  readonly #endedOutflows = new Set<Flow>();
+  readonly #sends = new Map<Flow, SendState>();
+  readonly #endedSends = new Set<Flow>();
   readonly #openInflows: Set<Flow>;
   readonly #sendWindow: number;
   readonly #inflow: ReceiveWindow;
@@ -101,28 +101,28 @@ export class Stream {
 
   /** Names where a flow's bytes come from; they are asked for when the link and the credit allow. */
   setSource(flow: Flow, source: Source): void {
-    if (this.#isOver || this.#endedOutflows.has(flow)) return;
-    this.#outflows.set(flow, { source, isReady: false, isQueued: false, isAsked: false, hasEnded: false });
+    if (this.#isOver || this.#endedSends.has(flow)) return;
+    this.#sends.set(flow, { source, isReady: false, isQueued: false, isAsked: false, hasEnded: false });
   }
 
   /** The source of `flow` may have bytes; it may be asked before this returns. */
   ready(flow: Flow): void {
-    const outflow = this.#outflows.get(flow);
-    if (outflow === undefined || outflow.isReady) return;
-    outflow.isReady = true;
-    this.#queue(flow, outflow);
+    const send = this.#sends.get(flow);
+    if (send === undefined || send.isReady) return;
+    send.isReady = true;
+    this.#queue(flow, send);
   }
 
   /** Says that no byte of `flow` follows. */
   end(flow: Flow): void {
-    if (this.#isOver || this.#endedOutflows.has(flow)) return;
-    const outflow = this.#outflows.get(flow);
-    if (outflow?.isAsked) {
-      outflow.hasEnded = true;
+    if (this.#isOver || this.#endedSends.has(flow)) return;
+    const send = this.#sends.get(flow);
+    if (send?.isAsked) {
+      send.hasEnded = true;
       return;
     }
-    this.#outflows.delete(flow);
-    this.#endedOutflows.add(flow);
+    this.#sends.delete(flow);
+    this.#endedSends.add(flow);
     this.#owner.sendControl({ stream: this.id, flow, end: {} });
   }
 
@@ -134,11 +134,11 @@ export class Stream {
   }
 
   /** Guest side: what arrives next may go where it belongs without being seen, if the link can do that. */
-  offerIntake({ target, wanted, took, failed }: Intake): void {
+  offerDirectWrite({ target, wanted, took, failed }: DirectWrite): void {
     const unlessOver = (work: () => void): void => {
       if (!this.#isOver) this.#owner.guard(this, work);
     };
-    this.#owner.offerIntake(this.id, {
+    this.#owner.offerDirectWrite(this.id, {
       target,
       wanted: () => (this.#isOver ? 0 : wanted()),
       took: (bytes, frames) =>
@@ -155,7 +155,7 @@ export class Stream {
   cancel(): void {
     if (this.#isOver || this.#isCancelled) return;
     this.#isCancelled = true;
-    this.#outflows.clear();
+    this.#sends.clear();
     this.#owner.sendControl({ stream: this.id, cancel: {} });
   }
 
@@ -190,7 +190,7 @@ export class Stream {
   /** Called by the channel: no frame of this stream may be sent any more. */
   close(): void {
     this.#isOver = true;
-    this.#outflows.clear();
+    this.#sends.clear();
   }
 
   /**
@@ -198,46 +198,46 @@ export class Stream {
    * flow has left the queue; `sent` or `sentFrom` gives it another turn. Throws what the source throws.
    */
   take(flow: Flow, maxBytes: number, maxSourceBytes = 0): Uint8Array | SourceBytes | null {
-    const outflow = this.#outflows.get(flow);
-    if (outflow === undefined) return null;
-    outflow.isQueued = false;
+    const send = this.#sends.get(flow);
+    if (send === undefined) return null;
+    send.isQueued = false;
     const payload = payloadFor(this.#sendCredit);
     const limit = Math.min(maxBytes, payload);
     if (limit <= 0) return null;
-    outflow.isReady = false;
-    outflow.isAsked = true;
+    send.isReady = false;
+    send.isAsked = true;
     const sourceLimit = Math.min(maxSourceBytes, payload);
     let bytes: Uint8Array | SourceBytes | null;
     try {
-      bytes = outflow.source(limit, sourceLimit);
+      bytes = send.source(limit, sourceLimit);
     } finally {
-      outflow.isAsked = false;
+      send.isAsked = false;
     }
-    if (this.#outflows.get(flow) !== outflow) return null;
+    if (this.#sends.get(flow) !== send) return null;
     if (bytes === null || bytes.length === 0) {
-      if (outflow.hasEnded) this.end(flow);
+      if (send.hasEnded) this.end(flow);
       return null;
     }
     const isSource = 'descriptor' in bytes;
     const most = isSource ? sourceLimit : limit;
     if (bytes.length > most) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${most}`);
-    outflow.isReady = true;
+    send.isReady = true;
     if (!isSource) this.#sendCredit -= creditFor(bytes.length);
     return bytes;
   }
 
   /** Called by the channel after it sent what `take` gave. */
   sent(flow: Flow): void {
-    const outflow = this.#outflows.get(flow);
-    if (outflow?.hasEnded) this.end(flow);
-    else if (outflow?.isReady) this.#queue(flow, outflow);
+    const send = this.#sends.get(flow);
+    if (send?.hasEnded) this.end(flow);
+    else if (send?.isReady) this.#queue(flow, send);
   }
 
   /** Called by the channel after the link sent what it read for itself. Throws what `took` throws. */
   sentFrom(flow: Flow, { took }: SourceBytes, result: number): void {
-    const outflow = this.#outflows.get(flow);
+    const send = this.#sends.get(flow);
     if (result > 0) this.#sendCredit -= creditFor(result);
-    else if (outflow !== undefined) outflow.isReady = false;
+    else if (send !== undefined) send.isReady = false;
     took(result);
     this.sent(flow);
   }
@@ -250,7 +250,7 @@ export class Stream {
       );
     }
     this.#sendCredit += credit;
-    for (const [flow, outflow] of this.#outflows) if (outflow.isReady) this.#queue(flow, outflow);
+    for (const [flow, send] of this.#sends) if (send.isReady) this.#queue(flow, send);
   }
 
   /** Called by the channel. Throws ProtocolViolation for bytes without credit or of a flow that is not open. */
@@ -280,9 +280,9 @@ export class Stream {
     this.#owner.sendControl({ stream: this.id, started });
   }
 
-  #queue(flow: Flow, outflow: Outflow): void {
-    if (outflow.isQueued || this.#sendCredit <= FRAME_CREDIT_BYTES) return;
-    outflow.isQueued = true;
+  #queue(flow: Flow, send: SendState): void {
+    if (send.isQueued || this.#sendCredit <= FRAME_CREDIT_BYTES) return;
+    send.isQueued = true;
     this.#owner.enqueue(this, flow);
   }
 

@@ -10,7 +10,7 @@ import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { type Faults, NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
-import { type LifeEvent, LifeEvents } from '../../../host-agent/src/sandboxes/life-events.ts';
+import { type LifecycleEvent, LifecycleEvents } from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { SandboxManager, type SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
@@ -46,7 +46,7 @@ export type MemoryDaemon = {
   readonly logs: LogStore;
   readonly lines: LogLine[];
   /** Every event of life, in order. */
-  readonly happened: readonly LifeEvent[];
+  readonly happened: readonly LifecycleEvent[];
   /** As a kill would: nothing is finished; the machines run on. */
   crash(): Promise<void>;
 };
@@ -78,8 +78,8 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     log,
   });
   const journal = await Journal.open<StoredEvent>(store, { keepMs: 3_600_000, maxBytes: 16 * MIB, log });
-  const events = new LifeEvents(journal);
-  const happened: LifeEvent[] = [];
+  const events = new LifecycleEvents(journal);
+  const happened: LifecycleEvent[] = [];
   events.subscribe((event) => happened.push(event));
   const manager = new SandboxManager({
     events,

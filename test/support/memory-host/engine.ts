@@ -207,7 +207,7 @@ class MemoryVm implements Vm {
     return this.#machine.exit;
   }
 
-  get standstill(): string | undefined {
+  get ioPauseReason(): string | undefined {
     return this.#machine.standstill;
   }
 

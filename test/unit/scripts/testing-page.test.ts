@@ -5,7 +5,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { ROOMS, testFilesOf } from '../../../scripts/mutation/rooms.ts';
+import { MODULES, testFilesOf } from '../../../scripts/mutation/modules.ts';
 
 t.setTimeout(300_000);
 const ROOT = resolve(import.meta.dirname, '../../..');
@@ -33,7 +33,7 @@ t.test('targets of make are there, and so are their rooms', async (t) => {
   for (const [, target = ''] of named) t.match(makefile, new RegExp(`^${target}:`, 'm'), target);
   for (const line of examples.filter((each) => each.startsWith('make mutation'))) {
     const [, name = '', file = '**/*.ts'] = /ROOM='?(\w+)(?:\/([^\s']+))?/.exec(line) ?? [];
-    const room = ROOMS[name];
+    const room = MODULES[name];
     t.ok(room && globSync(join(ROOT, room.source, file)).length > 0, line);
     for (const variable of line.matchAll(/([A-Z]+)=/g)) t.match(makefile, `$(${variable[1]})`);
   }
@@ -44,5 +44,5 @@ t.test('the places that it names are there', async (t) => {
   t.ok(places.length > 8);
   for (const place of places) t.ok(existsSync(join(ROOT, place)), place);
   for (const [, name = ''] of page.matchAll(/^\| `(\w+)`(?:, `\w+`)* \|/gm))
-    t.ok(ROOMS[name] && testFilesOf(ROOMS[name]), name);
+    t.ok(MODULES[name] && testFilesOf(MODULES[name]), name);
 });

@@ -46,7 +46,7 @@ export const service: Group = {
       checkKillMode(properties),
       checkMounts(properties),
       await checkAnswer(host),
-    ].flatMap((finding) => finding ?? []);
+    ].flatMap((findOptions) => findOptions ?? []);
   },
 };
 

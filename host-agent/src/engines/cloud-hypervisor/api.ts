@@ -2,7 +2,7 @@
 // request after another, and a long one (saving memory) delays all others.
 import { Client } from 'undici';
 import { AppError } from '../../lib/errors.ts';
-import { patientDeadline } from '../../lib/patience.ts';
+import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import { connectUnix } from '../../lib/socket-link.ts';
 import { ApiError, parseReasons } from './api-error.ts';
 import type { MemoryRestoreMode, NetConfig, VmConfig } from './vm-config.ts';
@@ -79,7 +79,7 @@ export class VmmApi {
       const message = `${endpoint} would have ${bytes.length} bytes, and the VMM takes ${MAX_REQUEST_BYTES}; shorten the boot arguments`;
       throw new AppError('invalid_argument', message);
     }
-    using limit = patientDeadline({
+    using limit = loadScaledTimeout({
       timeoutMs,
       reason: (waitedMs) =>
         new AppError('internal', `the VMM did not answer ${endpoint} within ${waitedMs} ms`),

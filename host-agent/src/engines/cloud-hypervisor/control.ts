@@ -1,6 +1,6 @@
 // The control protocol of one VMM: a REST interface that is asked, and a file of events that is followed.
 import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
-import { patientDeadline } from '../../lib/patience.ts';
+import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import type { SocketLink } from '../../lib/socket-link.ts';
 import type { Control, Controlled, ControlOptions, GuestState, VmmKind } from '../control.ts';
 import type { SavedVm, SaveOptions } from '../engine.ts';
@@ -34,7 +34,7 @@ export function cloudHypervisor(claimProgram: string): VmmKind {
 
 class CloudHypervisorControl implements Control {
   /** Never: this VMM hands a write that the host's disk does not take to the guest, as an error of its disk. */
-  readonly standstill = undefined;
+  readonly ioPauseReason = undefined;
   readonly #vm: Controlled;
   readonly #options: ControlOptions;
   readonly #claimProgram: string;
@@ -135,7 +135,7 @@ class CloudHypervisorControl implements Control {
   }
 
   #expectEnd(reason: string): Disposable {
-    const limit = patientDeadline({ timeoutMs: OWN_END_MS, reason: () => new Error(reason) });
+    const limit = loadScaledTimeout({ timeoutMs: OWN_END_MS, reason: () => new Error(reason) });
     limit.signal.addEventListener('abort', () => void this.#vm.giveUp(reason));
     return limit;
   }

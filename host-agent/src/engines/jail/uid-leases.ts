@@ -5,7 +5,7 @@ import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/p
 import { join } from 'node:path';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import { lockDirectory } from '../../lib/instance-lock.ts';
-import { once } from '../../lib/once.ts';
+import { lazy } from '../../lib/lazy.ts';
 import { isRunning, listUsers, type ProcessId, readStartTicks } from '../../lib/proc.ts';
 
 export const LEASES_DIR = '/run/sandboxd-uids';
@@ -63,7 +63,7 @@ export class UidLeases {
 
 /** Leases that are looked after when the first is wanted. */
 export function leaseUsers(range: UidRange, dir = LEASES_DIR) {
-  const leases = once(() => UidLeases.open(range, dir));
+  const leases = lazy(() => UidLeases.open(range, dir));
   return {
     take: async (): Promise<number> => (await leases()).take(),
     handOver: async (uid: number, holder: ProcessId): Promise<void> => (await leases()).handOver(uid, holder),

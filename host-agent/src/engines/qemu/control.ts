@@ -6,9 +6,9 @@ import type { SavedVm, SaveOptions } from '../engine.ts';
 import { diskNode } from './args.ts';
 import { explainEndState } from './end-states.ts';
 import { controlSocketOf, type QemuFiles, qemuFiles } from './files.ts';
+import { IO_ERROR, IoPause } from './io-pause.ts';
 import { QmpClient, QmpError, type QmpEvent, QmpViolation, toObject, toText } from './qmp.ts';
 import { saveQemu } from './save.ts';
-import { IO_ERROR, Standstill } from './standstill.ts';
 
 /** States of a guest that somebody stopped: a daemon that saved it and did not come back. */
 const PAUSED = ['paused', 'save-vm', 'prelaunch'];
@@ -34,7 +34,7 @@ class QemuControl implements Control {
   readonly #vm: Controlled;
   readonly #files: QemuFiles;
   readonly #options: ControlOptions;
-  readonly #standstill: Standstill;
+  readonly #ioPause: IoPause;
   #qmp: QmpClient | undefined;
   #isClosed = false;
   /** What the VMM said of its guest's end. */
@@ -50,7 +50,7 @@ class QemuControl implements Control {
     this.#files = qemuFiles(vm.identity.paths);
     this.#options = options;
     this.#hasSpoken = options.isAdopted;
-    this.#standstill = new Standstill({
+    this.#ioPause = new IoPause({
       readStatus: () => this.#readStatus(),
       resume: () => this.resume(),
       isOver: () => vm.isOver,
@@ -60,8 +60,8 @@ class QemuControl implements Control {
     });
   }
 
-  get standstill(): string | undefined {
-    return this.#standstill.reason;
+  get ioPauseReason(): string | undefined {
+    return this.#ioPause.reason;
   }
 
   async connect(signal: AbortSignal): Promise<boolean> {
@@ -97,7 +97,7 @@ class QemuControl implements Control {
 
   async readState(): Promise<GuestState> {
     const status = await this.#readStatus();
-    if (status === IO_ERROR) this.#standstill.begin('an input/output error');
+    if (status === IO_ERROR) this.#ioPause.begin('an input/output error');
     const reason = await explainEndState(status, this.#files.logPath);
     if (reason !== undefined) return { kind: 'over', reason: this.#shutdownCause() ?? reason };
     return { kind: PAUSED.includes(status) ? 'paused' : 'runs' };
@@ -110,7 +110,7 @@ class QemuControl implements Control {
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
     const { identity } = this.#vm;
     const resume = () => this.#resumeAfterSave();
-    return this.#standstill.duringSave(() =>
+    return this.#ioPause.duringSave(() =>
       saveQemu({ identity, control: this.#connected(), resume }, options),
     );
   }
@@ -148,9 +148,9 @@ class QemuControl implements Control {
     if (event === 'SHUTDOWN') this.#shutdownReason = toText(data.reason) ?? 'unknown';
     if (event === 'GUEST_PANICKED') this.#shutdownReason = 'guest-panic';
     if (event === 'BLOCK_IO_ERROR' && data.action === 'stop')
-      this.#standstill.begin((toText(data.reason) ?? 'an input/output error').slice(0, MAX_REASON));
+      this.#ioPause.begin((toText(data.reason) ?? 'an input/output error').slice(0, MAX_REASON));
     // What a save stopped goes on, or says why it does not.
-    if (event === 'STOP' && !this.#standstill.isSaving) void this.#askWhy();
+    if (event === 'STOP' && !this.#ioPause.isSaving) void this.#askWhy();
   }
 
   /** Not once for each time that it says so: one question is under way, and one more will see what came since. */

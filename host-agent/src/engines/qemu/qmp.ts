@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net';
 import { AppError } from '../../lib/errors.ts';
 import { LineReader } from '../../lib/line-reader.ts';
-import { patientDeadline } from '../../lib/patience.ts';
+import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import { VmmRefusal } from '../control.ts';
 
 export type QmpEvent = { readonly event: string; readonly data: Readonly<Record<string, unknown>> };
@@ -94,7 +94,7 @@ export class QmpClient {
     if (this.#closed !== undefined) return Promise.reject(this.#closed);
     const id = ++this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const limit = patientDeadline({
+    const limit = loadScaledTimeout({
       timeoutMs,
       reason: (waitedMs) =>
         new AppError('internal', `the VMM did not answer ${command} within ${waitedMs} ms`),

@@ -9,7 +9,7 @@ import {
   MAX_EXEC_PAYLOAD_BYTES,
 } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
-import { ByteQueue, type Outflow, type Piece } from '../../lib/byte-queue.ts';
+import { ByteQueue, type Chunk, type PullStream } from '../../lib/byte-queue.ts';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
 import { type Read, readSignal, readSize } from './client-frames.ts';
 import { encodeErrorFrame, encodeExitFrame } from './exec-result.ts';
@@ -28,7 +28,7 @@ export type ExecRunOptions = {
 /** Error frames of one command: no credit holds them back. */
 const MAX_COMPLAINTS = 100;
 
-export class ExecRun implements Outflow {
+export class ExecRun implements PullStream {
   /**
    * Resolves at the command's first sign of life, or of its failure: from then on failures are exit frames. Rejects
    * with AppError guest_unreachable when the guest went away before.
@@ -81,10 +81,10 @@ export class ExecRun implements Outflow {
   }
 
   /** Encoded frames in order, the exit frame last; ends early only after `cancel`. */
-  async next(): Promise<Piece | undefined> {
+  async next(): Promise<Chunk | undefined> {
     while (!this.#isOver) {
-      const piece = this.#takeOutput();
-      if (piece !== undefined) return piece;
+      const chunk = this.#takeOutput();
+      if (chunk !== undefined) return chunk;
       if (this.#exitFrame !== undefined) {
         this.#isOver = true;
         return { bytes: this.#exitFrame, release: () => {} };
@@ -136,7 +136,7 @@ export class ExecRun implements Outflow {
     this.#wake();
   }
 
-  poke(): void {
+  keepalive(): void {
     if (this.#isOver || this.#output.sizeBytes > 0) return;
     this.#output.push(execFrameHeader(EXEC_FRAME.stdout, 0));
     this.#wake();
@@ -172,15 +172,15 @@ export class ExecRun implements Outflow {
     }
   }
 
-  #takeOutput(): Piece | undefined {
-    const piece = this.#output.take();
-    if (piece === undefined) return undefined;
+  #takeOutput(): Chunk | undefined {
+    const chunk = this.#output.take();
+    if (chunk === undefined) return undefined;
     return {
-      bytes: piece.bytes,
+      bytes: chunk.bytes,
       release: () => {
-        piece.release();
+        chunk.release();
         // A piece has headers of frames in it, too, so that all has been given back with the last.
-        this.#giveBack(Math.min(piece.bytes.length, this.#heldBytes));
+        this.#giveBack(Math.min(chunk.bytes.length, this.#heldBytes));
       },
     };
   }

@@ -1,7 +1,7 @@
 // The output of a one-way exec as JSON, for clients without a decoder of frames.
 import { isUtf8 } from 'node:buffer';
 import { EXEC_FRAME, ExecFrameDecoder, type ExecOutput, type ExecPiece } from '@sandboxd/api';
-import type { Outflow, Piece } from '../../lib/byte-queue.ts';
+import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { joinText, NOTHING, unfinishedBytes } from '../../lib/utf8-joiner.ts';
 
 type Stream = 'stdout' | 'stderr';
@@ -35,16 +35,16 @@ class Beginning {
 }
 
 /** Reads frames to their end. `maxBytes`, of each stream; the rest is read and forgotten. Rejects as the frames do. */
-export async function collectOutput(frames: Outflow, maxBytes: number): Promise<ExecOutput> {
+export async function collectOutput(frames: PullStream, maxBytes: number): Promise<ExecOutput> {
   const streams = { stdout: new Beginning(maxBytes), stderr: new Beginning(maxBytes) };
   const decoder = new ExecFrameDecoder();
   let result: unknown;
-  for (let piece = await frames.next(); piece !== undefined; piece = await frames.next()) {
-    for (const { type, payload } of decoder.push(piece.bytes)) {
+  for (let chunk = await frames.next(); chunk !== undefined; chunk = await frames.next()) {
+    for (const { type, payload } of decoder.push(chunk.bytes)) {
       if (type === EXEC_FRAME.exit) result = JSON.parse(payload.toString());
       else streams[toStream(type)].push(payload);
     }
-    piece.release();
+    chunk.release();
   }
   const [stdout, stderr] = [streams.stdout.toText(), streams.stderr.toText()];
   return {
@@ -59,28 +59,28 @@ export async function collectOutput(frames: Outflow, maxBytes: number): Promise<
 }
 
 /** Frames as lines of JSON, at the pace of whoever reads them. */
-export class OutputLines implements Outflow {
-  readonly #frames: Outflow;
+export class OutputLines implements PullStream {
+  readonly #frames: PullStream;
   readonly #decoder = new ExecFrameDecoder();
   /** Beginnings of characters whose rest has not come. */
   readonly #held: Record<Stream, Buffer> = { stdout: NOTHING, stderr: NOTHING };
 
-  constructor(frames: Outflow) {
+  constructor(frames: PullStream) {
     this.#frames = frames;
   }
 
-  async next(): Promise<Piece | undefined> {
+  async next(): Promise<Chunk | undefined> {
     for (;;) {
-      const piece = await this.#frames.next();
-      if (piece === undefined) return undefined;
+      const chunk = await this.#frames.next();
+      if (chunk === undefined) return undefined;
       const lines = this.#decoder
-        .push(piece.bytes)
+        .push(chunk.bytes)
         .flatMap(({ type, payload }) => this.#toLines(type, payload));
       if (lines.length > 0) {
         const bytes = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
-        return { bytes, release: () => piece.release() };
+        return { bytes, release: () => chunk.release() };
       }
-      piece.release();
+      chunk.release();
     }
   }
 
@@ -88,8 +88,8 @@ export class OutputLines implements Outflow {
     this.#frames.cancel();
   }
 
-  poke(): void {
-    this.#frames.poke?.();
+  keepalive(): void {
+    this.#frames.keepalive?.();
   }
 
   #toLines(type: number, payload: Buffer): ExecPiece[] {

@@ -1,6 +1,6 @@
 // Exec over a connection that was taken from HTTP: a fixed reply, then frames in both directions until its end.
 import type { Duplex } from 'node:stream';
-import { writeOutflow } from '../outflow.ts';
+import { writePullStream } from '../pull-stream.ts';
 import { linger } from '../server/lingering.ts';
 import type { ExecRun } from './exec-run.ts';
 
@@ -23,7 +23,7 @@ export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void
 /** Sends the reply and every frame at the client's pace, then closes, at the latest `lingerMs` after the last byte. */
 export async function sendToSocket(socket: Duplex, run: ExecRun, lingerMs: number): Promise<void> {
   socket.write(REPLY);
-  await writeOutflow(socket, run);
+  await writePullStream(socket, run);
   if (socket.destroyed) return;
   socket.end(() => linger(socket, socket, lingerMs));
 }

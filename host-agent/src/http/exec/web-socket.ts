@@ -3,9 +3,9 @@ import type { Duplex } from 'node:stream';
 import { type ApiErrorCode, checkBody, type ExecRequest, execRequest, FIRST_MESSAGE_MS } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
-import type { Piece } from '../../lib/byte-queue.ts';
+import type { Chunk } from '../../lib/byte-queue.ts';
 import { isAppError, toError } from '../../lib/errors.ts';
-import { BodyRoom } from '../input/body-room.ts';
+import { BodyMemoryLimit } from '../input/body-memory-limit.ts';
 import { parseJson } from '../input/json-body.ts';
 import { checked } from '../input/request-input.ts';
 import { encodeErrorFrame } from './exec-result.ts';
@@ -71,7 +71,7 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
     } else if (!run.push(toBytes(data))) socket.pause();
   });
   // What came of a message that is not whole yet, which the library keeps. Counted before it sees it.
-  const room = new BodyRoom();
+  const room = new BodyMemoryLimit();
   const settle = () => room[Symbol.dispose]();
   options.connection.prependListener('data', (bytes: Buffer) => {
     try {
@@ -111,8 +111,8 @@ function readFirstMessage(socket: WebSocket, data: RawData, strict = false): Ask
 
 async function sendFrames(socket: WebSocket, run: ExecRun, ending: AbortSignal | undefined): Promise<void> {
   await run.opened;
-  for (let piece = await run.next(); piece !== undefined; piece = await run.next()) {
-    const sent = send(socket, piece);
+  for (let chunk = await run.next(); chunk !== undefined; chunk = await run.next()) {
+    const sent = send(socket, chunk);
     if (socket.bufferedAmount > MAX_BUFFERED_BYTES) await sent;
   }
   if (ending?.aborted) close(socket, CLOSE.stopping, STOPPING);
@@ -120,7 +120,7 @@ async function sendFrames(socket: WebSocket, run: ExecRun, ending: AbortSignal |
 }
 
 /** Resolves when the bytes left this process, or never will. */
-function send(socket: WebSocket, { bytes, release }: Piece): Promise<void> {
+function send(socket: WebSocket, { bytes, release }: Chunk): Promise<void> {
   return new Promise((resolve) => {
     socket.send(bytes, { binary: true }, () => {
       release();

@@ -1,10 +1,10 @@
 // Reads a JSON body of bounded size: little more than the limit is ever held, and silence in its middle ends it.
 import { BODY_IDLE_MS, MAX_JSON_BYTES, show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
-import { GatheredBytes } from '../../lib/gathered-bytes.ts';
+import { GrowingBuffer } from '../../lib/growing-buffer.ts';
 import { type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
-import { BodyRoom } from './body-room.ts';
+import { BodyMemoryLimit } from './body-memory-limit.ts';
 import { type BodySource, readBody } from './body-source.ts';
 import { findJsonError } from './json-error.ts';
 
@@ -40,8 +40,8 @@ export function parseJson(bytes: Uint8Array): unknown {
 }
 
 async function readAll(body: BodySource): Promise<Buffer> {
-  const gathered = new GatheredBytes();
-  using room = new BodyRoom();
+  const gathered = new GrowingBuffer();
+  using room = new BodyMemoryLimit();
   try {
     for (let chunk = await body.read(); chunk !== undefined; chunk = await body.read()) {
       if (gathered.sizeBytes + chunk.length > MAX_JSON_BYTES) throw tooLarge();

@@ -1,6 +1,6 @@
 // Lets nobody in without a key where there are keys: before a body is read, whatever the path.
 import { createMiddleware } from 'hono/factory';
-import type { Caller } from '../../keys/index.ts';
+import type { Principal } from '../../keys/index.ts';
 import type { Authenticator } from '../authentication.ts';
 import { addressOf, type HttpContext, type HttpEnv, headerOf } from '../context.ts';
 import { findRoute } from '../known-routes.ts';
@@ -8,25 +8,29 @@ import { findRoute } from '../known-routes.ts';
 export function authentication(authenticator: Authenticator | undefined) {
   return createMiddleware<HttpEnv>(async (c, next) => {
     const isPublic = findRoute(c.req.method, c.req.path)?.access === 'public';
-    const caller = isPublic
+    const principal = isPublic
       ? undefined
       : await authenticator?.authenticate({
           authorization: headerOf(c, 'authorization'),
           protocols: headerOf(c, 'sec-websocket-protocol'),
           address: addressOf(c),
         });
-    if (caller !== undefined) {
-      noteOpen(authenticator, caller, c);
-      c.set('caller', caller);
-      c.set('log', c.get('log').child({ key: caller.key }));
+    if (principal !== undefined) {
+      noteOpen(authenticator, principal, c);
+      c.set('caller', principal);
+      c.set('log', c.get('log').child({ key: principal.key }));
     }
     await next();
   });
 }
 
-function noteOpen(authenticator: Authenticator | undefined, caller: Caller, { env }: HttpContext): void {
+function noteOpen(
+  authenticator: Authenticator | undefined,
+  principal: Principal,
+  { env }: HttpContext,
+): void {
   const { incoming, outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
   const socket = takeover?.socket ?? incoming?.socket;
   const whole = takeover?.socket ?? outgoing;
-  if (socket !== undefined && whole !== undefined) authenticator?.open.add(caller, socket, whole);
+  if (socket !== undefined && whole !== undefined) authenticator?.open.add(principal, socket, whole);
 }

@@ -1,11 +1,11 @@
 // What happened: followed, or read up to the present.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
-import { sees } from '../../keys/index.ts';
+import { canSee } from '../../keys/index.ts';
+import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
-import { Places } from '../../lib/places.ts';
 import { clientSignal } from '../client-signal.ts';
 import { headerOf } from '../context.ts';
-import { answerOutflow } from '../outflow.ts';
+import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 import { EventStream } from '../streams/event-stream.ts';
@@ -16,15 +16,15 @@ const MESSAGES = 'text/event-stream';
 const PULSE_MS = 15_000;
 
 export function eventHandlers({ events: journal, stopping }: HttpServices) {
-  const places = new Places({
+  const places = new ConcurrencyLimit({
     what: 'streams of events',
-    most: MAX_WATCHERS,
-    mostOfEach: MAX_WATCHERS_OF_EACH,
+    max: MAX_WATCHERS,
+    maxPerClient: MAX_WATCHERS_OF_EACH,
   });
   return {
     followEvents: ({ query: { sandbox, kind, follow, last_event_id } }, c) => {
       if (journal === undefined) throw new AppError('unsupported', 'this daemon keeps no events');
-      const caller = c.get('caller');
+      const principal = c.get('caller');
       const sandboxes = sandbox && new Set(sandbox);
       const kinds = kind && new Set<string>(kind);
       const after = headerOf(c, 'last-event-id') || last_event_id;
@@ -38,15 +38,15 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
       const areLines = (c.req.header('accept') ?? '').toLowerCase().includes(LINES);
       const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
-      const place = places.take(caller?.tenant ?? caller?.id);
-      const pulse = setInterval(() => stream.poke(), PULSE_MS).unref();
+      const place = places.acquire(principal?.tenant ?? principal?.id);
+      const pulse = setInterval(() => stream.keepalive(), PULSE_MS).unref();
       const stream = new EventStream({
         journal,
         from,
         isFollowing: follow,
         areLines,
         isWanted: (event) =>
-          sees(caller, event.owner) &&
+          canSee(principal, event.owner) &&
           kinds?.has(event.kind) !== false &&
           sandboxes?.has(event.sandbox ?? '') !== false,
         signals: [clientSignal(c), stopping],
@@ -55,7 +55,7 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
           place[Symbol.dispose]();
         },
       });
-      return answerOutflow(c, stream, headers);
+      return answerPullStream(c, stream, headers);
     },
   } satisfies Partial<Handlers>;
 }

@@ -10,7 +10,7 @@ import { collectOutput, OutputLines } from '../exec/output-json.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
 import { type AskedExec, serveWebSocket } from '../exec/web-socket.ts';
 import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/preference.ts';
-import { answerOutflow } from '../outflow.ts';
+import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { refuse } from '../server/refusal.ts';
 import type { HttpServices } from '../services.ts';
@@ -90,7 +90,7 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
       const form = toExecForm(c.req.header('accept'));
       if (form === 'application/json') return collectOutput(run, max_output_bytes);
       const flow = form === 'application/x-ndjson' ? new OutputLines(run) : run;
-      return answerOutflow(c, flow, { 'Content-Type': form });
+      return answerPullStream(c, flow, { 'Content-Type': form });
     },
 
     execWebSocket: ({ params: { id }, warnings }, c) => {

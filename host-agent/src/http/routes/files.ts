@@ -3,7 +3,7 @@ import type { ByteSource } from '../../guest/files.ts';
 import { clientSignal } from '../client-signal.ts';
 import { guestOf } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
-import { answerOutflow } from '../outflow.ts';
+import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
@@ -27,7 +27,7 @@ export function fileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
           contentBytes !== undefined &&
           contentBytes < sizeBytes && { 'X-Truncated': 'true' }),
       };
-      if (c.req.raw.method !== 'HEAD') return answerOutflow(c, body, headers);
+      if (c.req.raw.method !== 'HEAD') return answerPullStream(c, body, headers);
       body.cancel();
       return c.body(null, 200, headers);
     },

@@ -8,11 +8,11 @@ import type { HttpContext } from '../context.ts';
 import { ImageLines } from '../image-lines.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
-import { answerOutflow } from '../outflow.ts';
+import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
-type Asking = {
+type PullRequest = {
   readonly onProgress?: Report;
   readonly signal: AbortSignal;
   readonly owner: string | undefined;
@@ -36,7 +36,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
       const store = requireImages(images);
       if (ref === undefined)
         throw new AppError('invalid_argument', 'ref is missing; send a reference such as nginx:alpine');
-      return answerMade(c, (asking) => store.pull(ref, pull, asking), warnings);
+      return answerMade(c, (options) => store.pull(ref, pull, options), warnings);
     },
 
     importImage: async ({ query: { tag }, warnings }, c) => {
@@ -44,9 +44,9 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
       assertNoTenant(c);
       const store = requireImages(images);
       const body = readBody(c, bodyIdleMs);
-      const make = async (asking: Asking): Promise<ImageInfo> => {
+      const make = async (options: PullRequest): Promise<ImageInfo> => {
         try {
-          return await store.import(toPieces(body.read), tag, asking);
+          return await store.import(toPieces(body.read), tag, options);
         } finally {
           body.discard(); // what was answered early is still being sent
         }
@@ -85,7 +85,7 @@ export function requireImages<T>(images: T | undefined): T {
 /** The image, or lines until it is there for a client that wants them. */
 async function answerMade(
   c: HttpContext,
-  make: (asking: Asking) => Promise<ImageInfo>,
+  make: (options: PullRequest) => Promise<ImageInfo>,
   warnings: readonly string[] = [],
 ) {
   const signal = clientSignal(c);
@@ -104,7 +104,7 @@ async function answerMade(
       lines.fail(error, c.var.requestId);
     },
   );
-  return answerOutflow(c, lines, { 'Content-Type': LINES });
+  return answerPullStream(c, lines, { 'Content-Type': LINES });
 }
 
 async function* toPieces(read: () => Promise<Uint8Array | undefined>): AsyncGenerator<Uint8Array> {

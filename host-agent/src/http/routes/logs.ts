@@ -6,14 +6,14 @@ import type { HttpServices } from '../services.ts';
 export function logHandlers(services: HttpServices) {
   return {
     readLogs: async ({ params: { id }, query: { since, source } }, c) => {
-      const { caller } = c.var;
+      const { caller: principal } = c.var;
       if (services.logs === undefined) throw logsAreOff();
       const page = await services.logs.read(id, {
         ...(since >= 0 && { since }),
         ...(source !== 'all' && { source }),
-        ...(caller?.tenant !== undefined && { tenant: caller.tenant }),
+        ...(principal?.tenant !== undefined && { tenant: principal.tenant }),
       });
-      if (page === undefined) services.sandboxes.as(caller).get(id);
+      if (page === undefined) services.sandboxes.as(principal).get(id);
       const { nextOffset = 0, records = [] } = page ?? {};
       return { next_offset: nextOffset, records: records.map(toRecordBody) };
     },

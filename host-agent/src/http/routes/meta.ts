@@ -25,10 +25,10 @@ export function metaHandlers(services: HttpServices) {
 
     // One with a tenant alone may do everything with what is that tenant's, and nothing else.
     whoami: (_, c) => {
-      const caller = c.get('caller');
-      return caller?.policy === undefined && caller?.tenant === undefined
+      const principal = c.get('caller');
+      return principal?.policy === undefined && principal?.tenant === undefined
         ? { scoped: false }
-        : { scoped: true, policy: caller.policy ?? {} };
+        : { scoped: true, policy: principal.policy ?? {} };
     },
 
     readMetrics: metricsHandler(services.metrics),

@@ -1,15 +1,15 @@
 // Create, list, show and delete sandboxes.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH, type Routes } from '@sandboxd/api';
 import type { PullMode } from '../../images/index.ts';
-import { Places } from '../../lib/places.ts';
+import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { PublishedPort } from '../../network/index.ts';
-import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/face.ts';
+import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/interface.ts';
 import type { CreateSandboxOptions, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
 import { type Place, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
-import { answerOutflow } from '../outflow.ts';
+import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 import { StatsStream } from '../streams/stats-stream.ts';
@@ -21,10 +21,10 @@ const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
 const MAX_AUDITED_HOSTS = 50;
 
 export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServices) {
-  const places = new Places({
+  const places = new ConcurrencyLimit({
     what: 'streams of stats',
-    most: MAX_WATCHERS,
-    mostOfEach: MAX_WATCHERS_OF_EACH,
+    max: MAX_WATCHERS,
+    maxPerClient: MAX_WATCHERS_OF_EACH,
   });
   return {
     listSandboxes: ({ query }, c) => {
@@ -51,12 +51,16 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       if (type === undefined) return first;
       const headers = { 'Content-Type': type, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
-      const caller = c.get('caller');
-      const place = places.take(caller?.tenant ?? caller?.id);
+      const principal = c.get('caller');
+      const place = places.acquire(principal?.tenant ?? principal?.id);
       const toText = (stats: object): string =>
         type === 'text/event-stream' ? `data: ${JSON.stringify(stats)}\n\n` : `${JSON.stringify(stats)}\n`;
       const signals = [clientSignal(c), stopping];
-      return answerOutflow(c, new StatsStream(read, toText, signals, () => place[Symbol.dispose]()), headers);
+      return answerPullStream(
+        c,
+        new StatsStream(read, toText, signals, () => place[Symbol.dispose]()),
+        headers,
+      );
     },
 
     deleteSandbox: async ({ params: { id } }, c) => {

@@ -2,7 +2,7 @@
 import { DEFAULT_OUTPUT_PAGE_BYTES, MAX_OUTPUT_PAGE_BYTES } from '@sandboxd/api';
 import { clientSignal } from '../client-signal.ts';
 import { guestOf, type HttpContext } from '../context.ts';
-import { answerOutflow } from '../outflow.ts';
+import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { readOutputPage } from '../service/output-page.ts';
 import { asFrames, asLines, OutputStream } from '../service/output-stream.ts';
@@ -43,7 +43,7 @@ export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
       const output = new OutputStream(service, request, areLines ? asLines() : asFrames(), signals);
       await output.opened;
       const headers = { 'Content-Type': areLines ? LINES : 'application/octet-stream' };
-      if (c.req.method !== 'HEAD') return answerOutflow(c, output, headers);
+      if (c.req.method !== 'HEAD') return answerPullStream(c, output, headers);
       output.cancel();
       return c.body(null, 200, headers);
     },

@@ -1,25 +1,25 @@
 // Take, list, show, delete and fork snapshots.
 import { MAX_MOVES, MAX_MOVES_OF_EACH } from '@sandboxd/api';
-import type { Outflow } from '../../lib/byte-queue.ts';
+import type { PullStream } from '../../lib/byte-queue.ts';
+import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
-import { Places } from '../../lib/places.ts';
 import type { SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
-import { answerOutflow } from '../outflow.ts';
+import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 import { callersOf, placeOf, toPorts, toSandboxBody } from './sandboxes.ts';
 
 export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
-  const most = { most: MAX_MOVES, mostOfEach: MAX_MOVES_OF_EACH };
-  const exportPlaces = new Places({ what: 'exports', ...most });
-  const importPlaces = new Places({ what: 'imports', ...most });
-  const placeFor = (places: Places, c: HttpContext): Disposable => {
-    const caller = c.get('caller');
-    return places.take(caller?.tenant ?? caller?.id);
+  const most = { max: MAX_MOVES, maxPerClient: MAX_MOVES_OF_EACH };
+  const exportPlaces = new ConcurrencyLimit({ what: 'exports', ...most });
+  const importPlaces = new ConcurrencyLimit({ what: 'imports', ...most });
+  const placeFor = (places: ConcurrencyLimit, c: HttpContext): Disposable => {
+    const principal = c.get('caller');
+    return places.acquire(principal?.tenant ?? principal?.id);
   };
   return {
     takeSnapshot: async ({ params: { id } }, c) => {
@@ -41,7 +41,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       sandboxes.getSnapshot(id);
       if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
       const place = placeFor(exportPlaces, c);
-      return answerOutflow(c, holding(sandboxes.exportSnapshot(id), place), headers);
+      return answerPullStream(c, holding(sandboxes.exportSnapshot(id), place), headers);
     },
 
     importSnapshot: async ({ query: { disk_only: isDiskOnly } }, c) => {
@@ -75,14 +75,14 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 }
 
 /** Gives the place back when it is over, however it ends. */
-function holding(outflow: Outflow, place: Disposable): Outflow {
+function holding(stream: PullStream, place: Disposable): PullStream {
   const end = () => place[Symbol.dispose]();
   return {
     next: () =>
-      outflow.next().then(
-        (piece) => {
-          if (piece === undefined) end();
-          return piece;
+      stream.next().then(
+        (chunk) => {
+          if (chunk === undefined) end();
+          return chunk;
         },
         (error) => {
           end();
@@ -90,7 +90,7 @@ function holding(outflow: Outflow, place: Disposable): Outflow {
         },
       ),
     cancel: () => {
-      outflow.cancel();
+      stream.cancel();
       end();
     },
   };

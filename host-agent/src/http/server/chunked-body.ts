@@ -1,7 +1,7 @@
 // Finds the end of a request body on a connection that HTTP's own parser has been taken from.
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../../lib/errors.ts';
-import { GatheredBytes } from '../../lib/gathered-bytes.ts';
+import { GrowingBuffer } from '../../lib/growing-buffer.ts';
 
 /** Longest line of a chunked body (a size with its extensions), and longest trailer section. */
 const MAX_LINE_BYTES = 4096;
@@ -13,7 +13,7 @@ type State = 'size' | 'data' | 'data end' | 'trailer' | 'done';
 export class BodyCollector {
   readonly #isChunked: boolean;
   readonly #maxBytes: number;
-  readonly #gathered = new GatheredBytes();
+  readonly #gathered = new GrowingBuffer();
   #state: State;
   #missingBytes: number;
   #line: Buffer = Buffer.alloc(0);

@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream';
 import { MAX_PIPELINED_REQUESTS } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 import { refuse } from './refusal.ts';
-import { UnreadAnswers } from './unread.ts';
+import { SlowReaders } from './slow-readers.ts';
 
 const RETRY_AFTER_S = 5;
 /** Clients beyond the limit that are told so at the same time; others find their connection closed. */
@@ -21,7 +21,7 @@ export class Connections {
   readonly #waiting = new Set<Duplex>();
   /** Requests that are not answered, by connection. */
   readonly #asked = new Map<Duplex, number>();
-  readonly #unread: UnreadAnswers;
+  readonly #unread: SlowReaders;
   /** Whose each connection is, of those that were asked after. */
   readonly #names = new WeakMap<Duplex, string>();
   #hasNames = false;
@@ -31,7 +31,7 @@ export class Connections {
   constructor(max: number, maxPerClient: number, unreadMs: number) {
     this.#max = max;
     this.#maxPerClient = Math.min(max, maxPerClient);
-    this.#unread = new UnreadAnswers(unreadMs);
+    this.#unread = new SlowReaders(unreadMs);
   }
 
   get count(): number {

@@ -19,23 +19,23 @@ import type { HttpApp } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
 import { newRequestId } from '../middleware/request-id.ts';
-import { poke } from '../outflow.ts';
-import { Arrivals } from './arrivals.ts';
+import { sendKeepalive } from '../pull-stream.ts';
+import { AcceptGate } from './accept-gate.ts';
 import type { Certificate } from './certificate.ts';
 import { nameClients } from './client-names.ts';
+import { coalesceChunks } from './coalesce-chunks.ts';
 import { Connections } from './connections.ts';
 import { Cors } from './cors.ts';
-import { Departures } from './departures.ts';
 import { answerDirectly } from './direct-answer.ts';
+import { DisconnectDetector } from './disconnect-detector.ts';
 import { Handshakes } from './handshakes.ts';
+import { installHijack, isWebSocketRequest } from './hijack.ts';
 import { type AllowedHost, HostNames } from './host-names.ts';
 import { LINGER_MS, lingerAfter } from './lingering.ts';
 import { type Listening, listenOn, type SocketPath, type TcpAddress } from './listening.ts';
 import type { PeerLookup } from './peer.ts';
 import { refuse, respond, toHttpError, toResponse } from './refusal.ts';
 import { findRefusal } from './request-check.ts';
-import { gatherSmallPieces } from './small-pieces.ts';
-import { installTakeover, isWebSocketRequest } from './takeover.ts';
 
 /** Request line and headers must have come within this time. */
 const HEADERS_TIMEOUT_MS = 20_000;
@@ -95,7 +95,7 @@ export class HttpServer {
   readonly #lingerMs: number;
   readonly #connections: Connections;
   readonly #handshakes: Handshakes;
-  readonly #arrivals: Arrivals;
+  readonly #arrivals: AcceptGate;
   readonly #active = new Set<ServerResponse>();
   readonly #taken = new Set<Duplex>();
   readonly #current = new WeakMap<Duplex, ServerResponse>();
@@ -160,7 +160,7 @@ export class HttpServer {
     Object.assign(this.#server, { httpAllowHalfOpen: true });
     // Headers beyond Node's own limit would be left out in silence; ours refuses.
     this.#server.maxHeadersCount = 0;
-    const departures = new Departures(readPeers);
+    const departures = new DisconnectDetector(readPeers);
     const connected = certificate === undefined ? 'connection' : 'secureConnection';
     this.#handshakes = new Handshakes(Math.ceil(maxConnections * HANDSHAKE_SHARE));
     if (certificate !== undefined) {
@@ -199,7 +199,7 @@ export class HttpServer {
       refuse(socket, error, requestId);
     });
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));
-    installTakeover(this.#server, connected, {
+    installHijack(this.#server, connected, {
       app,
       log,
       admit,
@@ -217,7 +217,7 @@ export class HttpServer {
         });
       },
     });
-    this.#arrivals = new Arrivals(
+    this.#arrivals = new AcceptGate(
       this.#connections,
       clientShare && nameClients(clientShare.peersProgram),
       log,
@@ -289,7 +289,7 @@ export class HttpServer {
     response.setHeader('X-Content-Type-Options', 'nosniff');
     this.#active.add(response);
     this.#current.set(request.socket, response);
-    gatherSmallPieces(request);
+    coalesceChunks(request);
     lingerAfter(request, response, this.#lingerMs);
     if (this.#isDraining) response.shouldKeepAlive = false;
     response.once('close', () => {
@@ -309,7 +309,7 @@ export class HttpServer {
   #probe(socket: Duplex): void {
     const response = this.#current.get(socket);
     if (response === undefined || response.closed) return;
-    if (response.headersSent) poke(response);
+    if (response.headersSent) sendKeepalive(response);
     else if (response.req.httpVersion === '1.1') response.writeContinue();
   }
 

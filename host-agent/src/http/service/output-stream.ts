@@ -2,7 +2,7 @@
 import { EXEC_FRAME, execFrameHeader } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { ServiceOutputRequest } from '../../guest/service-types.ts';
-import type { Outflow, Piece } from '../../lib/byte-queue.ts';
+import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 
 /** How records travel. */
@@ -47,7 +47,7 @@ function toLine(record: ServiceRecord) {
 
 type Batch = { readonly frames: readonly Buffer[]; readonly bytes: number };
 
-export class OutputStream implements Outflow {
+export class OutputStream implements PullStream {
   /** Resolves once the guest has begun to answer, rejects when it refused. */
   readonly opened: Promise<void>;
   readonly #subscription: ReturnType<SandboxService['output']>;
@@ -98,14 +98,14 @@ export class OutputStream implements Outflow {
     this.#end({});
   }
 
-  poke(): void {
+  keepalive(): void {
     if (this.#queue.length > 0) return;
     this.#queue.push({ frames: [this.#form.pulse], bytes: 0 });
     this.#wake();
   }
 
   /** Rejects when the guest is lost. */
-  async next(): Promise<Piece | undefined> {
+  async next(): Promise<Chunk | undefined> {
     for (;;) {
       const batches = this.#queue.splice(0);
       const frames = batches.flatMap((batch) => batch.frames);

@@ -1,7 +1,7 @@
 // What happened, for one reader at its own pace: read from the journal when there is room, so that a slow one holds nothing.
 import { setImmediate } from 'node:timers/promises';
 import type { Entry, Journal } from '../../events/index.ts';
-import { type Outflow, type Piece, toPiece } from '../../lib/byte-queue.ts';
+import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 import { type StoredEvent, toEventBody } from '../../sandboxes/stored-event.ts';
 
 export type EventStreamOptions = {
@@ -21,7 +21,7 @@ const RETRY_MS = 1000;
 /** What a reader that is far behind gets at once, which is all that waits for it here. */
 const PIECE_BYTES = 64 * 1024;
 
-export class EventStream implements Outflow {
+export class EventStream implements PullStream {
   readonly #options: EventStreamOptions;
   readonly #over = new AbortController();
   readonly #unlisten: () => void;
@@ -48,16 +48,16 @@ export class EventStream implements Outflow {
   }
 
   /** Sends where the reader is, which it then need not read again. */
-  poke(): void {
+  keepalive(): void {
     this.#isPoked = true;
     this.#wake();
   }
 
-  async next(): Promise<Piece | undefined> {
+  async next(): Promise<Chunk | undefined> {
     const { journal, isFollowing, isWanted, areLines } = this.#options;
     if (!this.#hasBegun && !areLines) {
       this.#hasBegun = true;
-      return toPiece(`retry: ${RETRY_MS}\n${this.#position}`);
+      return toChunk(`retry: ${RETRY_MS}\n${this.#position}`);
     }
     for (;;) {
       if (this.#over.signal.aborted) return undefined;
@@ -85,7 +85,7 @@ export class EventStream implements Outflow {
       if (!isFollowing) return this.#end();
       else if (this.#isPoked) {
         this.#isPoked = false;
-        return toPiece(areLines ? '\n' : this.#position);
+        return toChunk(areLines ? '\n' : this.#position);
       } else await this.#more();
     }
   }

@@ -1,12 +1,12 @@
 // Readings of a sandbox, one a second, until it is gone or nobody reads: lines of JSON, or server-sent events.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Outflow, type Piece, toPiece } from '../../lib/byte-queue.ts';
+import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 
 const EVERY_MS = 1000;
 
 export type Reading = { readonly cpu_us: number; readonly read_at: string };
 
-export class StatsStream<R extends Reading> implements Outflow {
+export class StatsStream<R extends Reading> implements PullStream {
   readonly #read: () => R;
   readonly #toText: (reading: R) => string;
   readonly #over = new AbortController();
@@ -36,7 +36,7 @@ export class StatsStream<R extends Reading> implements Outflow {
   }
 
   /** A reader that is slow gets fewer. */
-  async next(): Promise<Piece | undefined> {
+  async next(): Promise<Chunk | undefined> {
     const waitMs = this.#nextAt - performance.now();
     if (waitMs > 0) await sleep(waitMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
     if (this.#over.signal.aborted) return undefined;
@@ -45,7 +45,7 @@ export class StatsStream<R extends Reading> implements Outflow {
       const reading = this.#read();
       const text = this.#toText({ ...reading, ...toPercent(reading, this.#last) });
       this.#last = reading;
-      return toPiece(text);
+      return toChunk(text);
     } catch {
       this.cancel();
       return undefined;

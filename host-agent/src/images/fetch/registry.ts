@@ -2,14 +2,14 @@
 import { existsSync } from 'node:fs';
 import { AppError, isAppError } from '../../lib/errors.ts';
 import { formatReference, isLoopback, type Reference, shortReference } from '../reference.ts';
-import { Amount, type LayerSizes, readSizes } from './amount.ts';
 import { blobPath } from './blobs.ts';
 import { chooseFromIndex } from './choose.ts';
+import { DownloadProgress, type LayerSizes, readSizes } from './download-progress.ts';
 import { type Copy, copy, type Fetched, type FetchOptions, layoutOf } from './fetcher.ts';
 import type { LaidOut } from './layout.ts';
 import { isBrokenOff, retry } from './retry.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
-import { watchArrival } from './watch.ts';
+import { watchStall } from './watch.ts';
 
 /**
  * What skopeo says of a reference that it cannot ask a registry for: its grammar and its digests are narrower than Docker's, and
@@ -35,7 +35,7 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
   const { workDir, blobsDir, idleMs, signal } = options;
   const stalled = () =>
     new AppError('upstream', `cannot pull ${name}: the registry sent nothing for ${idleMs / 1000} s`);
-  await using amount = new Amount({
+  await using amount = new DownloadProgress({
     ...options,
     layout: layoutOf(workDir),
     askSizes: (given) =>
@@ -70,7 +70,7 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
     },
   });
   const attempt = async (): Promise<LaidOut> => {
-    using arrival = watchArrival(workDir, idleMs, stalled, signal);
+    using arrival = watchStall(workDir, idleMs, stalled, signal);
     const watched = { ...options, signal: arrival.signal };
     try {
       return await copy(watched, order(exact, arrival.postpone));

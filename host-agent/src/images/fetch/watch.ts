@@ -14,7 +14,7 @@ const LOOK_MS = 500;
 const LOOKS_WITHIN_IDLE = 5;
 
 /** Fires with AppError exhausted when the disk that `dir` is on is about to be full, or as the outer one does. */
-export function watchRoom(dir: string, outer?: AbortSignal, reserveBytes = RESERVE_BYTES): Watched {
+export function watchFreeDisk(dir: string, outer?: AbortSignal, reserveBytes = RESERVE_BYTES): Watched {
   return every(LOOK_MS, outer, async () => {
     const { bavail, bsize } = await statfs(dir);
     if (bavail * bsize >= reserveBytes) return undefined;
@@ -24,7 +24,7 @@ export function watchRoom(dir: string, outer?: AbortSignal, reserveBytes = RESER
 }
 
 /** Fires with `reason()` when nothing was written beneath `dir` for so long, or as the outer one does. */
-export function watchArrival(
+export function watchStall(
   dir: string,
   idleMs: number,
   reason: () => Error,

@@ -1,17 +1,17 @@
 // The end of a sandbox that nobody used for as long as it may be so.
 import type { Logger } from 'pino';
-import type { Caller } from '../../keys/index.ts';
+import type { Principal } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
-import type { LifeEvent, LifeEvents } from '../life-events.ts';
+import type { LifecycleEvent, LifecycleEvents } from '../lifecycle-events.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { SnapshotInfo } from '../types.ts';
 
 export type EndIdleParts = {
-  readonly events: LifeEvents;
+  readonly events: LifecycleEvents;
   readonly log: Logger;
-  readonly save: (caller: Caller | undefined) => Promise<SnapshotInfo>;
+  readonly save: (principal: Principal | undefined) => Promise<SnapshotInfo>;
   readonly unsave: (snapshotId: string) => Promise<void>;
-  readonly remove: (why: string, events: readonly LifeEvent[]) => Promise<void>;
+  readonly remove: (why: string, events: readonly LifecycleEvent[]) => Promise<void>;
 };
 
 /** Whoever uses it before it is being deleted wins: then it stays, without a snapshot. Never rejects. */
@@ -32,7 +32,7 @@ export async function endIdle(
     }
     const about = { kind: 'idle', sandbox: sandbox.id, idleS: idle.timeoutS } as const;
     const event = { ...about, ...(snapshot !== undefined && { snapshot }) };
-    events.tell(event);
+    events.notify(event);
     const saved = snapshot === undefined ? '' : `, and was saved as ${snapshot}`;
     await remove(`: nobody used it for its idle_timeout_s of ${idle.timeoutS}${saved}`, [event]);
   } catch (error) {

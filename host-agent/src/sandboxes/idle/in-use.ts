@@ -45,7 +45,7 @@ function toCounters(sandbox: Used): Counters | undefined {
 }
 
 /** A command is a use until it has ended. */
-export function runInUse(
+export function trackExecUse(
   idle: IdleWatch,
   events: ExecEvents,
   run: (events: ExecEvents) => ExecSession,
@@ -68,7 +68,7 @@ export function runInUse(
 }
 
 /** A transfer is a use until its last byte, or until nobody wants the rest. */
-export function filesInUse(idle: IdleWatch, files: GuestFiles): GuestFiles {
+export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles {
   const pull = async (ask: () => Promise<PulledFile>): Promise<PulledFile> => {
     const end = idle.begin();
     try {
@@ -93,9 +93,9 @@ function inUse(body: PulledFile['body'], end: () => void): PulledFile['body'] {
   return {
     next: async () => {
       try {
-        const piece = await body.next();
-        if (piece === undefined) end();
-        return piece;
+        const chunk = await body.next();
+        if (chunk === undefined) end();
+        return chunk;
       } catch (error) {
         end();
         throw error;
@@ -105,6 +105,6 @@ function inUse(body: PulledFile['body'], end: () => void): PulledFile['body'] {
       end();
       body.cancel();
     },
-    ...(body.poke && { poke: () => body.poke?.() }),
+    ...(body.keepalive && { keepalive: () => body.keepalive?.() }),
   };
 }

@@ -5,7 +5,7 @@ import { Guest } from '../../guest/guest.ts';
 import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import { makeIdentity } from '../identity.ts';
-import type { Making, Resource, Site } from './resource.ts';
+import type { Resource, SandboxContext, StartContext } from './resource.ts';
 
 /** The start of a daemon waits at least so long for guests to answer, and on a host whose guests may take longer, longer. */
 const LEAST_HELLO_WAIT_MS = 5000;
@@ -19,36 +19,36 @@ const ENDING_WAIT_MS = 10_000;
 export const agent: Resource = {
   stage: () => 'agent',
 
-  async acquire(making) {
-    const { context, held, signal } = making;
-    const vm = vmOf(making);
-    held.guest = connectionTo(vm, making);
+  async acquire(start) {
+    const { context, handles, signal } = start;
+    const vm = vmOf(start);
+    handles.guest = connectionTo(vm, start);
     const { bootTimeoutMs: timeoutMs } = context;
     const tooLate = () =>
       new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, signal);
-    await greet(held.guest, making, limit.signal);
-    context.engines.noteGuest(making.engine);
+    await greet(handles.guest, start, limit.signal);
+    context.engines.markProven(start.engine);
     context.faults.reach('start.agent');
   },
 
-  async adopt(site) {
-    const { context, held, log } = site;
-    if (held.vm === undefined) return;
-    held.guest = connectionTo(held.vm, site);
-    if (held.vm.exit !== undefined) return;
+  async adopt(sandbox) {
+    const { context, handles, log } = sandbox;
+    if (handles.vm === undefined) return;
+    handles.guest = connectionTo(handles.vm, sandbox);
+    if (handles.vm.exit !== undefined) return;
     const waitMs = Math.max(LEAST_HELLO_WAIT_MS, context.watchdogTimeoutMs * HELLO_WAIT_SHARE);
     // One that has not answered by then is adopted all the same; its connection is tried on.
-    if (!(await held.guest.adopt(waitMs)))
+    if (!(await handles.guest.adopt(waitMs)))
       log.warn('a guest agent does not answer after the restart; trying on');
   },
 
-  async release({ held, why }) {
-    held.guest?.close(new Error(why));
+  async release({ handles, why }) {
+    handles.guest?.close(new Error(why));
   },
 };
 
-function connectionTo(vm: Vm, { record, log }: Site): Guest {
+function connectionTo(vm: Vm, { record, log }: SandboxContext): Guest {
   return new Guest({
     source: vm,
     incarnation: record.incarnation,
@@ -60,7 +60,7 @@ function connectionTo(vm: Vm, { record, log }: Site): Guest {
 /** Until the guest is who it shall be, before anyone can reach it. */
 async function greet(
   guest: Guest,
-  { id, origin, held, log, context: { pidsLimit } }: Making,
+  { id, origin, handles, log, context: { pidsLimit } }: StartContext,
   signal: AbortSignal,
 ): Promise<void> {
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
@@ -68,7 +68,7 @@ async function greet(
   const isBare = origin.kind === 'saved' && origin.saved.isBare;
   try {
     const root = isBare ? { entersRoot: true } : {};
-    await guest.setIdentity({ ...makeIdentity(id, held.network), ...root, pidsLimit }, signal);
+    await guest.setIdentity({ ...makeIdentity(id, handles.network), ...root, pidsLimit }, signal);
   } catch (error) {
     // A root that cannot be entered says nothing about the guest that was saved without it.
     if (!isBare || !(error instanceof AgentError) || error.code !== 'not_found') throw error;
@@ -89,7 +89,7 @@ function exitWithin({ exited }: Pick<Vm, 'exited'>, ms: number): Promise<string 
   return Promise.race([exited.then(({ reason }) => reason), timeout]);
 }
 
-function vmOf({ held }: Site): Vm {
-  if (held.vm === undefined) throw new Error('a VM comes before the connection to its agent');
-  return held.vm;
+function vmOf({ handles }: SandboxContext): Vm {
+  if (handles.vm === undefined) throw new Error('a VM comes before the connection to its agent');
+  return handles.vm;
 }

@@ -2,7 +2,7 @@
 import { copyReserved, copySparse, ensurePristineLayer } from '@sandboxd/rootfs-builder';
 import { makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
 import { pinAgent, pinRootfs } from './pin.ts';
-import type { Origin, Resource } from './resource.ts';
+import type { Resource, StartFrom } from './resource.ts';
 
 export const files: Resource = {
   stage: () => 'disk',
@@ -37,7 +37,7 @@ export const files: Resource = {
 };
 
 /** Undefined: an empty one. */
-function layerOf(origin: Origin): string | undefined {
+function layerOf(origin: StartFrom): string | undefined {
   if (origin.kind === 'boot') return origin.layerPath;
   return origin.saved.isBare ? undefined : origin.saved.diskPath;
 }

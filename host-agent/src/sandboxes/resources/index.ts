@@ -3,7 +3,7 @@ import { agent } from './agent.ts';
 import { files } from './files.ts';
 import { log } from './log.ts';
 import { network } from './network.ts';
-import type { Remains, Resource, Site } from './resource.ts';
+import type { Resource, SandboxContext, TeardownContext } from './resource.ts';
 import { vmm } from './vmm.ts';
 
 export const RESOURCES: readonly Resource[] = [log, files, network, vmm, agent];
@@ -11,16 +11,16 @@ export const RESOURCES: readonly Resource[] = [log, files, network, vmm, agent];
 /** The same: those of one step need nothing of each other and are got at once, so that a network costs a create no time of its own. */
 export const STEPS: readonly (readonly [Resource, ...Resource[]])[] = [[log, files, network], [vmm], [agent]];
 
-export async function adoptResources(site: Site): Promise<void> {
-  for (const { adopt } of RESOURCES) await adopt?.(site);
+export async function adoptResources(sandbox: SandboxContext): Promise<void> {
+  for (const { adopt } of RESOURCES) await adopt?.(sandbox);
 }
 
 /** The half of giving back that somebody waits for. Ends with the first that fails. */
-export async function releaseResources(remains: Remains): Promise<void> {
-  for (const { release } of RESOURCES.toReversed()) await release?.(remains);
+export async function releaseResources(teardown: TeardownContext): Promise<void> {
+  for (const { release } of RESOURCES.toReversed()) await release?.(teardown);
 }
 
 /** The half that only takes time. Ends with the first that fails; what comes after it needs it to be gone. */
-export async function sweepResources(remains: Remains): Promise<void> {
-  for (const { sweep } of RESOURCES.toReversed()) await sweep?.(remains);
+export async function sweepResources(teardown: TeardownContext): Promise<void> {
+  for (const { sweep } of RESOURCES.toReversed()) await sweep?.(teardown);
 }

@@ -4,12 +4,12 @@ import type { Resource } from './resource.ts';
 export const log: Resource = {
   stage: () => 'log',
 
-  async acquire({ id, context, held, record }) {
-    held.sandboxLog = await context.logs?.open(id, record.owner?.tenant);
+  async acquire({ id, context, handles, record }) {
+    handles.sandboxLog = await context.logs?.open(id, record.owner?.tenant);
   },
 
-  async adopt({ id, context, held, record }) {
-    held.sandboxLog = await context.logs?.open(id, record.owner?.tenant);
+  async adopt({ id, context, handles, record }) {
+    handles.sandboxLog = await context.logs?.open(id, record.owner?.tenant);
   },
 
   // Until then it is read as that of any sandbox.

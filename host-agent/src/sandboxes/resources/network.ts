@@ -1,50 +1,50 @@
 // The network of a sandbox: addresses of its own, and a namespace that its VMM runs in.
 import { AppError } from '../../lib/errors.ts';
 import type { Network, NetworkSlot } from '../../network/index.ts';
-import type { Resource, ResourceContext, Site } from './resource.ts';
+import type { Resource, ResourceContext, SandboxContext } from './resource.ts';
 
 export const network: Resource = {
   stage: () => 'network',
 
-  async acquire(making) {
-    const { context, held, update, record } = making;
+  async acquire(start) {
+    const { context, handles, update, record } = start;
     if (record.options.network === undefined) return;
     const network = networkOf(context);
-    const slot = await network.lease();
+    const slot = await network.allocate();
     await update({ network: slot });
     context.faults.reach('start.network-recorded');
-    await network.make(slot);
+    await network.create(slot);
     context.faults.reach('start.network-made');
     await network.publish(slot, record.options.publish ?? []);
     context.faults.reach('start.network-published');
-    await serve(network, slot, making, false);
-    held.network = slot;
+    await serve(network, slot, start, false);
+    handles.network = slot;
     context.faults.reach('start.network');
   },
 
-  async adopt(site) {
-    const { context, held, log } = site;
-    const { network: slot } = site.record;
+  async adopt(sandbox) {
+    const { context, handles, log } = sandbox;
+    const { network: slot } = sandbox.record;
     if (slot === undefined) return;
     const network = networkOf(context);
-    held.network = slot;
+    handles.network = slot;
     network.adopt(slot);
     // A boot of the host has ended it, with its VMM.
-    await serve(network, slot, site, true).catch((err) =>
+    await serve(network, slot, sandbox, true).catch((err) =>
       log.warn({ err }, 'a sandbox has lost its network'),
     );
     await network
-      .adoptPorts(slot, site.record.options.publish ?? [])
+      .adoptPorts(slot, sandbox.record.options.publish ?? [])
       .catch((err) => log.warn({ err }, 'a sandbox has lost its published ports'));
   },
 
   async release({ context, record }) {
-    if (record?.network !== undefined) await context.network?.silence(record.network);
+    if (record?.network !== undefined) await context.network?.stop(record.network);
     context.faults.reach('delete.network-silenced');
   },
 
   async sweep({ context, record }) {
-    if (record?.network !== undefined) await context.network?.remove(record.network);
+    if (record?.network !== undefined) await context.network?.destroy(record.network);
     context.faults.reach('delete.network');
   },
 };
@@ -58,10 +58,10 @@ function networkOf({ network }: ResourceContext): Network {
 async function serve(
   network: Network,
   slot: NetworkSlot,
-  { record, held }: Site,
+  { record, handles }: SandboxContext,
   wasServed: boolean,
 ): Promise<void> {
   const { allowlist = [] } = record.options.network ?? {};
-  const onDenied = (text: string) => held.sandboxLog?.event('exec', text);
-  await network.serve(slot, { allowlist, wasServed, onDenied });
+  const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
+  await network.start(slot, { allowlist, wasServed, onDenied });
 }

@@ -10,7 +10,7 @@ import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
 import type { Clock, Counters } from '../idle/idle-watch.ts';
-import type { LifeEvents } from '../life-events.ts';
+import type { LifecycleEvents } from '../lifecycle-events.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
 import type { Directories, SandboxPaths } from './paths.ts';
@@ -33,7 +33,7 @@ export type ResourceContext = {
   /** Absent where no sandbox can have one. */
   readonly network?: Network | undefined;
   readonly faults: Faults;
-  readonly events: LifeEvents;
+  readonly events: LifecycleEvents;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
   /** Most processes of one command in a guest; 0: by the guest's size. */
@@ -46,13 +46,13 @@ export type ResourceContext = {
   readonly watchdogTimeoutMs: number;
 };
 
-export type Origin =
+export type StartFrom =
   /** `memoryPath`: keep the guest's memory in this new file. `layerPath`: its layer is a copy of this one, not an empty one. */
   | { readonly kind: 'boot'; readonly memoryPath?: string; readonly layerPath?: string }
   | { readonly kind: 'saved'; readonly saved: SavedGuest };
 
 /** What a sandbox holds in this process. Each resource fills in its own. */
-export type Held = {
+export type Handles = {
   vm?: Vm | undefined;
   guest?: Guest;
   sandboxLog?: SandboxLog | undefined;
@@ -60,33 +60,33 @@ export type Held = {
 };
 
 /** A sandbox of which there is a record. */
-export type Site = {
+export type SandboxContext = {
   readonly id: string;
   readonly context: ResourceContext;
   readonly paths: SandboxPaths;
   /** As it is in the registry. */
   readonly record: SandboxRecord;
-  readonly held: Held;
+  readonly handles: Handles;
   /** Milliseconds that making it took, by stage; absent when an earlier daemon made it. */
   readonly times?: Record<string, number>;
   readonly log: Logger;
 };
 
 /** One that is being made. */
-export type Making = Site & {
+export type StartContext = SandboxContext & {
   /** Of its VM. */
   readonly engine: Engine;
-  readonly origin: Origin;
+  readonly origin: StartFrom;
   /** Fires when nobody wants it any more, or it takes too long. */
   readonly signal: AbortSignal;
   /** The guest can come to nothing any more, so nobody waits for it. */
-  giveUp(reason: Error): void;
+  abortStart(reason: Error): void;
   /** Changes the record, in the registry too. */
   update(change: Partial<SandboxRecord>): Promise<void>;
 };
 
 /** One that exists no longer, or was never whole. There may be no record: what a crash leaves has an id at least. */
-export type Remains = Omit<Site, 'record'> & {
+export type TeardownContext = Omit<SandboxContext, 'record'> & {
   readonly record: SandboxRecord | undefined;
   /** Whether anybody ever heard of it: only then its log is worth keeping. */
   readonly wasKnown: boolean;
@@ -96,13 +96,13 @@ export type Remains = Omit<Site, 'record'> & {
 
 export interface Resource {
   /** The stage that a failure to get it names. */
-  stage(origin: Origin): string;
+  stage(origin: StartFrom): string;
   /** Gets it. What it has got when it fails is given back by `release`. */
-  acquire(making: Making): Promise<void>;
+  acquire(start: StartContext): Promise<void>;
   /** Finds again what an earlier daemon's sandbox has. The VM may have ended. */
-  adopt?(site: Site): Promise<void>;
+  adopt?(sandbox: SandboxContext): Promise<void>;
   /** Gives back what others may want, or may meet. A delete answers behind that. Can be called again after a failure. */
-  release?(remains: Remains): Promise<void>;
+  release?(teardown: TeardownContext): Promise<void>;
   /** Gives back the rest of it, which only takes time, once every resource was released. Can be called again. */
-  sweep?(remains: Remains): Promise<void>;
+  sweep?(teardown: TeardownContext): Promise<void>;
 }

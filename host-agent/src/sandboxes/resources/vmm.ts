@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs';
 import { EndedVm } from '../../engines/ended-vm.ts';
 import type { Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
 import { AppError } from '../../lib/errors.ts';
-import { patientDeadline } from '../../lib/patience.ts';
+import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { ResolvedSandboxOptions } from '../types.ts';
-import type { Making, Resource, ResourceContext } from './resource.ts';
+import type { Resource, ResourceContext, StartContext } from './resource.ts';
 
 /** A word for the initramfs: the root filesystem has no agent; it is on a third disk. */
 const AGENT_DISK = 'sandbox.agent-disk';
@@ -20,49 +20,49 @@ const END_TIMEOUT_MS = 5000;
 export const vmm: Resource = {
   stage: ({ kind }) => (kind === 'saved' ? 'restore' : 'boot'),
 
-  async acquire(making) {
-    const { context, engine, origin, held } = making;
+  async acquire(start) {
+    const { context, engine, origin, handles } = start;
     const { bootTimeoutMs: timeoutMs } = context;
     const tooLate = () =>
       new AppError('internal', `the VM did not start within ${timeoutMs} ms`, { isTimeout: true });
-    using limit = deadline(timeoutMs, tooLate, making.signal);
-    const options = { ...vmOptions(making), signal: limit.signal };
-    held.vm =
+    using limit = deadline(timeoutMs, tooLate, start.signal);
+    const options = { ...vmOptions(start), signal: limit.signal };
+    handles.vm =
       origin.kind === 'saved'
         ? await engine.restore({ ...options, saved: origin.saved.vm })
         : await engine.boot({
             ...options,
             ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
           });
-    void held.vm.exited.then(({ reason }) => making.giveUp(new AppError('internal', reason)));
+    void handles.vm.exited.then(({ reason }) => start.abortStart(new AppError('internal', reason)));
     context.faults.reach('start.vm');
   },
 
-  async adopt({ id, context, record, held, log }) {
+  async adopt({ id, context, record, handles, log }) {
     if (record.vmm === null) return;
     const engine = engineOf(context, record.vmm);
     // Its clock is set by whoever connects to its agent first, in any case.
-    const onResumed = (): void => held.guest?.stepClock();
-    held.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findDead(engine, record));
-    if (held.vm?.exit === undefined || record.exit !== undefined) return;
-    const diagnosis = await held.vm.diagnose();
-    const { exit } = held.vm;
+    const onResumed = (): void => handles.guest?.stepClock();
+    handles.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findDead(engine, record));
+    if (handles.vm?.exit === undefined || record.exit !== undefined) return;
+    const diagnosis = await handles.vm.diagnose();
+    const { exit } = handles.vm;
     const died = context.events.prepare({ kind: 'died', sandbox: id, exit, diagnosis }, record.owner);
     // Without it the next start finds the cause anew, as this one did.
     await context.records
-      .put(id, { ...record, exit }, died.keep)
+      .put(id, { ...record, exit }, died.persist)
       .catch((err) => log.error({ err }, 'cannot record the end of a VM'));
-    died.tell();
+    died.publish();
   },
 
-  async release({ held }) {
+  async release({ handles }) {
     // Nothing in it is worth a grace: its disk and memory go with it. Its end is waited for by `sweep`.
-    held.vm?.kill().catch(() => undefined);
+    handles.vm?.kill().catch(() => undefined);
   },
 
-  async sweep({ context, record, held, log }) {
+  async sweep({ context, record, handles, log }) {
     const vm =
-      held.vm ?? (record?.vmm ? engineOf(context, record.vmm)?.adopt(record.vmm, { log }) : undefined);
+      handles.vm ?? (record?.vmm ? engineOf(context, record.vmm)?.adopt(record.vmm, { log }) : undefined);
     if (vm) await end(vm);
     context.faults.reach('delete.killed');
   },
@@ -70,7 +70,7 @@ export const vmm: Resource = {
 
 /** Rejects when it does not end, as one may that waits for a disk: nothing else waits for that. */
 async function end(vm: Vm): Promise<void> {
-  using limit = patientDeadline({
+  using limit = loadScaledTimeout({
     timeoutMs: END_TIMEOUT_MS,
     reason: (waitedMs) =>
       new AppError('internal', `its VMM, process ${vm.identity.pid}, has not ended for ${waitedMs} ms`),
@@ -78,9 +78,9 @@ async function end(vm: Vm): Promise<void> {
   await raceSignal(vm.kill(), limit.signal);
 }
 
-function vmOptions({ context, record, paths, held, log, update, giveUp }: Making) {
+function vmOptions({ context, record, paths, handles, log, update, abortStart: giveUp }: StartContext) {
   const { options } = record;
-  const { network: net } = held;
+  const { network: net } = handles;
   const { agentPath } = options.rootfs;
   return {
     spec: {
@@ -99,7 +99,7 @@ function vmOptions({ context, record, paths, held, log, update, giveUp }: Making
     paths,
     diskBytes: options.diskBytes,
     log,
-    onResumed: () => held.guest?.stepClock(),
+    onResumed: () => handles.guest?.stepClock(),
     onStandstill: (cause: string) => giveUp(new AppError('exhausted', cause, { retryAfterS: 5 })),
     onSpawn: async (identity: VmmIdentity) => {
       context.faults.reach('start.spawned');

@@ -49,7 +49,7 @@ const tryOf = (name: string, verdict: string, accelerator = 'kvm'): Try => ({
 });
 const fault = (stage: string) => new AppError('internal', `it died\nregisters`, { stage });
 const failing = (choice: EngineChoice, error: Error) => () =>
-  choice.tryBoot(() => Promise.reject(error), never);
+  choice.bootOrReplaceEngine(() => Promise.reject(error), never);
 
 t.test('a choice that was kept is found, by name and accelerator, and the engine told', async (t) => {
   const { cache, cacheDir } = makePlace(t);
@@ -212,7 +212,7 @@ t.test('an engine whose first guest does not start is replaced once for all who 
   const choice = await choose([first, second, third]);
   const begun = choice.current;
   const gate = Promise.withResolvers<never>();
-  const late = choice.tryBoot(() => gate.promise, never);
+  const late = choice.bootOrReplaceEngine(() => gate.promise, never);
   late.catch(() => undefined);
   const both = [1, 2].map(() => failing(choice, fault('spawn'))());
   for (const one of both)
@@ -226,10 +226,10 @@ t.test('an engine whose first guest does not start is replaced once for all who 
   gate.reject(fault('agent'));
   await t.rejects(late, { name: 'FirstStartError', isReplaced: true });
   t.equal(choice.current, second.asEngine, 'whoever began on the one before has no say on this one');
-  choice.noteGuest(second.asEngine);
+  choice.markProven(second.asEngine);
   await t.rejects(failing(choice, fault('boot'))(), { name: 'AppError', message: /^it died/ });
   t.equal(choice.current, second.asEngine, 'a guest ran on it');
-  t.equal(await choice.tryBoot(async () => 'its result', never), 'its result');
+  t.equal(await choice.bootOrReplaceEngine(async () => 'its result', never), 'its result');
   // The next daemon knows, and begins with that one.
   const next = await choose([first, second, third]);
   t.not(next.current, begun);
@@ -254,7 +254,7 @@ t.test('the fault of another is none of the engine’s', async (t) => {
     t.equal(await failing(choice, error)().catch((cause) => cause), error);
   const gone = new AbortController();
   await t.rejects(
-    choice.tryBoot(async () => {
+    choice.bootOrReplaceEngine(async () => {
       gone.abort(new Error('the client left'));
       throw fault('boot');
     }, gone.signal),
@@ -325,7 +325,7 @@ t.test('a choice that is under way ends with the daemon, and with who waits for 
   const [first, second] = [new MadeEngine('first', { answer: works }), new MadeEngine('second')];
   const choice = await choose([first, second]);
   const gone = new AbortController();
-  const left = choice.tryBoot(() => Promise.reject(fault('boot')), gone.signal);
+  const left = choice.bootOrReplaceEngine(() => Promise.reject(fault('boot')), gone.signal);
   const waiting = failing(choice, fault('boot'))();
   for (const one of [left, waiting]) one.catch(() => undefined);
   await until(() => second.signals.length === 1, 'a probe');

@@ -13,8 +13,8 @@ import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-com
 import { changedRanges, findMapping, PAGE_BYTES } from '../../../../host-agent/src/engines/mapping.ts';
 import { buildQemuArgs, qemuCommandLine } from '../../../../host-agent/src/engines/qemu/args.ts';
 import { controlArgument, controlSocketOf } from '../../../../host-agent/src/engines/qemu/files.ts';
+import { IoPause } from '../../../../host-agent/src/engines/qemu/io-pause.ts';
 import { QmpClient, QmpError, type QmpEvent } from '../../../../host-agent/src/engines/qemu/qmp.ts';
-import { Standstill } from '../../../../host-agent/src/engines/qemu/standstill.ts';
 import { isDirect } from '../../../../host-agent/src/engines/start.ts';
 import { tryGuest } from '../../../../host-agent/src/engines/trial.ts';
 
@@ -247,7 +247,7 @@ t.test(
     let tries = 0;
     let isOver = false;
     const make = () =>
-      new Standstill({
+      new IoPause({
         readStatus: async () => {
           if (tries === 1) throw new Error('busy');
           return status;

@@ -176,8 +176,8 @@ t.test('what fails of a save is said with its stage, and a full disk by its own 
   });
   t.match(await failure(new Error('No space left on device')), { code: 'internal' });
   t.match(await failure(new AppError('conflict', 'busy')), { code: 'conflict', details: { stage: 'save' } });
-  control.standstill = 'the disk is full';
-  t.equal(vm.standstill, 'the disk is full');
+  control.ioPauseReason = 'the disk is full';
+  t.equal(vm.ioPauseReason, 'the disk is full');
   control.calls.length = 0;
   t.match(await failure(new Error('never')), {
     code: 'exhausted',
@@ -276,7 +276,7 @@ t.test('a VM that ended before anybody looked says so, and no more', async (t) =
   t.equal(vm.identity, host.identity);
   t.equal(vm.exit, exit);
   t.equal(await vm.exited, exit);
-  t.equal(vm.standstill, undefined);
+  t.equal(vm.ioPauseReason, undefined);
   const refused = { code: 'internal', message: 'the VM ended: the guest powered off' };
   await t.rejects(vm.openChannel(), refused);
   await t.rejects(vm.save(), refused);

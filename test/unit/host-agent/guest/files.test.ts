@@ -55,10 +55,10 @@ t.test('a pull that is longer than the window comes whole, at its reader’s pac
   for (;;) {
     const next = body.next();
     await settle(pair.links);
-    const piece = await next;
-    if (piece === undefined) break;
-    bytes += piece.bytes.length;
-    piece.release();
+    const chunk = await next;
+    if (chunk === undefined) break;
+    bytes += chunk.bytes.length;
+    chunk.release();
   }
   t.equal(bytes, 10 * WINDOW_BYTES);
   t.equal(pair.host.streamCount, 0);
@@ -87,7 +87,7 @@ t.test('a file that is not as long as was said is an error', async (t) => {
     const { body } = await pulling;
     await t.rejects(
       (async () => {
-        for (let piece = await body.next(); piece !== undefined; piece = await body.next()) piece.release();
+        for (let chunk = await body.next(); chunk !== undefined; chunk = await body.next()) chunk.release();
       })(),
       { code: 'guest_unreachable', message },
     );
@@ -164,12 +164,12 @@ t.test('a body has exactly what was announced of it, or else no more than was as
     t.same(told, isTooMuch ? ['cancel'] : []);
     const came = isTooMuch ? sent - 1 : sent;
     if (came > 0) {
-      const piece = await body.next();
+      const chunk = await body.next();
       t.same(
-        [...(piece?.bytes ?? [])],
+        [...(chunk?.bytes ?? [])],
         Array.from({ length: came }, (_, n) => n),
       );
-      piece?.release();
+      chunk?.release();
       t.equal(told.at(-1), came);
     }
     if (problem) await t.rejects(body.next(), { code: 'guest_unreachable', message: problem });
@@ -204,9 +204,9 @@ t.test('the memory of a piece that was released is used again', async (t) => {
   const places: unknown[] = [];
   for (let n = 0; n < 2; n++) {
     body.push(Buffer.of(n));
-    const piece = await body.next();
-    places.push([piece?.bytes.buffer, piece?.bytes.byteOffset]);
-    piece?.release();
+    const chunk = await body.next();
+    places.push([chunk?.bytes.buffer, chunk?.bytes.byteOffset]);
+    chunk?.release();
   }
   t.same(places[1], places[0]);
 });

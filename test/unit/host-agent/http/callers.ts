@@ -1,9 +1,9 @@
 // Who asks, for tests without a registry of keys.
 import { pino } from 'pino';
 import { Authenticator, type Keys } from '../../../../host-agent/src/http/authentication.ts';
-import type { Caller, Found } from '../../../../host-agent/src/keys/index.ts';
+import type { Found, Principal } from '../../../../host-agent/src/keys/index.ts';
 
-export const CALLER: Caller = { id: 'k1', key: 'ci', tenant: 'acme' };
+export const CALLER: Principal = { id: 'k1', key: 'ci', tenant: 'acme' };
 export const KEY = { headers: { authorization: 'Bearer k' } };
 
 /** Keys by their text, and what was noted of their use. */
@@ -19,7 +19,10 @@ export function keysOf(found: Record<string, Found> = { good: { state: 'valid', 
 }
 
 /** Everybody has a key that says so much. */
-export function authenticatorOf(caller: Caller): Authenticator {
+export function authenticatorOf(principal: Principal): Authenticator {
   const { keys } = keysOf();
-  return new Authenticator({ ...keys, find: () => ({ state: 'valid', caller }) }, pino({ level: 'silent' }));
+  return new Authenticator(
+    { ...keys, find: () => ({ state: 'valid', caller: principal }) },
+    pino({ level: 'silent' }),
+  );
 }

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
-import { readSizes } from '../../../../host-agent/src/images/fetch/amount.ts';
+import { readSizes } from '../../../../host-agent/src/images/fetch/download-progress.ts';
 import type { LayerProgress } from '../../../../host-agent/src/images/index.ts';
 import { until } from '../../../support/until.ts';
 import { stored, World } from './world.ts';

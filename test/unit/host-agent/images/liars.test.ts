@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { watchRoom } from '../../../../host-agent/src/images/fetch/watch.ts';
+import { watchFreeDisk } from '../../../../host-agent/src/images/fetch/watch.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
@@ -206,7 +206,7 @@ t.test('the same without a lie is pulled', async (t) => {
 });
 
 t.test('a disk that is about to be full ends what fills it', async (t) => {
-  using room = watchRoom(world.dir, undefined, Number.MAX_SAFE_INTEGER);
+  using room = watchFreeDisk(world.dir, undefined, Number.MAX_SAFE_INTEGER);
   await new Promise((resolve) => room.signal.addEventListener('abort', resolve));
   t.match(room.signal.reason, { code: 'exhausted', message: /no room for the image/ });
 });

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { Operation } from '@sandboxd/api';
 import t from 'tap';
 import { RootfsFinder } from '../../../../host-agent/src/images/index.ts';
-import type { Caller } from '../../../../host-agent/src/keys/index.ts';
-import { resolveEarly, resolveWhole } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
+import type { Principal } from '../../../../host-agent/src/keys/index.ts';
+import { resolveRootfs, validateCreate } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { type MadeImage, makeLayout, World } from './world.ts';
@@ -15,7 +15,7 @@ const registry = await world.startRegistry();
 const of = (name: string): MadeImage => ({ layers: [[{ name, content: name }]] });
 const APP = `${registry}/app:latest`;
 
-const caller = (operations: Operation[], more: Partial<Caller> = {}): Caller => ({
+const principal = (operations: Operation[], more: Partial<Principal> = {}): Principal => ({
   id: 'i',
   key: 'k',
   policy: { operations },
@@ -46,16 +46,16 @@ t.test('a create brings no image for who may only create', async (t) => {
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 9, fork: 9 },
   };
   const { signal } = new AbortController();
-  const create = async (who: Caller | undefined, options: CreateSandboxOptions): Promise<string> => {
-    const early = await resolveEarly(options, around, signal);
-    return (await resolveWhole(early, options, around, { signal }, who)).rootfs.digest;
+  const create = async (who: Principal | undefined, options: CreateSandboxOptions): Promise<string> => {
+    const early = await validateCreate(options, around, signal);
+    return (await resolveRootfs(early, options, around, { signal }, who)).rootfs.digest;
   };
   const app = (pull?: CreateSandboxOptions['pull']): CreateSandboxOptions => ({
     rootfs: { kind: 'image', name: APP },
     ...(pull && { pull }),
   });
   const path: CreateSandboxOptions = { rootfs: { kind: 'image', name: layout, isPath: true } };
-  const creator = caller(['create']);
+  const creator = principal(['create']);
 
   await t.rejects(create(creator, app()), FORBIDDEN);
   await t.rejects(create(creator, app('always')), FORBIDDEN);
@@ -63,7 +63,7 @@ t.test('a create brings no image for who may only create', async (t) => {
   await t.rejects(create(creator, path), FORBIDDEN, 'an archive may have the name of another image');
   t.same(images.list(), [], 'nothing was made');
 
-  const first = await create(caller(['create', 'images']), app());
+  const first = await create(principal(['create', 'images']), app());
   t.equal(await create(creator, app()), first, 'what is here is everybody’s');
   t.equal(await create(creator, app('never')), first);
   world.push(APP, of('second'));
@@ -72,7 +72,7 @@ t.test('a create brings no image for who may only create', async (t) => {
   await create(undefined, path);
   await t.resolves(create(creator, path));
 
-  const old = caller(['create'], { keepsOldGrants: true });
+  const old = principal(['create'], { keepsOldGrants: true });
   t.not(await create(old, app('always')), first, 'an older key keeps what it could');
   await images.close();
 });

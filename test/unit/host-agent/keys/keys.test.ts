@@ -10,7 +10,7 @@ import {
   clampTimeout,
   type KeyChange,
   KeyRegistry,
-  type Wanted,
+  type RequestedResources,
 } from '../../../../host-agent/src/keys/index.ts';
 import { areSameHash, hashKey, isKeyText, mintKey } from '../../../../host-agent/src/keys/key-text.ts';
 import { findPassed } from '../../../../host-agent/src/keys/policy.ts';
@@ -70,18 +70,18 @@ t.test('another process makes and revokes keys while this one reads them', async
   await run('tenants', 'set', 'acme', '--max-sandboxes', '3');
   t.same(registry.quotaOf('acme'), { max_sandboxes: 3 });
   const found = registry.find(text);
-  const caller = found.state === 'valid' ? found.caller : undefined;
-  if (caller === undefined) throw new Error('it was valid');
-  await registry.noteUse(caller, '192.0.2.1');
+  const principal = found.state === 'valid' ? found.caller : undefined;
+  if (principal === undefined) throw new Error('it was valid');
+  await registry.noteUse(principal, '192.0.2.1');
   t.match(JSON.parse(await run('keys', 'show', 'ci')), { last_use: { address: '192.0.2.1' } });
   await run('keys', 'revoke', 'ci');
   t.match(registry.find(text), { state: 'revoked' });
-  t.notOk(registry.isStillValid(caller));
+  t.notOk(registry.isStillValid(principal));
   t.ok(registry.isClosed, 'that was the last one');
   const changes: KeyChange[] = [];
   await registry.takeChanges((change) => changes.push(change));
   t.match(changes, [
-    { change: 'created', key: 'ci', keyId: caller.id, tenant: 'acme', by: String },
+    { change: 'created', key: 'ci', keyId: principal.id, tenant: 'acme', by: String },
     { change: 'quota set', tenant: 'acme' },
     { change: 'revoked', key: 'ci' },
   ]);
@@ -107,7 +107,7 @@ t.test('the time of a comparison says nothing of where it fails', (t) => {
   t.end();
 });
 
-const WANTED: Wanted = {
+const WANTED: RequestedResources = {
   count: 1,
   areForks: false,
   vcpus: 1,

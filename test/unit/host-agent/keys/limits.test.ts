@@ -1,9 +1,9 @@
 // What a tenant asked for within a minute, however much that was.
 import t from 'tap';
 import { Limits } from '../../../../host-agent/src/keys/index.ts';
-import type { Wanted } from '../../../../host-agent/src/keys/policy.ts';
+import type { RequestedResources } from '../../../../host-agent/src/keys/policy.ts';
 
-const WANTED: Wanted = {
+const WANTED: RequestedResources = {
   count: 64,
   areForks: true,
   vcpus: 1,
@@ -31,7 +31,7 @@ t.test('requests that fail later are counted, and cost no more the more there we
       return nowMs;
     },
   });
-  const ask = () => limits.admit({ caller }, WANTED)[Symbol.dispose]();
+  const ask = () => limits.admit({ principal: caller }, WANTED)[Symbol.dispose]();
   for (let at = 0; at < 1000; at++) {
     ask();
     nowMs += 20;

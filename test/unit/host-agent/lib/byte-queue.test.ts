@@ -1,9 +1,9 @@
 // Bytes come out as they went in, and memory is used again only when nobody looks at it any more.
 import fc from 'fast-check';
 import t from 'tap';
-import { ByteQueue, type Piece } from '../../../../host-agent/src/lib/byte-queue.ts';
+import { ByteQueue, type Chunk } from '../../../../host-agent/src/lib/byte-queue.ts';
 
-type Held = { readonly piece: Piece; readonly copy: Buffer };
+type Held = { readonly piece: Chunk; readonly copy: Buffer };
 
 const step = fc.oneof(
   { weight: 4, arbitrary: fc.record({ push: fc.integer({ min: 0, max: 300_000 }) }) },
@@ -30,15 +30,15 @@ t.test('two queues share memory and nothing else', async (t) => {
           // The caller's memory is the caller's again.
           bytes.fill(0);
         } else if ('take' in what) {
-          const piece = queue.take(what.take);
-          if (piece === undefined) {
+          const chunk = queue.take(what.take);
+          if (chunk === undefined) {
             if (before.length > 0) return false;
             continue;
           }
-          if (piece.bytes.length > what.take || piece.bytes.length === 0) return false;
-          if (!piece.bytes.equals(before.subarray(0, piece.bytes.length))) return false;
-          expected[which] = before.subarray(piece.bytes.length);
-          held.push({ piece, copy: Buffer.from(piece.bytes) });
+          if (chunk.bytes.length > what.take || chunk.bytes.length === 0) return false;
+          if (!chunk.bytes.equals(before.subarray(0, chunk.bytes.length))) return false;
+          expected[which] = before.subarray(chunk.bytes.length);
+          held.push({ piece: chunk, copy: Buffer.from(chunk.bytes) });
         } else if ('release' in what) {
           const [done] = held.splice(what.release % Math.max(1, held.length), 1);
           done?.piece.release();
@@ -50,8 +50,8 @@ t.test('two queues share memory and nothing else', async (t) => {
         }
         if (queue.sizeBytes !== expected[which]?.length) return false;
       }
-      const isIntact = held.every(({ piece, copy }) => piece.bytes.equals(copy));
-      for (const { piece } of held) piece.release();
+      const isIntact = held.every(({ piece: chunk, copy }) => chunk.bytes.equals(copy));
+      for (const { piece: chunk } of held) chunk.release();
       return isIntact;
     }),
     { numRuns: 300 },
@@ -62,14 +62,14 @@ t.test('two queues share memory and nothing else', async (t) => {
 t.test('a queue that was emptied holds no memory, and the next one gets it', async (t) => {
   const first = new ByteQueue();
   first.push(Buffer.alloc(1000, 'a'));
-  const piece = first.take();
-  const memory = piece?.bytes.buffer;
+  const chunk = first.take();
+  const memory = chunk?.bytes.buffer;
   t.equal(first.take(), undefined);
   const second = new ByteQueue();
   second.push(Buffer.alloc(10, 'b'));
   const other = second.take();
   t.not(other?.bytes.buffer, memory, 'not while it is looked at');
-  piece?.release();
+  chunk?.release();
   const third = new ByteQueue();
   third.push(Buffer.alloc(10, 'c'));
   t.equal(third.take()?.bytes.buffer, memory);
@@ -80,11 +80,11 @@ t.test('small pieces that wait for their reader share memory', async (t) => {
   const queue = new ByteQueue();
   const pieces = Array.from({ length: 20 }, (_, index) => {
     queue.push(Buffer.alloc(1000, `${index} `));
-    return queue.take() as Piece;
+    return queue.take() as Chunk;
   });
   t.equal(new Set(pieces.map(({ bytes }) => bytes.buffer)).size, 1);
   const [first, ...rest] = pieces;
-  for (const piece of rest) piece.release();
+  for (const chunk of rest) chunk.release();
   queue.push(Buffer.alloc(10, 'x'));
   t.equal(queue.take()?.bytes.buffer, first?.bytes.buffer, 'also with what comes later');
   t.ok(first?.bytes.equals(Buffer.alloc(1000, '0 ')), 'which leaves them as they are');

@@ -21,10 +21,10 @@ t.teardown(() => network.close());
 lab.names.set('web.example', [WEB_IP]);
 
 async function makeSlot(): Promise<NetworkSlot> {
-  const slot = await network.lease();
-  await network.make(slot);
-  t.teardown(() => network.remove(slot));
-  await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+  const slot = await network.allocate();
+  await network.create(slot);
+  t.teardown(() => network.destroy(slot));
+  await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
   return slot;
 }
 

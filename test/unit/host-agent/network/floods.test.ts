@@ -16,10 +16,10 @@ for (let index = 0; index < NAMES; index++)
 lab.names.set('quiet.example', ['8.8.4.4']);
 
 async function makeGuest(allowlist: readonly string[]): Promise<[NetworkSlot, Guest]> {
-  const slot = await network.lease();
-  await network.make(slot);
-  t.teardown(() => network.remove(slot));
-  await network.serve(slot, { allowlist, wasServed: false, onDenied: () => undefined });
+  const slot = await network.allocate();
+  await network.create(slot);
+  t.teardown(() => network.destroy(slot));
+  await network.start(slot, { allowlist, wasServed: false, onDenied: () => undefined });
   return [slot, await lab.boot(slot)];
 }
 

@@ -31,10 +31,10 @@ t.test('a guest reaches what its allowlist names once it has asked, and nothing 
   const network = await lab.openNetwork();
   lab.names.set('web.example', [WEB_IP]);
   lab.names.set('other.example', [OTHER_IP]);
-  const slot = await network.lease();
-  await network.make(slot);
+  const slot = await network.allocate();
+  await network.create(slot);
   const denied: string[] = [];
-  await network.serve(slot, {
+  await network.start(slot, {
     allowlist: ['web.example'],
     wasServed: false,
     onDenied: (text) => denied.push(text),
@@ -69,7 +69,7 @@ t.test('a guest reaches what its allowlist names once it has asked, and nothing 
   );
   t.ok(denied.includes('network: denied name other.example: not in the allowlist'));
   await until(() => denied.some((text) => text.startsWith(`network: denied tcp ${OTHER_IP}:80`)));
-  await network.remove(slot);
+  await network.destroy(slot);
   await network.close();
   t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
 });
@@ -83,9 +83,9 @@ t.test(
       const store = await Store.open(join(dir, 'state.lmdb'));
       t.teardown(() => store.close());
       const network = await lab.openNetwork({ records: store.table('network'), runDir: dir });
-      const slot = await network.lease();
-      await network.make(slot);
-      await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+      const slot = await network.allocate();
+      await network.create(slot);
+      await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
       return { network, slot };
     };
     const daemons = await Promise.all([make(), make(), make()]);
@@ -100,7 +100,7 @@ t.test(
     };
     for (const daemon of daemons) {
       t.match(await ask(daemon), /^hello 93\.184\.215\.1/);
-      await daemon.network.remove(daemon.slot);
+      await daemon.network.destroy(daemon.slot);
       await daemon.network.close();
     }
     t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);
@@ -123,9 +123,9 @@ for (const [name, firewall] of Object.entries(FIREWALLS))
       log: pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line).msg) }),
     });
     lab.names.set('web.example', [WEB_IP]);
-    const slot = await network.lease();
-    await network.make(slot);
-    await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+    const slot = await network.allocate();
+    await network.create(slot);
+    await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
     const guest = await lab.boot(slot);
     const resolve = `${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`;
     const reach = () => guest.js(`${resolve} console.log(await connect('${WEB_IP}'))`);
@@ -140,14 +140,14 @@ for (const [name, firewall] of Object.entries(FIREWALLS))
     t.equal(await reach(), 'hello 93.184.215.1');
     await sh(firewall.startsWith('nft') ? 'nft delete table inet firewall' : 'nft delete table ip filter');
     guest.unplug();
-    await network.remove(slot);
+    await network.destroy(slot);
     await network.close();
   });
 
 t.test('a route that came after the range was chosen is named at the next start', async (t) => {
   const first = await lab.openNetwork();
-  const slot = await first.lease();
-  await first.make(slot);
+  const slot = await first.allocate();
+  await first.create(slot);
   await first.close();
   await sh(`ip route add ${slot.gateway.replace(/\d+\.\d+$/, '77.0')}/24 dev eth0`);
   const lines: string[] = [];
@@ -156,7 +156,7 @@ t.test('a route that came after the range was chosen is named at the next start'
   });
   t.match(lines.join(), /10\.87\.0\.0\/16, overlaps the route to 10\.87\.77\.0\/24 by eth0/);
   second.adopt(slot);
-  await second.remove(slot);
+  await second.destroy(slot);
   await second.close();
   await sh(`ip route delete ${slot.gateway.replace(/\d+\.\d+$/, '77.0')}/24 dev eth0`);
   const third = await lab.openNetwork();
@@ -167,9 +167,9 @@ t.test('a route that came after the range was chosen is named at the next start'
 t.test('no frame leaves that is not what it should be', async (t) => {
   const network = await lab.openNetwork();
   lab.names.set('web.example', [WEB_IP]);
-  const slot = await network.lease();
-  await network.make(slot);
-  await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+  const slot = await network.allocate();
+  await network.create(slot);
+  await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
   const guest = await lab.boot(slot);
   await guest.js(`${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`);
   const outside = await lab.start(['sniff', 'up0'], slot.namespace);
@@ -260,6 +260,6 @@ t.test('no frame leaves that is not what it should be', async (t) => {
   }
   t.ok(back.lines.length > 0);
   guest.unplug();
-  await network.remove(slot);
+  await network.destroy(slot);
   await network.close();
 });

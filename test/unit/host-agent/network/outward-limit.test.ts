@@ -17,10 +17,10 @@ const network = await lab.openNetwork();
 t.teardown(() => network.close());
 
 async function makeGuest() {
-  const slot = await network.lease();
-  await network.make(slot);
-  t.teardown(() => network.remove(slot));
-  await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+  const slot = await network.allocate();
+  await network.create(slot);
+  t.teardown(() => network.destroy(slot));
+  await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
   const guest = await lab.boot(slot);
   const resolve = `const dns = new (require('dns').promises.Resolver)(); dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`;
   return { slot, guest, resolve };

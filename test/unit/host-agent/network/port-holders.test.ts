@@ -22,8 +22,8 @@ const before = await state();
 
 async function open(ports: readonly PublishedPort[]) {
   const network = await lab.openNetwork();
-  const slot = await network.lease();
-  await network.make(slot);
+  const slot = await network.allocate();
+  await network.create(slot);
   await network.publish(slot, ports);
   const record = join(PORTS, basename(slot.namespace));
   return { network, slot, record };
@@ -55,7 +55,7 @@ t.test('who holds ports is known by its record, and never by its words', async (
   t.equal(await readFile(lease, 'latin1'), `${holder?.pid} ${holder?.startTicks}\n`);
   await network.tidy();
   t.ok(isRunning(holder!));
-  await network.remove(slot);
+  await network.destroy(slot);
   await network.close();
   t.equal(await state(), before);
   t.notOk(existsSync(PORTS));

@@ -44,14 +44,14 @@ async function greetFromOutside(host: string, port: number): Promise<string> {
 
 async function open(t: Test, ports: readonly PublishedPort[]) {
   const network = await lab.openNetwork();
-  const slot = await network.lease();
-  await network.make(slot);
+  const slot = await network.allocate();
+  await network.create(slot);
   await network.publish(slot, ports);
   const guest = await lab.boot(slot);
   await lab.serve(guest.namespace, SERVER);
   const close = async (): Promise<void> => {
     guest.unplug();
-    await network.remove(slot);
+    await network.destroy(slot);
     await network.close();
     t.equal(await state(), before);
     t.notOk(existsSync(join(lab.dir, 'ports')), 'nobody holds any');
@@ -144,14 +144,14 @@ t.test('connections that are never whole take only so much room among those of t
   const tracked =
     (await readFile('/proc/net/nf_conntrack', 'latin1')).split(`src=${slot.guestIp} `).length - 1;
   t.ok(tracked > most / 2 && tracked <= most, `${tracked} of ${half}`);
-  const next = await network.lease();
-  await network.make(next);
+  const next = await network.allocate();
+  await network.create(next);
   await network.publish(next, [{ hostPort: 8081, guestPort: 8000 }]);
   const neighbour = await lab.boot(next);
   await lab.serve(neighbour.namespace, SERVER);
   t.equal(await greetFromOutside(HOST_IP, 8081), WEB_IP.replace(/\d+$/, '254'), 'another sandbox is reached');
   neighbour.unplug();
-  await network.remove(next);
+  await network.destroy(next);
   await close();
 });
 

@@ -5,8 +5,8 @@ import { connect } from 'node:net';
 import { type Question as DnsQuestion, decode, encode, type Packet, streamEncode } from 'dns-packet';
 import { pino } from 'pino';
 import t from 'tap';
-import { Denials, describePacket } from '../../../../host-agent/src/network/denials.ts';
-import { OpenAddresses, readOpenings } from '../../../../host-agent/src/network/open-addresses.ts';
+import { AllowedAddresses, readOpenings } from '../../../../host-agent/src/network/allowed-addresses.ts';
+import { DenialLog, describePacket } from '../../../../host-agent/src/network/denial-log.ts';
 import { ResolverClient } from '../../../../host-agent/src/network/resolver/client.ts';
 import { parseQuery } from '../../../../host-agent/src/network/resolver/message.ts';
 import { Resolver } from '../../../../host-agent/src/network/resolver/resolver.ts';
@@ -173,7 +173,7 @@ t.test('who could not say, and who could not open, fail the question only', asyn
 
 t.test('what fails is in the words of no program of the host, and said once a while', async (t) => {
   const said: string[] = [];
-  const denials = new Denials((text) => said.push(text));
+  const denials = new DenialLog((text) => said.push(text));
   const nft = 'cannot change rules: netlink: Error: Could not process rule: No space left on device';
   const trouble: boolean[] = [];
   const one = client({
@@ -270,7 +270,7 @@ t.test(
   async (t) => {
     const commands: string[] = [];
     let goOn = () => {};
-    const open = new OpenAddresses((text) => {
+    const open = new AllowedAddresses((text) => {
       commands.push(text);
       return new Promise<void>((resolve) => {
         goOn = resolve;
@@ -306,7 +306,7 @@ t.test(
 
 t.test('denials are said once, and not by the thousand', async (t) => {
   const said: string[] = [];
-  const denials = new Denials((text) => said.push(text));
+  const denials = new DenialLog((text) => said.push(text));
   for (let n = 0; n < 100; n++) denials.name('evil.example\n', 'not in the allowlist');
   t.same(said, ['network: denied name evil.example\\n: not in the allowlist']);
   for (let n = 0; n < 1000; n++) denials.name(`n${n}.example`, 'not in the allowlist');

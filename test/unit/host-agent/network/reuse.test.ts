@@ -23,9 +23,9 @@ t.test('the next one with an address has nothing of the one before', async (t) =
   const network = await lab.openNetwork({ subnet });
   t.teardown(() => network.close());
   const make = async () => {
-    const slot = await network.lease();
-    await network.make(slot);
-    await network.serve(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+    const slot = await network.allocate();
+    await network.create(slot);
+    await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
     const guest = await lab.boot(slot);
     const held = lab.serve(
       guest.namespace,
@@ -47,20 +47,20 @@ t.test('the next one with an address has nothing of the one before', async (t) =
   first.guest.unplug();
   await sh(`umount ${first.guest.namespace}; rm ${first.guest.namespace}`);
   first.held.kill('SIGKILL');
-  await network.remove(first.slot);
+  await network.destroy(first.slot);
   t.notMatch(await tracked(), entries, 'nothing of it is tracked');
   t.match(await tracked(), others, 'what is of others is');
   t.notOk(other.held.exitCode, 'and goes on');
 
   // Two slots of the range are for sandboxes: the next one is the same again.
-  const again = await network.lease();
-  await t.rejects(network.lease(), {
+  const again = await network.allocate();
+  await t.rejects(network.allocate(), {
     code: 'exhausted',
     message: /all 2 networks of 10\.99\.0\.0\/28 are taken/,
   });
   t.same(again, first.slot);
-  await network.make(again);
-  await network.serve(again, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+  await network.create(again);
+  await network.start(again, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
   const guest = await lab.boot(again);
   t.equal(
     await guest.js(`${CONNECT} s.on('connect', () => { console.log('open'); process.exit(); })`),
@@ -68,6 +68,6 @@ t.test('the next one with an address has nothing of the one before', async (t) =
   );
   guest.unplug();
   other.held.kill('SIGKILL');
-  for (const slot of [again, other.slot]) await network.remove(slot);
+  for (const slot of [again, other.slot]) await network.destroy(slot);
   t.notMatch(await tracked(), /=10\.99\.0\./);
 });

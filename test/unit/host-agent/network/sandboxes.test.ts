@@ -94,8 +94,8 @@ t.test('the next daemon finds networks again, and removes what is nobody’s', a
   const first = await start(t);
   const kept = await first.manager.create({ network });
   const slot = first.store.table<{ network: { namespace: string } }>('sandboxes').get(kept.id)?.network;
-  const stray = await first.own.lease();
-  await first.own.make(stray);
+  const stray = await first.own.allocate();
+  await first.own.create(stray);
   t.equal(links().length, 3);
   await first.crash();
   await first.own.close();

@@ -12,18 +12,20 @@ import {
   type AdmissionOptions,
   asNoSpace,
 } from '../../../../host-agent/src/sandboxes/admission.ts';
-import { type HostRoom, readHostRoom } from '../../../../host-agent/src/sandboxes/host-room.ts';
+import { type HostCapacity, readHostCapacity } from '../../../../host-agent/src/sandboxes/host-capacity.ts';
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 
-function make(changes: Partial<AdmissionOptions> & { readonly room?: Partial<HostRoom> } = {}): Admission {
+function make(
+  changes: Partial<AdmissionOptions> & { readonly room?: Partial<HostCapacity> } = {},
+): Admission {
   const { room, ...rest } = changes;
   return new Admission({
     maxSandboxes: 10,
     memoryReserveBytes: 1024 * MIB,
     memoryOvercommit: 1,
-    readRoom: async () => ({
+    readCapacity: async () => ({
       memoryTotalBytes: 8 * GIB,
       memoryAvailableBytes: 8 * GIB,
       diskFreeBytes: 100 * GIB,
@@ -168,7 +170,7 @@ t.test('room that deletes are about to give back is waited for, but not without 
 });
 
 t.test('the host’s own numbers are read', async (t) => {
-  const room = await readHostRoom('/');
+  const room = await readHostCapacity('/');
   t.ok(room.memoryTotalBytes > 64 * MIB && room.memoryAvailableBytes > 0 && room.diskFreeBytes > 0);
   t.ok(room.memoryAvailableBytes <= room.memoryTotalBytes);
 });
@@ -184,11 +186,11 @@ t.test('the tightest limit of the daemon’s control groups counts as the host�
   put(join(proc, 'meminfo'), 'MemTotal: 8388608 kB\nMemAvailable: 4194304 kB');
   put(join(proc, 'self/cgroup'), '4:memory:/old\n0::/slice/daemon');
   const read = async () => {
-    const { memoryTotalBytes, memoryAvailableBytes } = await readHostRoom(dir, proc, cgroup);
+    const { memoryTotalBytes, memoryAvailableBytes } = await readHostCapacity(dir, proc, cgroup);
     return [memoryTotalBytes, memoryAvailableBytes];
   };
   t.same(await read(), [8 * GIB, 4 * GIB], 'no limit at all');
-  const { diskFreeBytes } = await readHostRoom(dir, proc, cgroup);
+  const { diskFreeBytes } = await readHostCapacity(dir, proc, cgroup);
   const { bavail, bsize } = statfsSync(dir);
   t.ok(Math.abs(diskFreeBytes - bavail * bsize) < GIB, `${diskFreeBytes}`);
   put(join(cgroup, 'slice/daemon/memory.max'), 'max');

@@ -115,7 +115,7 @@ async function crashed(
 ) {
   const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
   const caller = { id: 'i', key: 'k', tenant: 'red' };
-  const { id } = await first.manager.create({}, undefined, { caller });
+  const { id } = await first.manager.create({}, undefined, { principal: caller });
   const records = first.store.table<SandboxRecord>('sandboxes');
   await records.put(id, change(records.get(id)!, id));
   await first.crash();

@@ -53,11 +53,11 @@ t.test('a delete breaks off what reads a snapshot, and leaves nothing', async (t
   // More than waits between the files and the client.
   await execText(manager, id, ['note', 'state', randomBytes(600_000).toString('base64')]);
   const snapshot = await manager.get(id).snapshot();
-  const outflow = manager.exportSnapshot(snapshot.id);
-  await outflow.next();
+  const stream = manager.exportSnapshot(snapshot.id);
+  await stream.next();
   await manager.deleteSnapshot(snapshot.id);
   t.equal(existsSync(snapshot.dir), false);
-  await t.rejects(readAll(outflow), { code: 'not_found', message: /deleted while it was read/ });
+  await t.rejects(readAll(stream), { code: 'not_found', message: /deleted while it was read/ });
 });
 
 t.test('what is cut off, changed or longer is refused, and nothing of it is left', async (t) => {

@@ -142,7 +142,7 @@ t.test('the memory of a deleted sandbox is given to the next one once its VMM is
     templateBudgetBytes: 0,
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 1, fork: 64 },
     admission: { memoryReserveBytes: 0, memoryOvercommit: 1 },
-    readRoom: async () => ({
+    readCapacity: async () => ({
       // For one of 128 MiB with its VMM.
       memoryTotalBytes: 300 * MIB,
       memoryAvailableBytes: 4096 * MIB,

@@ -26,9 +26,9 @@ const caller = { key: 'k', id: '1', tenant: 'acme' };
 t.test('a life, with whose it is and nothing of the host', async (t) => {
   const daemon = await startMemoryDaemon(t);
   const { manager, host } = daemon;
-  const { id } = await manager.create({}, undefined, { caller });
+  const { id } = await manager.create({}, undefined, { principal: caller });
   const snapshot = await manager.get(id).snapshot(undefined, caller);
-  const [fork] = await manager.fork(snapshot.id, 1, undefined, { caller });
+  const [fork] = await manager.fork(snapshot.id, 1, undefined, { principal: caller });
   await manager.deleteSnapshot(snapshot.id);
   await manager.get(fork?.id ?? '').vm.kill();
   await until(() => kinds(daemon).includes('died'));

@@ -13,9 +13,9 @@ import {
   IdleWatch,
 } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import {
-  filesInUse,
   forgetIdle,
-  runInUse,
+  trackExecUse,
+  trackTransferUse,
   watchIdle,
 } from '../../../../host-agent/src/sandboxes/idle/in-use.ts';
 import { MadeClock } from '../../../support/made-clock.ts';
@@ -242,7 +242,7 @@ t.test('counters are those of the VM, where it still runs', async (t) => {
 t.test('a use passes on all that it is told', async (t) => {
   const { idle, clock, ends } = await watch(t);
   const told: string[] = [];
-  runInUse(
+  trackExecUse(
     idle,
     {
       started: (pid) => told.push(`started ${pid}`),
@@ -260,7 +260,7 @@ t.test('a use passes on all that it is told', async (t) => {
   );
   t.same(told, ['started 7', 'stderr x', 'drain', 'exit 3']);
   const outer = { output: () => undefined, exit: () => undefined };
-  runInUse(idle, outer, (events) => {
+  trackExecUse(idle, outer, (events) => {
     events.started?.(7);
     events.drain?.();
     events.exit({ exitCode: 0, durationMs: 1 });
@@ -273,7 +273,7 @@ t.test('a use passes on all that it is told', async (t) => {
     cancel: () => poked.push('cancel'),
     poke: () => poked.push('poke'),
   };
-  const files = filesInUse(idle, {
+  const files = trackTransferUse(idle, {
     pushFiles: (...all) => {
       asked.push(all);
       return Promise.reject(new Error('no room'));
@@ -291,7 +291,7 @@ t.test('a use passes on all that it is told', async (t) => {
   const read = async () => undefined;
   await t.rejects(files.pushFiles('/a', read, signal), { message: 'no room' });
   const { body } = await files.pullFile('/b', 5, signal);
-  body.poke?.();
+  body.keepalive?.();
   await t.rejects(body.next(), { message: 'it broke' });
   body.cancel();
   const directory = await files.pullDirectory('/c', signal);

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
-import type { Piece } from '../../../../host-agent/src/lib/byte-queue.ts';
+import type { Chunk } from '../../../../host-agent/src/lib/byte-queue.ts';
 import { IdleWatch } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
-import { filesInUse } from '../../../../host-agent/src/sandboxes/idle/in-use.ts';
+import { trackTransferUse } from '../../../../host-agent/src/sandboxes/idle/in-use.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import type { IdleRule } from '../../../../host-agent/src/sandboxes/types.ts';
 import { MadeClock } from '../../../support/made-clock.ts';
@@ -124,13 +124,13 @@ t.test('a transfer keeps it until its last byte, or until it failed or nobody wa
     onIdle: async () => void ends++,
   });
   t.teardown(() => idle.stop(true));
-  let piece: (value: Piece | undefined) => void = () => undefined;
+  let chunk: (value: Chunk | undefined) => void = () => undefined;
   const pushed = Promise.withResolvers<{ files: number; bytes: number }>();
   const body = {
-    next: () => new Promise<Piece | undefined>((resolve) => (piece = resolve)),
+    next: () => new Promise<Chunk | undefined>((resolve) => (chunk = resolve)),
     cancel: () => undefined,
   };
-  const files = filesInUse(idle, {
+  const files = trackTransferUse(idle, {
     pushFiles: () => pushed.promise,
     pullFile: async () => ({ body }),
     pullDirectory: () => Promise.reject(new Error('there is none')),
@@ -148,7 +148,7 @@ t.test('a transfer keeps it until its last byte, or until it failed or nobody wa
   const pulled = await files.pullFile('/x', 1);
   const next = pulled.body.next();
   t.ok(await isKept(), 'a pull');
-  piece(undefined);
+  chunk(undefined);
   await next;
   t.notOk(await isKept());
   const left = await files.pullFile('/x', 1);

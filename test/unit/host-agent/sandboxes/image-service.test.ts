@@ -5,7 +5,7 @@ import t from 'tap';
 import { toServiceSpec } from '../../../../host-agent/src/images/image-service.ts';
 import type { RootfsRequest } from '../../../../host-agent/src/images/rootfs-source.ts';
 import { resolveService } from '../../../../host-agent/src/sandboxes/image-service.ts';
-import { resolveEarly, resolveWhole } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
+import { resolveRootfs, validateCreate } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
 import { createSandboxService } from '../../../../host-agent/src/sandboxes/service.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
@@ -147,15 +147,15 @@ t.test(
   'a profile is known before the request is let in, and what takes time is not looked for',
   async (t) => {
     const { found, around } = makeSurroundings(undefined, 'unbaked');
-    const plain = await resolveEarly({}, around, signal);
+    const plain = await validateCreate({}, around, signal);
     t.match(plain, { rootfs: { name: 'base', digest: 'of base' } });
     t.same(found, ['profile base never']);
-    t.equal(await resolveWhole(plain, {}, around, { signal }), plain);
+    t.equal(await resolveRootfs(plain, {}, around, { signal }), plain);
     t.equal(found.length, 1, 'what is known is not looked for again');
     const unbaked: CreateSandboxOptions = { rootfs: { kind: 'profile', name: 'unbaked' }, pull: 'always' };
-    const early = await resolveEarly(unbaked, around, signal);
+    const early = await validateCreate(unbaked, around, signal);
     t.equal(early.rootfs.digest, '');
-    t.match(await resolveWhole(early, unbaked, around, { signal }), { rootfs: { digest: 'of unbaked' } });
+    t.match(await resolveRootfs(early, unbaked, around, { signal }), { rootfs: { digest: 'of unbaked' } });
     t.same(found.slice(1), ['profile unbaked never', 'profile unbaked missing']);
   },
 );
@@ -167,23 +167,25 @@ t.test('an image is pulled as asked for, once it is known that the caller may ha
     rootfs: { kind: 'image', name: 'web' },
     ...changes,
   });
-  const early = await resolveEarly(image({ vcpus: 2 }), around, signal);
+  const early = await validateCreate(image({ vcpus: 2 }), around, signal);
   t.match(early, { rootfs: { kind: 'image', name: 'web', digest: '', rootfsPath: '' }, vcpus: 2 });
   t.same(found, []);
-  const whole = await resolveWhole(early, image(), around, { signal });
+  const whole = await resolveRootfs(early, image(), around, { signal });
   t.match(whole, { rootfs: { digest: 'of web', rootfsPath: '/web' }, vcpus: 2, service });
   const path = { kind: 'image', name: '/a.tar', isPath: true } as const;
-  const ofPath = await resolveEarly({ rootfs: path }, around, signal);
-  await resolveWhole(ofPath, { rootfs: path, pull: 'always' }, around, { signal });
+  const ofPath = await validateCreate({ rootfs: path }, around, signal);
+  await resolveRootfs(ofPath, { rootfs: path, pull: 'always' }, around, { signal });
   t.same(found, ['image web missing', 'image /a.tar path always']);
   const caller = { id: 'i', key: 'k', policy: { operations: [] } };
   const forbidden = { code: 'forbidden', message: /operation exec/ };
-  await t.rejects(resolveWhole(early, image(), around, { signal }, caller), forbidden);
+  await t.rejects(resolveRootfs(early, image(), around, { signal }, caller), forbidden);
   const silent = makeSurroundings(toServiceSpec(EMPTY)).around;
-  const without = await resolveWhole(early, image(), silent, { signal }, caller);
+  const without = await resolveRootfs(early, image(), silent, { signal }, caller);
   t.notOk('service' in without, 'who may run nothing may have an image that runs nothing');
   const asking = image({ service: asked({ cmd: ['/x'] }) });
-  const resolved = await resolveWhole(await resolveEarly(asking, silent, signal), asking, silent, { signal });
+  const resolved = await resolveRootfs(await validateCreate(asking, silent, signal), asking, silent, {
+    signal,
+  });
   t.match(resolved.service, { cmd: ['/x'], env_exact: true });
 });
 

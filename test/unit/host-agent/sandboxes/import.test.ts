@@ -5,14 +5,14 @@ import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFil
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { agentRootfs } from '../../../../host-agent/src/images/rootfs-source.ts';
-import { type ImportGround, resolveImport } from '../../../../host-agent/src/sandboxes/import-snapshot.ts';
+import { type ImportContext, resolveImport } from '../../../../host-agent/src/sandboxes/import-snapshot.ts';
 import {
   type ArchiveManifest,
   MAX_MANIFEST_BYTES,
   PIECE_BYTES,
 } from '../../../../host-agent/src/sandboxes/saved/archive/format.ts';
 import {
-  exportOutflow,
+  exportStream,
   writeArchive,
 } from '../../../../host-agent/src/sandboxes/saved/archive/write-archive.ts';
 import { describeFile, writeManifest } from '../../../../host-agent/src/sandboxes/saved/manifest.ts';
@@ -97,7 +97,7 @@ t.test('an import has room for all that it writes before it writes it', async (t
     diskFreeBytes,
   });
   const admission = { memoryReserveBytes: 0, memoryOvercommit: 1 };
-  const { manager, host } = await startMemoryDaemon(t, { readRoom, admission });
+  const { manager, host } = await startMemoryDaemon(t, { readCapacity: readRoom, admission });
   const part = (name: string, sizeBytes: number) => ({ name, sizeBytes, contentBytes: sizeBytes });
   const parts = {
     memory: part('memory', 3 * MIB),
@@ -201,7 +201,7 @@ t.test('an agent is the one that the guest runs from, wherever this host has it'
   };
   const resolve = (agent?: string, agentPath?: string, own?: string, isDiskOnly = false) => {
     const rootfs = { ...root, ...(agentPath !== undefined && { agentPath }) };
-    const ground: ImportGround = {
+    const ground: ImportContext = {
       compatibility,
       limits: { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 9, fork: 9 },
       roots: { find: async () => ({ rootfs }) },
@@ -253,7 +253,7 @@ t.test('a stream has of each file what is not zero, and goes with whoever reads 
   await writeManifest(dir, { ...small.manifest, files });
   const saved = await SavedGuest.open(dir);
   const exported = { saved, sourceId: 'sbx_0123456789abc', takenAtMs: 5 };
-  const bytes = await readAll(exportOutflow(exported));
+  const bytes = await readAll(exportStream(exported));
   t.match(manifestOf(bytes), {
     sourceId: 'sbx_0123456789abc',
     takenAtMs: 5,
@@ -262,7 +262,7 @@ t.test('a stream has of each file what is not zero, and goes with whoever reads 
   const length = contentOf(bytes).length;
   t.ok(length > 2 * MIB && length < 2.1 * MIB, `${length} bytes`);
   await until(() => getEventListeners(saved.leaving, 'abort').length === 0);
-  const left = exportOutflow(exported);
+  const left = exportStream(exported);
   await left.next();
   left.cancel();
   await saved.use(async () => undefined);
@@ -272,13 +272,13 @@ t.test('a stream has of each file what is not zero, and goes with whoever reads 
   t.equal(piece?.length, PIECE_BYTES + 12);
   truncateSync(path, 3.25 * MIB);
   await t.rejects(cut.next(), { message: /became shorter while it was read/ });
-  await t.rejects(readAll(exportOutflow(exported)), {
+  await t.rejects(readAll(exportStream(exported)), {
     code: 'internal',
     message: /memory has 3407872 bytes/,
   });
   await saved.remove();
   t.equal(existsSync(dir), false, 'nobody uses it any more');
-  await t.rejects(readAll(exportOutflow(exported)), { code: 'not_found' });
+  await t.rejects(readAll(exportStream(exported)), { code: 'not_found' });
 });
 
 t.test('zeros that come are not written', async (t) => {

@@ -6,9 +6,9 @@ import process from 'node:process';
 import t from 'tap';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { Metrics } from '../../../../host-agent/src/metrics/index.ts';
-import type { House } from '../../../../host-agent/src/sandboxes/house.ts';
-import { originOf } from '../../../../host-agent/src/sandboxes/life-events.ts';
-import { countLifeEvents, measureSandboxes } from '../../../../host-agent/src/sandboxes/measures.ts';
+import { originOf } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
+import { countLifecycleEvents, measureSandboxes } from '../../../../host-agent/src/sandboxes/measures.ts';
+import type { SandboxMetricsSource } from '../../../../host-agent/src/sandboxes/metrics-source.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { readVmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
 
@@ -60,16 +60,16 @@ t.test('what there is is counted by its state, and what runs has memory promised
     slots: { size: 17, pending: 18 },
     starting: { size: 19 },
     sweeps: { sandboxes: [all[0], all[1]] },
-  } as unknown as House;
+  } as unknown as SandboxMetricsSource;
   const socket = createSocket('udp4');
   await new Promise((resolve) => socket.send('something', 9, '127.0.0.1', resolve));
   socket.close();
   let room: number | undefined = 21;
   const metrics = new Metrics();
   measureSandboxes(metrics, {
-    house,
+    source: house,
     top: 5,
-    readRoom: async () => {
+    readCapacity: async () => {
       if (room === undefined) throw new Error('/proc is not there');
       return { memoryTotalBytes: room, memoryAvailableBytes: room + 1, diskFreeBytes: room + 2 };
     },
@@ -135,7 +135,7 @@ t.test('a VMM is read with its layer, and with its link where it has one', async
 
 t.test('starts are timed by what they came from, and pauses by what they were for', async (t) => {
   const metrics = new Metrics();
-  const listen = countLifeEvents(metrics);
+  const listen = countLifecycleEvents(metrics);
   const born = { sandbox: 'sbx', rootfs: 'image', times: { totalMs: 4000 } } as const;
   t.equal(originOf({ ...born, kind: 'created', origin: 'boot' }), 'boot');
   t.equal(originOf({ ...born, kind: 'created', origin: 'saved' }), 'template');

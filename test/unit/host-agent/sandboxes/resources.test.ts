@@ -9,7 +9,7 @@ import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { agent, explainExit } from '../../../../host-agent/src/sandboxes/resources/agent.ts';
 import { pinRootfs } from '../../../../host-agent/src/sandboxes/resources/pin.ts';
-import type { Site } from '../../../../host-agent/src/sandboxes/resources/resource.ts';
+import type { SandboxContext } from '../../../../host-agent/src/sandboxes/resources/resource.ts';
 import { vmm } from '../../../../host-agent/src/sandboxes/resources/vmm.ts';
 import { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
@@ -68,9 +68,9 @@ t.test('a guest is waited for at the start of a daemon, in bounds, if its VM run
   const adopt = async (watchdogTimeoutMs: number, vm?: Partial<Vm>) => {
     const lines: string[] = [];
     const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
-    const held: Site['held'] = { vm: vm as Vm };
+    const held: SandboxContext['handles'] = { vm: vm as Vm };
     const site = { context: { watchdogTimeoutMs }, held, log, record: { incarnation: 'x' } };
-    await agent.adopt?.(site as unknown as Site);
+    await agent.adopt?.(site as unknown as SandboxContext);
     return { lines, guest: held.guest };
   };
   t.match((await adopt(0, {})).lines, ['a guest agent does not answer after the restart; trying on']);
@@ -83,7 +83,7 @@ t.test('a guest is waited for at the start of a daemon, in bounds, if its VM run
   t.ok((await adopt(0, { exit })).guest, 'one whose VM ended has a connection that is never made');
   t.equal((await adopt(0)).guest, undefined);
   t.same(waits, []);
-  const bare = { id: 'sbx', record: { isReady: true }, held: {} } as unknown as Site;
+  const bare = { id: 'sbx', record: { isReady: true }, held: {} } as unknown as SandboxContext;
   t.throws(() => new Sandbox(bare), { message: 'a sandbox has a VM and a guest' });
 });
 
@@ -197,7 +197,7 @@ t.test('a life begins when somebody can use it, and says what its beginning took
   };
   const startedAt = performance.now();
   const caller = { id: 'i', key: 'k', tenant: 'red' };
-  const info = await manager.create({}, undefined, { caller });
+  const info = await manager.create({}, undefined, { principal: caller });
   const tookMs = performance.now() - startedAt;
   t.ok(info.createdAt.getTime() >= bootedAt);
   const record = store.table<SandboxRecord>('sandboxes').get(info.id);

@@ -7,7 +7,7 @@ import type { Engine } from '../../../../host-agent/src/engines/engine.ts';
 import { AppError, type ErrorCode } from '../../../../host-agent/src/lib/errors.ts';
 import { checksumSparse, parseExtents } from '../../../../host-agent/src/lib/extents.ts';
 import { NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
-import { LifeEvents } from '../../../../host-agent/src/sandboxes/life-events.ts';
+import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Lifetime } from '../../../../host-agent/src/sandboxes/lifetime.ts';
 import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-options.ts';
 import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/layout.ts';
@@ -124,7 +124,7 @@ t.test(
       },
     } as unknown as Table<SnapshotRecord>;
     const engines = oneEngine({} as Engine);
-    const events = new LifeEvents();
+    const events = new LifecycleEvents();
     const log = pino({ level: 'silent' });
     const snapshots = new Snapshots({ dataDir, engines, records, faults: NO_FAULTS, events, log });
     await snapshots.start();

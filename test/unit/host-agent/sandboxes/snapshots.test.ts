@@ -78,7 +78,7 @@ t.test('a snapshot that cannot be taken leaves its source as it was, and nothing
 t.test('a snapshot for which there is no room is refused before its source stands still', async (t) => {
   let diskFreeBytes = 2 ** 40;
   const readRoom = async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes });
-  const { host, manager } = await startMemoryDaemon(t, { readRoom });
+  const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
   const source = await manager.create({ memoryMib: 256 });
   const before = host.counts.saves;
   // The reserve, and not quite the memory.
@@ -134,7 +134,7 @@ t.test('the guest’s clock is set after it stood still for a save', async (t) =
 t.test('forks whose layers do not fit together are refused before any is started', async (t) => {
   let diskFreeBytes = 2 ** 40;
   const readRoom = async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes });
-  const { host, manager } = await startMemoryDaemon(t, { readRoom });
+  const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
   const source = await manager.create({});
   const snapshot = await manager.get(source.id).snapshot();
   const before = host.counts.restores;

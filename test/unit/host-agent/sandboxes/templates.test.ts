@@ -113,7 +113,7 @@ for (const agentFaults of [{ deafFrom: 2 }, { ignores: 'exec' }] as const) {
       laterMs = 60_000;
       await manager.create({});
       t.equal(host.counts.restores, 1, 'then it is made');
-      t.same(manager.house.templates.lookups, { hit: 0, made: 1, none: 3 });
+      t.same(manager.metricsSource.templates.lookups, { hit: 0, made: 1, none: 3 });
     },
   );
 }
@@ -138,8 +138,8 @@ t.test('what a create found is counted, and one with boot arguments looks for no
   await manager.create({});
   await manager.create({ bootArgs: 'a=b' });
   t.same([host.counts.boots, host.counts.restores], [2, 2]);
-  t.same(manager.house.templates.lookups, { hit: 1, made: 1, none: 0 });
-  t.equal(manager.house.templates.count, 1);
+  t.same(manager.metricsSource.templates.lookups, { hit: 1, made: 1, none: 0 });
+  t.equal(manager.metricsSource.templates.count, 1);
   t.match(host.running.at(-1), { spec: { bootArgs: 'a=b' }, identity: { memory: { kind: 'anonymous' } } });
 });
 
@@ -147,7 +147,7 @@ t.test('without a budget each create boots', async (t) => {
   const { host, manager, home } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   for (let count = 0; count < 2; count++) await manager.create({});
   t.same([host.counts.boots, host.counts.restores], [2, 0]);
-  t.same(manager.house.templates.lookups, { hit: 0, made: 0, none: 0 });
+  t.same(manager.metricsSource.templates.lookups, { hit: 0, made: 0, none: 0 });
   t.notOk(readdirSync(home.dataDir).includes('templates'));
 });
 
@@ -209,7 +209,7 @@ t.test('a template is made where there is room for its guest and its files', asy
       memoryAvailableBytes: 2 ** 40,
       diskFreeBytes,
     });
-    const { host, manager } = await startMemoryDaemon(t, { readRoom });
+    const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
     await manager.create({});
     t.same([host.counts.boots, host.counts.restores], isShort ? [1, 0] : [1, 1]);
   }
@@ -218,11 +218,11 @@ t.test('a template is made where there is room for its guest and its files', asy
 t.test('an engine that starts no guest is not asked for another one without a template', async (t) => {
   const home = await makeHome(t);
   let tries = 0;
-  const tryBoot = async (): Promise<never> => {
+  const bootOrReplaceEngine = async (): Promise<never> => {
     tries++;
     throw new FirstStartError(false, new Error('no such machine'));
   };
-  const engines = { ...oneEngine(new MemoryEngine(home.host)), tryBoot };
+  const engines = { ...oneEngine(new MemoryEngine(home.host)), bootOrReplaceEngine };
   const { manager, host } = await startMemoryDaemon(t, { home, engines });
   await t.rejects(manager.create({}), { name: 'FirstStartError' });
   t.equal(tries, 1);

@@ -3,7 +3,7 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { endIdle } from '../../../../host-agent/src/sandboxes/idle/end-idle.ts';
-import { LifeEvents } from '../../../../host-agent/src/sandboxes/life-events.ts';
+import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import {
   assertCanPublish,
   resolveSandboxOptions,
@@ -78,7 +78,7 @@ async function end(
     calls.push(value === '' ? name : `${name} ${value}`);
     if (name === fails) throw new Error(`${name} failed`);
   };
-  const events = new LifeEvents();
+  const events = new LifecycleEvents();
   events.subscribe(({ kind }) => call('event', kind));
   const sandbox = {
     id: 'sbx_1',
@@ -90,8 +90,8 @@ async function end(
   await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], stop.signal, {
     events,
     log: pino({ level: 'silent' }),
-    save: async (caller) => {
-      call('save', `as ${caller?.id} of ${caller?.tenant}`);
+    save: async (principal) => {
+      call('save', `as ${principal?.id} of ${principal?.tenant}`);
       if (meanwhile(sandbox) === 'used') stop.abort();
       return { id: 'snap_1' } as SnapshotInfo;
     },
@@ -107,7 +107,7 @@ t.test('one that may be idle, or is not running, has no end for that', async (t)
     calls.push('called');
     return { id: 'snap_1' } as SnapshotInfo;
   };
-  const parts = { events: new LifeEvents(), log: pino({ level: 'silent' }), save: call };
+  const parts = { events: new LifecycleEvents(), log: pino({ level: 'silent' }), save: call };
   const idle = { timeoutS: 60, action: 'delete' } as const;
   for (const [state, options] of [
     ['running', {}],

@@ -2,7 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { LifeEvents, logLifeEvents } from '../../../../host-agent/src/sandboxes/life-events.ts';
+import {
+  LifecycleEvents,
+  logLifecycleEvents,
+} from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Watchdog, type Watched } from '../../../../host-agent/src/sandboxes/watchdog.ts';
 import { until } from '../../../support/until.ts';
 
@@ -13,7 +16,7 @@ type Fake = {
   isSaving: boolean;
   hang: string | undefined;
   isConnected: boolean;
-  standstill: string | undefined;
+  ioPauseReason: string | undefined;
   isVmmWell: boolean;
   blockedTask: string | undefined;
   /** Answers to what was asked of the agent and not answered yet. */
@@ -27,7 +30,7 @@ function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
     isSaving: false,
     hang: undefined,
     isConnected: true,
-    standstill: undefined,
+    ioPauseReason: undefined,
     isVmmWell: true,
     blockedTask: undefined,
     waiting: [],
@@ -46,8 +49,8 @@ function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
         }),
     },
     vm: {
-      get standstill() {
-        return fake.standstill;
+      get ioPauseReason() {
+        return fake.ioPauseReason;
       },
       responds: async () => fake.isVmmWell,
       readBlockedTask: async () => fake.blockedTask,
@@ -55,8 +58,8 @@ function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
   });
   const said: string[] = [];
   const log = pino({}, { write: (line: string) => void said.push(JSON.parse(line).msg) });
-  const events = new LifeEvents();
-  events.subscribe(logLifeEvents(log));
+  const events = new LifecycleEvents();
+  events.subscribe(logLifecycleEvents(log));
   const watchdog = new Watchdog({ timeoutMs: TIMEOUT_MS, sandboxes: () => [sandbox], events, log });
   const alive = setInterval(() => undefined, 1000);
   t.teardown(() => {
@@ -102,10 +105,10 @@ t.test('an agent that cannot be connected to hangs as well', async (t) => {
 
 t.test('a disk that was full: what is said follows what is so', async (t) => {
   const { fake } = watch(t);
-  fake.standstill = 'the host’s disk is full';
+  fake.ioPauseReason = 'the host’s disk is full';
   fake.isAgentWell = false;
   await until(() => fake.hang === 'the host’s disk is full');
-  fake.standstill = undefined;
+  fake.ioPauseReason = undefined;
   await until(() => fake.hang !== 'the host’s disk is full');
   t.match(
     fake.hang,
@@ -174,7 +177,7 @@ function watchByHand(t: Test) {
       },
     },
     vm: {
-      standstill: undefined,
+      ioPauseReason: undefined,
       responds: (ms: number) => {
         asked.vmm.push(ms);
         return new Promise<boolean>((resolve) => answers.push(resolve));
@@ -184,7 +187,7 @@ function watchByHand(t: Test) {
   };
   const said: string[] = [];
   const log = pino({}, { write: (line: string) => void said.push(JSON.parse(line).msg) });
-  const events = new LifeEvents();
+  const events = new LifecycleEvents();
   events.subscribe((event) => void said.push(`${event.kind} ${'reason' in event ? event.reason : ''}`));
   const options = { timeoutMs: 3000, sandboxes: () => [sandbox], events, log };
   const watchdog = new Watchdog(options);

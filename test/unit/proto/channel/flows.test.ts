@@ -1,9 +1,9 @@
 // One stream by itself: when its flows ask for a turn, and what comes of one.
 import {
   DEFAULT_WINDOW_BYTES,
+  type DirectWrite,
   FLOW,
   type FrameInput,
-  type Intake,
   type Stream as Opened,
 } from '@sandboxd/proto';
 import t from 'tap';
@@ -24,7 +24,7 @@ function soloStream(sendWindow: number) {
       isBacklogged: false,
       sendControl: (frame) => void sent.push(frame),
       enqueue: (_stream, flow) => void turns.push(flow),
-      offerIntake: () => undefined,
+      offerDirectWrite: () => undefined,
       guard: (_stream, work) => work(),
       finish: () => t.fail('an end that nobody wants'),
     },
@@ -124,14 +124,14 @@ t.test('a link that reads for itself may find its stream over, and whoever finis
 });
 
 t.test('what a link takes in by itself is paid back, and what a pull will carry is told', async (t) => {
-  const intakes: Intake[] = [];
+  const intakes: DirectWrite[] = [];
   const told: unknown[] = [];
   const pair = channelPair((stream) => {
     stream.opened({ isSizeKnown: true, sizeBytes: 3, contentBytes: 2 });
     stream.opened({ isSizeKnown: false });
-    stream.offerIntake({ target: 5, wanted: () => 77, took: () => undefined, failed: () => undefined });
+    stream.offerDirectWrite({ target: 5, wanted: () => 77, took: () => undefined, failed: () => undefined });
   });
-  const offerIntake = (_stream: number, intake: Intake) => intakes.push(intake);
+  const offerIntake = (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite);
   const first = pair.host.open(call, { started: (pid, file) => told.push([pid, file?.sizeBytes]) });
   await settle(pair.links);
   t.same([told, pair.faults], [[[0, 3]], []], 'a link may have no such thing');

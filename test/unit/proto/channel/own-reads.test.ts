@@ -2,8 +2,8 @@
 // go through JavaScript.
 import {
   type ByteLink,
+  type DirectWrite,
   FLOW,
-  type Intake,
   MAX_DATA_BYTES,
   type Source,
   type SourceFrames,
@@ -172,14 +172,14 @@ t.test('a reading that fails ends its own stream only', async (t) => {
 t.test(
   'what a link takes in by itself counts as if it had been given, until its stream is over',
   async (t) => {
-    const intakes: Intake[] = [];
+    const intakes: DirectWrite[] = [];
     const seen: string[] = [];
     let stream: Stream | undefined;
     const windowBytes = 10_000;
     const pair = channelPair(
       (opened) => {
         stream = opened;
-        opened.offerIntake({
+        opened.offerDirectWrite({
           target: 5,
           wanted: () => 77,
           took: (bytes) => void seen.push(`took ${bytes}`),
@@ -189,7 +189,7 @@ t.test(
       { windowBytes },
     );
     Object.assign(pair.links.guest, {
-      offerIntake: (_stream: number, intake: Intake) => intakes.push(intake),
+      offerIntake: (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite),
     });
     const [results, host] = [[] as unknown[], pair.host];
     for (let id = 1; id <= 2; id++)

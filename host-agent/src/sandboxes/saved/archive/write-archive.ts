@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { constants, createZstdCompress } from 'node:zlib';
-import type { Outflow, Piece } from '../../../lib/byte-queue.ts';
+import type { Chunk, PullStream } from '../../../lib/byte-queue.ts';
 import { AppError } from '../../../lib/errors.ts';
 import { readExtents } from '../../../lib/extents.ts';
 import type { SavedGuest } from '../saved-guest.ts';
@@ -22,7 +22,7 @@ import {
 export type Exported = { readonly saved: SavedGuest; readonly sourceId: string; readonly takenAtMs: number };
 
 /** Its files stay until the stream is over or cancelled; a delete does not wait for its reader, but breaks it off. */
-export function exportOutflow(exported: Exported): Outflow {
+export function exportStream(exported: Exported): PullStream {
   const zstd = createZstdCompress({
     params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 },
   });
@@ -127,10 +127,10 @@ async function* withEnd(stream: Transform): AsyncGenerator<Buffer, undefined> {
   yield END_MARK;
 }
 
-function toOutflow(stream: Transform): Outflow {
+function toOutflow(stream: Transform): PullStream {
   const chunks = withEnd(stream);
   return {
-    async next(): Promise<Piece | undefined> {
+    async next(): Promise<Chunk | undefined> {
       const { done, value } = await chunks.next();
       return done === true ? undefined : { bytes: value, release: () => undefined };
     },

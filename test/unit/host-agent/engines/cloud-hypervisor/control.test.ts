@@ -46,7 +46,7 @@ t.test('a VMM is reached when it answers as the process that was started', async
   t.equal(await control.connect(signal), false, 'nobody listens yet');
   const vmm = await serveVmm(t, files.controlSocketPath);
   t.equal(await control.connect(signal), true);
-  t.equal(control.standstill, undefined);
+  t.equal(control.ioPauseReason, undefined);
   t.match(await control.ping(60_000), { pid: process.pid });
   vmm.answers['vmm.ping'] = () => ({ version: '53', pid: 7 });
   await t.rejects(control.connect(signal), {

@@ -84,7 +84,7 @@ t.test('states of a guest are told apart', async (t) => {
   for (const status of ['running', 'inmigrate', 'suspended', 5])
     t.same(await state(status), { kind: 'runs' });
   for (const status of ['paused', 'save-vm', 'prelaunch']) t.same(await state(status), { kind: 'paused' });
-  t.equal(control.standstill, undefined);
+  t.equal(control.ioPauseReason, undefined);
   t.same(await state('guest-panicked'), { kind: 'over', reason: 'the guest panicked' });
   t.same(await state('shutdown'), { kind: 'over', reason: 'the guest powered off' });
   const broken = 'the guest cannot run any further on this host: internal error of the VMM';
@@ -124,7 +124,7 @@ t.test('states of a guest are told apart', async (t) => {
     'what it said says more',
   );
   t.same(await state('io-error'), { kind: 'runs' });
-  t.match(control.standstill, /\(an input\/output error\); it stands still until it does$/);
+  t.match(control.ioPauseReason, /\(an input\/output error\); it stands still until it does$/);
   t.match(seen.causes, [/\(an input\/output error\)$/]);
   seen.isOver = true;
 });
@@ -157,7 +157,7 @@ t.test('a write that the host’s disk does not take makes the guest stand still
   qemu.say('BLOCK_IO_ERROR', { action: 'report', reason: 'No space left on device' });
   qemu.say('OTHER', { action: 'stop', reason: 'No space left on device' });
   await control.ping(1000);
-  t.equal(control.standstill, undefined);
+  t.equal(control.ioPauseReason, undefined);
   qemu.say('BLOCK_IO_ERROR', { action: 'stop', reason: 'X'.repeat(300) });
   await control.ping(1000);
   t.match(seen.causes, [/\(x{200}\)$/]);
@@ -165,7 +165,7 @@ t.test('a write that the host’s disk does not take makes the guest stand still
   qemu.on.cont = () => {
     qemu.status = 'running';
   };
-  await until(() => control.standstill === undefined, 'its going on');
+  await until(() => control.ioPauseReason === undefined, 'its going on');
   t.equal(qemu.count('cont'), 1);
   t.equal(seen.resumed, 1);
   qemu.say('BLOCK_IO_ERROR', { action: 'stop' });
@@ -225,8 +225,8 @@ t.test('a guest that nobody waits for stands still and goes on all the same', as
   await control.connect(soon());
   qemu.status = 'io-error';
   t.same(await control.readState(), { kind: 'runs' });
-  t.match(control.standstill, /it stands still until it does$/);
+  t.match(control.ioPauseReason, /it stands still until it does$/);
   qemu.status = 'running';
-  await until(() => control.standstill === undefined, 'its going on');
+  await until(() => control.ioPauseReason === undefined, 'its going on');
   t.same(seen.causes, []);
 });

@@ -97,7 +97,7 @@ t.test('credit goes back as pieces are released, and comes out even', async (t) 
   exec.output('stdout', Buffer.alloc(10));
   const third = await run.next();
   t.same(
-    [first, second, third].map((piece) => piece?.bytes.length),
+    [first, second, third].map((chunk) => chunk?.bytes.length),
     [108, 58, 18],
   );
   third?.release();
@@ -114,19 +114,19 @@ t.test('whoever leaves gets nothing more, and the guest its credit', async (t) =
   const { run, exec } = start();
   const waiting = run.next();
   exec.output('stdout', 'lent');
-  const piece = await waiting;
+  const chunk = await waiting;
   exec.output('stdout', 'queued');
   t.equal(await stateOf(run.opened), 'done');
   run.cancel();
   run.cancel();
   t.same(exec.calls, ['cancel']);
   t.equal(exec.consumedBytes, 10, 'once');
-  piece?.release();
+  chunk?.release();
   t.equal(exec.consumedBytes, 10);
   exec.output('stdout', 'late');
   t.equal(exec.consumedBytes, 14);
   run.kill();
-  run.poke();
+  run.keepalive();
   t.ok(run.push(encodeExecFrame(EXEC_FRAME.stdin, Buffer.from('x'))));
   t.same([exec.calls, exec.stdin], [['cancel'], []]);
   t.equal(await run.next(), undefined);
@@ -201,13 +201,13 @@ t.test('a client that breaks the framing ends its command', async (t) => {
 t.test('a poke is a frame of nothing, where nothing else is there to send', async (t) => {
   const { run, exec } = start();
   const waiting = run.next();
-  run.poke();
-  const piece = await waiting;
-  t.same(piece?.bytes, execFrameHeader(EXEC_FRAME.stdout, 0));
-  piece?.release();
+  run.keepalive();
+  const chunk = await waiting;
+  t.same(chunk?.bytes, execFrameHeader(EXEC_FRAME.stdout, 0));
+  chunk?.release();
   t.equal(exec.consumedBytes, 0);
   exec.output('stdout', 'x');
-  run.poke();
+  run.keepalive();
   t.equal((await run.next())?.bytes.length, 9);
 });
 

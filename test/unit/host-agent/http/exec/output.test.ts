@@ -4,7 +4,7 @@ import t from 'tap';
 import { toExecResultBody } from '../../../../../host-agent/src/http/exec/exec-result.ts';
 import { toExecForm } from '../../../../../host-agent/src/http/exec/output-format.ts';
 import { collectOutput, OutputLines } from '../../../../../host-agent/src/http/exec/output-json.ts';
-import type { Outflow } from '../../../../../host-agent/src/lib/byte-queue.ts';
+import type { PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 
 t.test('a result says what there is to say, an error no more than fits', async (t) => {
   const plain = { exitCode: 0, durationMs: 1.6 };
@@ -45,13 +45,13 @@ t.test('a result says what there is to say, an error no more than fits', async (
 function framesOf(...pieces: readonly Buffer[]) {
   const seen = { released: 0, cancels: 0, pokes: 0 };
   const rest = [...pieces];
-  const flow: Outflow = {
+  const flow: PullStream = {
     next: async () => {
       const bytes = rest.shift();
       return bytes === undefined ? undefined : { bytes, release: () => void seen.released++ };
     },
     cancel: () => void seen.cancels++,
-    poke: () => void seen.pokes++,
+    keepalive: () => void seen.pokes++,
   };
   return { flow, seen };
 }
@@ -121,15 +121,15 @@ t.test('as lines: characters whole, each with its stream, the result last', asyn
   );
   const lines = new OutputLines(flow);
   const pieces: unknown[][] = [];
-  for (let piece = await lines.next(); piece !== undefined; piece = await lines.next()) {
+  for (let chunk = await lines.next(); chunk !== undefined; chunk = await lines.next()) {
     pieces.push(
-      String(piece.bytes)
+      String(chunk.bytes)
         .trimEnd()
         .split('\n')
         .map((line) => JSON.parse(line)),
     );
     const before = seen.released;
-    piece.release();
+    chunk.release();
     t.equal(seen.released, before + 1);
   }
   t.same(pieces, [
@@ -143,11 +143,11 @@ t.test('as lines: characters whole, each with its stream, the result last', asyn
     [{ stream: 'stderr', data: 'ww==', base64: true }, { result: RESULT }],
   ]);
   t.equal(seen.released, 7, 'also of what made no line');
-  lines.poke();
+  lines.keepalive();
   lines.cancel();
   t.match(seen, { cancels: 1, pokes: 1 });
-  const { poke: _, ...silent } = flow;
-  new OutputLines(silent).poke();
+  const { keepalive: _, ...silent } = flow;
+  new OutputLines(silent).keepalive();
 });
 
 t.test('frames, unless only JSON is asked for', async (t) => {

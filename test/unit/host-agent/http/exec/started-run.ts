@@ -2,7 +2,7 @@
 import type { ExecRequest } from '@sandboxd/api';
 import type { ExecOutcome } from '../../../../../host-agent/src/guest/exec-types.ts';
 import { ExecRun } from '../../../../../host-agent/src/http/exec/exec-run.ts';
-import type { Outflow } from '../../../../../host-agent/src/lib/byte-queue.ts';
+import type { PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { FakeExec } from '../../../../http/fake-sandboxes.ts';
 
 export function start() {
@@ -23,11 +23,11 @@ export function start() {
 }
 
 /** All that comes, each piece released. */
-export async function drain(flow: Outflow): Promise<Buffer> {
+export async function drain(flow: PullStream): Promise<Buffer> {
   const all: Buffer[] = [];
-  for (let piece = await flow.next(); piece !== undefined; piece = await flow.next()) {
-    all.push(Buffer.from(piece.bytes));
-    piece.release();
+  for (let chunk = await flow.next(); chunk !== undefined; chunk = await flow.next()) {
+    all.push(Buffer.from(chunk.bytes));
+    chunk.release();
   }
   return Buffer.concat(all);
 }

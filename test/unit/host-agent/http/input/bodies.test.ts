@@ -12,8 +12,8 @@ import {
   type HttpContext,
   headerOf,
 } from '../../../../../host-agent/src/http/context.ts';
+import { BodyMemoryLimit } from '../../../../../host-agent/src/http/input/body-memory-limit.ts';
 import { BodyPace } from '../../../../../host-agent/src/http/input/body-pace.ts';
-import { BodyRoom } from '../../../../../host-agent/src/http/input/body-room.ts';
 import { readBody } from '../../../../../host-agent/src/http/input/body-source.ts';
 import { parseJson, readJson } from '../../../../../host-agent/src/http/input/json-body.ts';
 import { checked } from '../../../../../host-agent/src/http/input/request-input.ts';
@@ -100,10 +100,10 @@ t.test('bytes give back of the time what they take at the least rate', async (t)
 
 t.test('large bodies share what there is, small ones always have room', (t) => {
   const [free, all] = [64 * 1024, 64 * 1024 * 1024];
-  const room = new BodyRoom();
+  const room = new BodyMemoryLimit();
   room.add(free);
   room.add(all);
-  const small = new BodyRoom();
+  const small = new BodyMemoryLimit();
   small.add(free);
   t.throws(() => small.add(1), {
     code: 'exhausted',
@@ -120,10 +120,10 @@ t.test('large bodies share what there is, small ones always have room', (t) => {
   small[Symbol.dispose]();
   room.add(free + all);
   room[Symbol.dispose]();
-  const unused = new BodyRoom();
+  const unused = new BodyMemoryLimit();
   unused.add(10);
   unused[Symbol.dispose]();
-  const whole = new BodyRoom();
+  const whole = new BodyMemoryLimit();
   whole.add(free + all);
   t.throws(() => whole.add(1));
   whole[Symbol.dispose]();

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { AuditEntry } from '../../../../../host-agent/src/audit/index.ts';
 import type { HttpServices } from '../../../../../host-agent/src/http/services.ts';
 import type { Images } from '../../../../../host-agent/src/images/index.ts';
-import type { Caller } from '../../../../../host-agent/src/keys/index.ts';
+import type { Principal } from '../../../../../host-agent/src/keys/index.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 import { outflow } from '../../../../http/fake-sandboxes.ts';
 import { ask, makeApp, UNKNOWN_ID } from '../../../../http/support.ts';
@@ -82,9 +82,9 @@ t.test('what is to be made is in the trail, of hosts the first fifty', async (t)
   const { app, sandboxes } = makeApp({ audit: { write: (entry) => void audited.push(entry) } });
   const { as } = sandboxes;
   let wanted: object = { vcpus: 2, rootfs: { kind: 'profile', name: 'base' } };
-  sandboxes.as = (caller, note?: (effective: never) => void) => {
+  sandboxes.as = (principal, note?: (effective: never) => void) => {
     note?.(wanted as never);
-    return as.call(sandboxes, caller);
+    return as.call(sandboxes, principal);
   };
   await ask(app, 'POST', '/sandboxes');
   t.same(Reflect.get(audited.at(-1) ?? {}, 'effective'), { vcpus: 2, profile: 'base' });
@@ -242,8 +242,8 @@ t.test('profiles, those that are yet to be baked, and the engine', async (t) => 
 });
 
 t.test('whoami says whether anything narrows the caller', async (t) => {
-  const who = async (caller?: Caller) => {
-    const { app } = makeApp(caller === undefined ? {} : { authenticator: authenticatorOf(caller) });
+  const who = async (principal?: Principal) => {
+    const { app } = makeApp(principal === undefined ? {} : { authenticator: authenticatorOf(principal) });
     return (await app.request('/whoami', KEY)).json();
   };
   const policy = { operations: ['read' as const] };

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import { MAX_PIPELINED_REQUESTS } from '@sandboxd/api';
 import t from 'tap';
 import { Connections } from '../../../../../host-agent/src/http/server/connections.ts';
-import { UnreadAnswers } from '../../../../../host-agent/src/http/server/unread.ts';
+import { SlowReaders } from '../../../../../host-agent/src/http/server/slow-readers.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 import { until } from '../../../../support/until.ts';
@@ -243,11 +243,11 @@ t.test('what clients have read is looked at now and then', async (t) => {
     socket.isStuck = true;
     socket.write('x');
   }
-  const quick = new UnreadAnswers(50);
+  const quick = new SlowReaders(50);
   t.equal(quick.find(sockets), undefined);
   await timers.pass(50);
   t.equal(quick.find(sockets), sockets[0], 'of two the first');
-  const unread = new UnreadAnswers(100);
+  const unread = new SlowReaders(100);
   let looks = 0;
   const watched = {
     *[Symbol.iterator]() {

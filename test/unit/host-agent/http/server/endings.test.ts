@@ -7,7 +7,7 @@ import { RequestError } from '@hono/node-server';
 import { pino } from 'pino';
 import t from 'tap';
 import { HttpError } from '../../../../../host-agent/src/http/errors.ts';
-import { Departures } from '../../../../../host-agent/src/http/server/departures.ts';
+import { DisconnectDetector } from '../../../../../host-agent/src/http/server/disconnect-detector.ts';
 import { linger, lingerAfter } from '../../../../../host-agent/src/http/server/lingering.ts';
 import { type PeerLookup, readPeers } from '../../../../../host-agent/src/http/server/peer.ts';
 import {
@@ -194,7 +194,7 @@ t.test('a client that ended its side is asked after until its connection is clos
     [clients.gone, true],
   ]);
   let reads = 0;
-  const departures = new Departures(async () => {
+  const departures = new DisconnectDetector(async () => {
     reads += 1;
     return ((socket) => answers.get(socket)) satisfies PeerLookup;
   });
@@ -246,7 +246,7 @@ t.test('a longer table is read less often', async (t) => {
   ] as const) {
     const timers = new MadeTimers(t);
     let reads = 0;
-    const departures = new Departures(async () => {
+    const departures = new DisconnectDetector(async () => {
       reads += 1;
       await new Promise((resolve) => setTimeout(resolve, tookMs));
       return () => true;

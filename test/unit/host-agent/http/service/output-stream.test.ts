@@ -109,10 +109,10 @@ t.test('records that say nothing give their credit back, and the reader waits on
   t.match(String((await next)?.bytes), /one/);
   const poked = frames.next();
   await new Promise((resolve) => setImmediate(resolve));
-  frames.poke();
+  frames.keepalive();
   t.equal((await poked)?.bytes.length, 8);
   say(seen.events, 'two');
-  frames.poke();
+  frames.keepalive();
   t.equal((await frames.next())?.bytes.length, 8 + 3, 'there is something else to send');
   say(seen.events, 'never');
   frames.cancel();

@@ -68,9 +68,9 @@ t.test('one batch of old events is read between two turns of everything else', a
 t.test('who waits for a turn while events are forgotten misses none without learning it', async (t) => {
   const journal = await open(t);
   const stream = follow(journal, () => true);
-  const piece = stream.next();
+  const chunk = stream.next();
   Object.defineProperty(journal, 'prunedTo', { get: () => 1 });
-  t.equal(await piece, undefined, 'it ends, and is told when it comes again');
+  t.equal(await chunk, undefined, 'it ends, and is told when it comes again');
 });
 
 t.test('one that is cancelled while it waits ends', async (t) => {

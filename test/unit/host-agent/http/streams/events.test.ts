@@ -96,13 +96,13 @@ t.test('as messages: first how to come again and from where, then each with its 
   t.equal(await next(), 'retry: 1000\nid: j-1\n\n');
   t.match(await next(), /^id: j-2\ndata: \{.*"kind":"hung".*\}\n\n$/);
   const poked = next();
-  stream.poke();
+  stream.keepalive();
   t.equal(await poked, 'id: j-2\n\n', 'a position is no event');
   const lines = follow(journal, { from: 2 });
-  lines.stream.poke();
+  lines.stream.keepalive();
   t.equal(await lines.next(), '\n');
   journal.happen('deleted');
-  lines.stream.poke();
+  lines.stream.keepalive();
   t.same(kinds(await lines.next()), ['deleted'], 'what happened goes before');
   t.equal(await lines.next(), '\n', 'it was poked all the same');
   const waiting = lines.next();
@@ -124,7 +124,7 @@ t.test('what is not wanted moves the reader on and is not sent', async (t) => {
   t.match(await next(), /^id: j-6\n/);
   journal.happen('created');
   const poked = next();
-  stream.poke();
+  stream.keepalive();
   t.equal(await poked, 'id: j-7\n\n');
 });
 

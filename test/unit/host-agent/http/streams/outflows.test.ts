@@ -7,10 +7,14 @@ import { pino } from 'pino';
 import t from 'tap';
 import type { HttpContext, HttpEnv } from '../../../../../host-agent/src/http/context.ts';
 import { ImageLines } from '../../../../../host-agent/src/http/image-lines.ts';
-import { answerOutflow, poke, writeOutflow } from '../../../../../host-agent/src/http/outflow.ts';
+import {
+  answerPullStream,
+  sendKeepalive,
+  writePullStream,
+} from '../../../../../host-agent/src/http/pull-stream.ts';
 import { answerDirectly } from '../../../../../host-agent/src/http/server/direct-answer.ts';
 import { type Reading, StatsStream } from '../../../../../host-agent/src/http/streams/stats-stream.ts';
-import type { Outflow, Piece } from '../../../../../host-agent/src/lib/byte-queue.ts';
+import type { Chunk, PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';
@@ -20,8 +24,8 @@ function source() {
   const seen = { released: 0, cancels: 0, pokes: 0, asked: 0 };
   const given: (string | Error | undefined)[] = [];
   let wake: () => void = () => undefined;
-  const flow: Outflow = {
-    async next(): Promise<Piece | undefined> {
+  const flow: PullStream = {
+    async next(): Promise<Chunk | undefined> {
       seen.asked += 1;
       if (given.length === 0)
         await new Promise<void>((resolve) => {
@@ -36,7 +40,7 @@ function source() {
       seen.cancels += 1;
       wake();
     },
-    poke: () => void seen.pokes++,
+    keepalive: () => void seen.pokes++,
   };
   const give = (...pieces: (string | Error | undefined)[]) => {
     given.push(...pieces);
@@ -66,7 +70,7 @@ function sink(highWaterMark = 4) {
 t.test('pieces are written in order, and wait for room', async (t) => {
   const { flow, seen, give } = source();
   const { target, taken, take } = sink();
-  const writing = writeOutflow(target, flow);
+  const writing = writePullStream(target, flow);
   give('one');
   await settle();
   t.same(taken, ['one']);
@@ -81,12 +85,12 @@ t.test('pieces are written in order, and wait for room', async (t) => {
   take();
   await settle();
   t.same([seen.asked, seen.released, taken], [3, 2, ['one', 'twothree']]);
-  poke(target);
+  sendKeepalive(target);
   t.equal(seen.pokes, 1);
   give(undefined);
   await writing;
   t.equal(target.listenerCount('close') + target.listenerCount('drain'), 0);
-  poke(target);
+  sendKeepalive(target);
   t.same([seen.pokes, seen.cancels], [1, 0], 'it is over');
 });
 
@@ -94,18 +98,18 @@ t.test('a connection that closes ends what is written to it, at whatever it is',
   const gone = source();
   const { target } = sink();
   target.destroy();
-  await writeOutflow(target, gone.flow);
+  await writePullStream(target, gone.flow);
   t.same(gone.seen, { released: 0, cancels: 1, pokes: 0, asked: 0 });
   const waiting = source();
   const open = sink();
-  const writing = writeOutflow(open.target, waiting.flow);
+  const writing = writePullStream(open.target, waiting.flow);
   await settle();
   open.target.destroy();
   await writing;
   t.equal(waiting.seen.cancels, 1);
   const full = source();
   const slow = sink();
-  const held = writeOutflow(slow.target, full.flow);
+  const held = writePullStream(slow.target, full.flow);
   full.give('a long one');
   await settle();
   slow.target.destroy();
@@ -115,7 +119,7 @@ t.test('a connection that closes ends what is written to it, at whatever it is',
   t.equal(slow.target.listenerCount('close') + slow.target.listenerCount('drain'), 0);
   const late = source();
   const closed = sink();
-  const last = writeOutflow(closed.target, { ...late.flow, cancel: () => void late.seen.cancels++ });
+  const last = writePullStream(closed.target, { ...late.flow, cancel: () => void late.seen.cancels++ });
   await settle();
   closed.target.destroy();
   late.give('x');
@@ -125,7 +129,7 @@ t.test('a connection that closes ends what is written to it, at whatever it is',
   const broken = source();
   const whole = sink();
   broken.give(new Error('lost'));
-  await t.rejects(writeOutflow(whole.target, broken.flow), { message: 'lost' });
+  await t.rejects(writePullStream(whole.target, broken.flow), { message: 'lost' });
   t.equal(whole.target.listenerCount('close'), 0);
 });
 
@@ -139,7 +143,7 @@ t.test('what follows at once goes with it', async (t) => {
   });
   const { flow, give } = source();
   give('a', 'b', undefined);
-  await writeOutflow(target, flow);
+  await writePullStream(target, flow);
   target.end();
   await settle();
   t.same(writes, [2]);
@@ -149,9 +153,9 @@ t.test('what follows at once goes with it', async (t) => {
 t.test('as a web stream where no connection is known, else left for the server', async (t) => {
   const { flow, seen, give } = source();
   const app = new Hono<HttpEnv>();
-  app.get('/', (c) => answerOutflow(c as unknown as HttpContext, flow, { 'X-A': 'b' }));
+  app.get('/', (c) => answerPullStream(c as unknown as HttpContext, flow, { 'X-A': 'b' }));
   const left = source();
-  app.get('/left', (c) => answerOutflow(c as unknown as HttpContext, left.flow, {}));
+  app.get('/left', (c) => answerPullStream(c as unknown as HttpContext, left.flow, {}));
   const response = await app.request('/');
   t.match([response.status, response.headers.get('x-a')], [200, 'b']);
   await settle();
@@ -161,14 +165,14 @@ t.test('as a web stream where no connection is known, else left for the server',
   t.same([seen.released, seen.cancels], [1, 0]);
   await (await app.request('/left')).body?.cancel();
   t.equal(left.seen.cancels, 1);
-  const direct: { outflow?: Outflow } = {};
+  const direct: { outflow?: PullStream } = {};
   const kept = await app.request('/', {}, { direct });
   t.equal(direct.outflow, flow);
   t.match([kept.status, kept.headers.get('x-a'), kept.body], [200, 'b', null]);
 });
 
 /** An answer of the app as the server sends it. */
-async function answered(flow: Outflow | undefined) {
+async function answered(flow: PullStream | undefined) {
   const lines: object[] = [];
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const app = new Hono<HttpEnv>();
@@ -178,7 +182,7 @@ async function answered(flow: Outflow | undefined) {
     c.header('X-Request-Id', 'req_1');
     return flow === undefined
       ? c.text('plain')
-      : answerOutflow(c as unknown as HttpContext, flow, { 'X-A': 'b' });
+      : answerPullStream(c as unknown as HttpContext, flow, { 'X-A': 'b' });
   });
   const socket = new FakeSocket();
   const incoming = Object.assign(new IncomingMessage(socket), {
@@ -245,7 +249,7 @@ t.test('an answer of the app’s own, or on another connection, is the app’s',
   t.notOk('direct' in (bindings[1] ?? {}));
 });
 
-const text = async (flow: Outflow): Promise<string | undefined> => (await flow.next())?.bytes.toString();
+const text = async (flow: PullStream): Promise<string | undefined> => (await flow.next())?.bytes.toString();
 
 t.test('a pull as lines: what there is at once, the newest kept, then how it ended', async (t) => {
   let left = 0;

@@ -1,0 +1,78 @@
+// What a guest was refused, in words for its log: each thing once a while, and never faster than a person could read.
+import { formatIpv4 } from '../lib/ipv4.ts';
+import type { FailedStep } from './resolver/client.ts';
+
+/** The same is not said again for so long. */
+const REPEAT_MS = 60_000;
+const BURST = 20;
+const PER_S = 2;
+const MAX_REMEMBERED = 512;
+const PROTOCOLS: Readonly<Record<number, string>> = { 1: 'icmp', 6: 'tcp', 17: 'udp' };
+const IP_HEADER_BYTES = 20;
+
+const REASONS: Readonly<Record<FailedStep, string>> = {
+  ask: 'no name server of the host gave an answer',
+  open: 'its addresses could not be opened; the log of the daemon says more',
+};
+
+export class DenialLog {
+  readonly #say: (text: string) => void;
+  readonly #saidAt = new Map<string, number>();
+  #tokens = BURST;
+  #filledAt = performance.now();
+  #unsaid = 0;
+
+  constructor(say: (text: string) => void) {
+    this.#say = say;
+  }
+
+  name(name: string, why: string): void {
+    this.#tell(`network: denied name ${JSON.stringify(name.slice(0, 253)).slice(1, -1)}: ${why}`);
+  }
+
+  /** `packet` begins with its IPv4 header. */
+  packet(packet: Buffer): void {
+    const what = describePacket(packet);
+    if (what !== undefined)
+      this.#tell(`network: denied ${what}: no name of the allowlist led there, or not any more`);
+  }
+
+  /**
+   * Whether it was said: what fails again and again is no more often in the daemon's log. A reason in the words of programs of
+   * the host is not for a guest: it tells of name servers, rules and sets.
+   */
+  trouble(name: string, step: FailedStep): boolean {
+    return this.#tell(`network: cannot resolve ${name}: ${REASONS[step]}`);
+  }
+
+  #tell(text: string): boolean {
+    const now = performance.now();
+    if (now - (this.#saidAt.get(text) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false;
+    this.#tokens = Math.min(BURST, this.#tokens + ((now - this.#filledAt) / 1000) * PER_S);
+    this.#filledAt = now;
+    if (this.#tokens < 1) {
+      this.#unsaid++;
+      return false;
+    }
+    this.#tokens--;
+    // The oldest comes first.
+    if (this.#saidAt.size >= MAX_REMEMBERED)
+      for (const old of [...this.#saidAt.keys()].slice(0, 1)) this.#saidAt.delete(old);
+    this.#saidAt.set(text, now);
+    if (this.#unsaid > 0) this.#say(`network: ${this.#unsaid} more denials were not logged`);
+    this.#unsaid = 0;
+    this.#say(text);
+    return true;
+  }
+}
+
+/** `tcp 192.0.2.1:443`; undefined for what is no IPv4 packet. */
+export function describePacket(packet: Buffer): string | undefined {
+  if (packet.length < IP_HEADER_BYTES || packet.readUInt8(0) >> 4 !== 4) return undefined;
+  const protocol = packet.readUInt8(9);
+  const name = PROTOCOLS[protocol] ?? `protocol ${protocol}`;
+  const to = formatIpv4(packet.readUInt32BE(16));
+  const headerBytes = (packet.readUInt8(0) & 15) * 4;
+  const hasPort = (name === 'tcp' || name === 'udp') && packet.length >= headerBytes + 4;
+  return `${name} ${to}${hasPort ? `:${packet.readUInt16BE(headerBytes + 2)}` : ''}`;
+}

@@ -1,0 +1,63 @@
+// How much memory and disk the host has for sandboxes. A limit on the daemon's own control group counts as the host's:
+// VMMs are in that group, too, and beyond it the kernel would end one.
+import { readFile, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+export type HostCapacity = {
+  readonly memoryTotalBytes: number;
+  readonly memoryAvailableBytes: number;
+  readonly diskFreeBytes: number;
+};
+
+type Memory = { readonly totalBytes: number; readonly availableBytes: number };
+
+/** `procDir` and `cgroupDir` are where those file systems are. */
+export async function readHostCapacity(
+  dataDir: string,
+  procDir = '/proc',
+  cgroupDir = '/sys/fs/cgroup',
+): Promise<HostCapacity> {
+  const [{ bavail, bsize }, host, groups] = await Promise.all([
+    statfs(dataDir),
+    readHostMemory(procDir),
+    readGroupLimits(procDir, cgroupDir),
+  ]);
+  return {
+    memoryTotalBytes: Math.min(host.totalBytes, ...groups.map(({ totalBytes }) => totalBytes)),
+    memoryAvailableBytes: Math.min(
+      host.availableBytes,
+      ...groups.map(({ availableBytes }) => Math.max(0, availableBytes)),
+    ),
+    diskFreeBytes: bavail * bsize,
+  };
+}
+
+async function readHostMemory(procDir: string): Promise<Memory> {
+  const text = await readFile(join(procDir, 'meminfo'), 'latin1');
+  const field = (name: string): number =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? 0) * 1024;
+  return { totalBytes: field('MemTotal'), availableBytes: field('MemAvailable') };
+}
+
+/** Of the group of this process and of those around it, each that has a limit (control groups v2). */
+async function readGroupLimits(procDir: string, cgroupDir: string): Promise<Memory[]> {
+  const path = /^0::(\/.*)$/m.exec(await readOptional(join(procDir, 'self/cgroup')))?.[1];
+  const found: Memory[] = [];
+  for (let at = path; at !== undefined; at = at === '/' ? undefined : dirname(at)) {
+    const dir = join(cgroupDir, at);
+    const limit = (await readOptional(join(dir, 'memory.max'))).trim();
+    if (!/^\d+$/.test(limit)) continue;
+    const [current, stat] = await Promise.all(
+      ['memory.current', 'memory.stat'].map((name) => readOptional(join(dir, name))),
+    );
+    // Pages of files that nobody used lately are given up before anything is ended.
+    const reclaimable = Number(/^inactive_file (\d+)$/m.exec(stat ?? '')?.[1] ?? 0);
+    const totalBytes = Number(limit);
+    found.push({ totalBytes, availableBytes: totalBytes - Number(current) + reclaimable });
+  }
+  return found;
+}
+
+function readOptional(path: string): Promise<string> {
+  return readFile(path, 'latin1').catch(() => '');
+}

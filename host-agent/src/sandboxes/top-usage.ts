@@ -1,0 +1,98 @@
+// Who takes how much of the host: those that take most one by one, all others together, so that a scrape of a thousand sandboxes
+// has as many series as one of twenty.
+import { setImmediate } from 'node:timers/promises';
+import type { Sandbox } from './sandbox.ts';
+import { readVmUsage, type VmUsage } from './vm-usage.ts';
+
+/** Read at a time; requests come between. */
+const SLICE = 32;
+/** What was read so lately is not read again. */
+const FRESH_MS = 1000;
+
+/** What only grows. */
+export const COUNTERS = ['cpuMs', 'readBytes', 'writtenBytes', 'receivedBytes', 'sentBytes'] as const;
+export type Counters = Readonly<Record<(typeof COUNTERS)[number], number>>;
+export type Gauges = Readonly<Record<'residentBytes' | 'privateBytes' | 'layerBytes', number>>;
+
+/** `sandbox` is an id, or REST. */
+export type Row = { readonly sandbox: string; readonly counters: Counters; readonly gauges: Gauges };
+export const REST = 'rest';
+
+const NOTHING: Counters = { cpuMs: 0, readBytes: 0, writtenBytes: 0, receivedBytes: 0, sentBytes: 0 };
+const NO_GAUGES: Gauges = { residentBytes: 0, privateBytes: 0, layerBytes: 0 };
+
+export class TopUsage {
+  readonly #sandboxes: () => Iterable<Sandbox>;
+  readonly #top: number;
+  readonly #read: (sandbox: Sandbox) => VmUsage | undefined;
+  #last = new Map<string, Counters>();
+  /** What the others used while they were among the others: this never falls, though who is among them changes. */
+  #rest = NOTHING;
+  #rows: readonly Row[] = [];
+  #readAt = Number.NEGATIVE_INFINITY;
+  #reading: Promise<void> | undefined;
+
+  constructor(
+    sandboxes: () => Iterable<Sandbox>,
+    top: number,
+    read: (sandbox: Sandbox) => VmUsage | undefined = readVmUsage,
+  ) {
+    this.#sandboxes = sandboxes;
+    this.#top = top;
+    this.#read = read;
+  }
+
+  /** As of the last refresh; the rest is last. */
+  get rows(): readonly Row[] {
+    return this.#rows;
+  }
+
+  refresh(): Promise<void> {
+    if (performance.now() - this.#readAt < FRESH_MS) return Promise.resolve();
+    this.#reading ??= this.#refresh().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #refresh(): Promise<void> {
+    const found: (Row & { readonly grown: Counters })[] = [];
+    let count = 0;
+    for (const sandbox of [...this.#sandboxes()]) {
+      if (++count % SLICE === 0) await setImmediate();
+      const usage = this.#read(sandbox);
+      if (usage === undefined) continue;
+      const { cpuMs, readBytes, writtenBytes, residentBytes, privateBytes, layerBytes, network } = usage;
+      const { receivedBytes = 0, sentBytes = 0 } = network ?? {};
+      const counters = { cpuMs, readBytes, writtenBytes, receivedBytes, sentBytes };
+      const before = this.#last.get(sandbox.id) ?? NOTHING;
+      const grown = combine(counters, before, (now, then) => Math.max(0, now - then));
+      found.push({
+        sandbox: sandbox.id,
+        counters: counters,
+        gauges: { residentBytes, privateBytes, layerBytes },
+        grown,
+      });
+    }
+    found.sort((a, b) => b.grown.cpuMs - a.grown.cpuMs || b.gauges.residentBytes - a.gauges.residentBytes);
+    const others = found.slice(this.#top);
+    for (const { grown } of others) this.#rest = combine(this.#rest, grown, (sum, more) => sum + more);
+    const gauges = others.reduce((sum, row) => addGauges(sum, row.gauges), NO_GAUGES);
+    const rest = { sandbox: REST, counters: this.#rest, gauges };
+    this.#rows = [...found.slice(0, this.#top), rest];
+    this.#last = new Map(found.map(({ sandbox, counters }) => [sandbox, counters]));
+    this.#readAt = performance.now();
+  }
+}
+
+function combine(a: Counters, b: Counters, each: (a: number, b: number) => number): Counters {
+  return Object.fromEntries(COUNTERS.map((name) => [name, each(a[name], b[name])])) as Counters;
+}
+
+function addGauges(a: Gauges, b: Gauges): Gauges {
+  return {
+    residentBytes: a.residentBytes + b.residentBytes,
+    privateBytes: a.privateBytes + b.privateBytes,
+    layerBytes: a.layerBytes + b.layerBytes,
+  };
+}

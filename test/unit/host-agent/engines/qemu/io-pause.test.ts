@@ -1,0 +1,55 @@
+// A guest that stands still because the host's disk is full: it is let go on when there is room, and not within a save.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { IO_ERROR, IoPause } from '../../../../../host-agent/src/engines/qemu/io-pause.ts';
+import { until } from '../../../../support/until.ts';
+
+const RETRY_MS = 5;
+
+function standing(t: Test) {
+  const seen = { status: IO_ERROR, resumes: 0, resumed: 0, isOver: false };
+  const alive = setInterval(() => undefined, 1000);
+  const standstill = new IoPause({
+    readStatus: async () => seen.status,
+    resume: async () => void seen.resumes++,
+    isOver: () => seen.isOver,
+    onResumed: () => void seen.resumed++,
+    log: pino({ level: 'silent' }),
+    retryMs: RETRY_MS,
+  });
+  t.teardown(() => {
+    seen.isOver = true;
+    clearInterval(alive);
+  });
+  standstill.begin('No space left on device');
+  return { seen, standstill };
+}
+
+t.test('it is tried again until the guest runs', async (t) => {
+  const { seen, standstill } = standing(t);
+  await until(() => seen.resumes >= 2, 'two tries');
+  t.match(standstill.reason, /\(no space left on device\); it stands still until it does$/);
+  t.equal(seen.resumed, 0);
+  seen.status = 'running';
+  await until(() => standstill.reason === undefined, 'its end');
+  t.equal(seen.resumed, 1, 'its clock is told');
+});
+
+t.test('within a save it is left alone', async (t) => {
+  const { seen, standstill } = standing(t);
+  const gate = Promise.withResolvers<void>();
+  const saving = standstill.duringSave(() => gate.promise);
+  await sleep(20 * RETRY_MS);
+  t.equal(seen.resumes, 0);
+  gate.resolve();
+  await saving;
+  await until(() => seen.resumes > 0, 'the next try');
+});
+
+t.test('one that is over is not asked any more', async (t) => {
+  const { seen } = standing(t);
+  seen.isOver = true;
+  await sleep(20 * RETRY_MS);
+  t.equal(seen.resumes, 0);
+});

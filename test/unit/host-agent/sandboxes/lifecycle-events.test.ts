@@ -1,0 +1,193 @@
+// Events of life: who is told what of each, and what of it users may know.
+import { pino } from 'pino';
+import t from 'tap';
+import type { Journal } from '../../../../host-agent/src/events/index.ts';
+import {
+  type LifecycleEvent,
+  LifecycleEvents,
+  logLifecycleEvents,
+} from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
+import {
+  type StoredEvent,
+  toEventBody,
+  toStored,
+} from '../../../../host-agent/src/sandboxes/stored-event.ts';
+
+const OWNER = { key: 'k', tenant: 'red' };
+const EXIT = { reason: 'the guest panicked', exitCode: 1, signal: null };
+const TIMES = { diskMs: 2, totalMs: 7 };
+
+const CREATED: LifecycleEvent = {
+  kind: 'created',
+  sandbox: 'sbx',
+  origin: 'saved',
+  rootfs: 'image',
+  times: TIMES,
+};
+const TEMPLATE: LifecycleEvent = {
+  kind: 'template-made',
+  template: 'key',
+  rootfs: 'base',
+  hasNetwork: false,
+  pausedMs: 1,
+  totalMs: 2,
+};
+
+t.test('what users may know of an event is none of the host’s business', (t) => {
+  t.same(toStored(CREATED, OWNER, 5), {
+    atMs: 5,
+    kind: 'created',
+    sandbox: 'sbx',
+    origin: 'template',
+    durationMs: 7,
+    owner: OWNER,
+  });
+  const forked = { ...CREATED, kind: 'forked', sourceSnapshot: 'snap', times: {} } as const;
+  t.same(toStored(forked, undefined, 5), {
+    atMs: 5,
+    kind: 'forked',
+    sandbox: 'sbx',
+    origin: 'snapshot',
+    durationMs: 0,
+    sourceSnapshot: 'snap',
+  });
+  t.notOk('sourceSnapshot' in (toStored(CREATED, OWNER) ?? {}));
+  t.notOk('owner' in (toStored(CREATED, undefined) ?? {}));
+  t.same(toStored({ kind: 'died', sandbox: 'sbx', exit: EXIT, diagnosis: 'secrets' }, undefined, 5), {
+    atMs: 5,
+    kind: 'died',
+    sandbox: 'sbx',
+    reason: EXIT.reason,
+  });
+  const taken = {
+    kind: 'snapshot-taken',
+    sandbox: 'sbx',
+    snapshot: 'snap',
+    pausedMs: 3,
+    totalMs: 9,
+  } as const;
+  t.same(toStored(taken, undefined, 5), {
+    atMs: 5,
+    kind: 'snapshot-taken',
+    sandbox: 'sbx',
+    snapshot: 'snap',
+    pausedMs: 3,
+    durationMs: 9,
+  });
+  t.equal(toStored(TEMPLATE, OWNER), undefined);
+  t.equal(toStored({ kind: 'template-evicted', template: 'key', sizeBytes: 1 }, OWNER), undefined);
+  const idle = { kind: 'idle', sandbox: 'sbx', idleS: 60, snapshot: 'snap' } as const;
+  t.same(toStored(idle, undefined, 5), { atMs: 5, ...idle });
+  t.ok((toStored(idle, undefined)?.atMs ?? 0) > 1e12, 'it is of now');
+  t.end();
+});
+
+t.test('an event as clients get it has all that was kept', (t) => {
+  const event: StoredEvent = {
+    kind: 'forked',
+    atMs: 86_400_000,
+    sandbox: 'sbx',
+    snapshot: 'snap',
+    owner: OWNER,
+    origin: 'snapshot',
+    sourceSnapshot: 'source',
+    durationMs: 1,
+    pausedMs: 2,
+    timeoutS: 3,
+    idleS: 4,
+    reason: 'why',
+  };
+  t.same(toEventBody('7', event), {
+    id: '7',
+    at: '1970-01-02T00:00:00.000Z',
+    kind: 'forked',
+    sandbox: 'sbx',
+    snapshot: 'snap',
+    origin: 'snapshot',
+    source_snapshot_id: 'source',
+    duration_ms: 1,
+    paused_ms: 2,
+    timeout_s: 3,
+    idle_s: 4,
+    reason: 'why',
+    tenant: 'red',
+  });
+  t.equal(toEventBody('7', { kind: 'deleted', atMs: 0 }).tenant, undefined);
+  t.end();
+});
+
+/** A journal that says what it was asked. */
+function makeJournal(appended: () => Promise<void> = async () => undefined) {
+  const calls: string[] = [];
+  const journal = {
+    append: (event: StoredEvent) => {
+      calls.push(`append ${event.kind}`);
+      return appended();
+    },
+    put: (event: StoredEvent) => calls.push(`put ${event.kind}`),
+    look: () => calls.push('look'),
+  } as unknown as Journal<StoredEvent>;
+  return { calls, journal };
+}
+
+t.test('listeners hear each event once, and what follows the disk looks each time', (t) => {
+  const { calls, journal } = makeJournal();
+  const events = new LifecycleEvents(journal);
+  const heard: string[] = [];
+  const unsubscribe = events.subscribe(({ kind }) => heard.push(kind));
+  const told = events.prepare(CREATED, OWNER);
+  t.same([calls, heard], [[], []], 'nothing of it has happened yet');
+  told.persist();
+  t.same([calls, heard], [['put created'], []]);
+  told.publish();
+  told.publish();
+  t.same([calls, heard], [['put created', 'look', 'look'], ['created']]);
+  const hidden = events.prepare(TEMPLATE);
+  hidden.persist();
+  hidden.publish();
+  events.emit(TEMPLATE);
+  events.emit({ kind: 'hung', sandbox: 'sbx', reason: 'why' });
+  events.notify({ kind: 'expired', sandbox: 'sbx', timeoutS: 1 });
+  events.published();
+  t.same(calls.slice(3), ['look', 'append hung', 'look']);
+  t.same(heard.slice(1), ['template-made', 'template-made', 'hung', 'expired']);
+  unsubscribe();
+  events.emit(CREATED);
+  t.equal(heard.length, 5);
+  t.end();
+});
+
+t.test('what cannot be written is said, and without a journal nothing is written', async (t) => {
+  const lost: unknown[] = [];
+  const { journal } = makeJournal(() => Promise.reject(new Error('no room')));
+  new LifecycleEvents(journal, (error) => lost.push(error)).emit(CREATED);
+  new LifecycleEvents(journal).emit(CREATED);
+  await new Promise(setImmediate);
+  t.match(lost, [{ message: 'no room' }]);
+  const heard: string[] = [];
+  const events = new LifecycleEvents();
+  events.subscribe(({ kind }) => heard.push(kind));
+  events.emit(CREATED);
+  const told = events.prepare(CREATED);
+  told.persist();
+  told.publish();
+  events.published();
+  t.same(heard, ['created', 'created']);
+});
+
+t.test('each event is one line of the log, with its times beside its other facts', (t) => {
+  const lines: Record<string, unknown>[] = [];
+  const listen = logLifecycleEvents(pino({}, { write: (line: string) => lines.push(JSON.parse(line)) }));
+  listen(CREATED);
+  listen({ kind: 'died', sandbox: 'sbx', exit: EXIT, diagnosis: 'console' });
+  listen({ kind: 'idle-kept', sandbox: 'sbx', reason: 'why' });
+  listen({ kind: 'snapshot-imported', sandbox: 'sbx', snapshot: 'snap' });
+  t.match(lines, [
+    { level: 30, msg: 'sandbox created', sandbox: 'sbx', diskMs: 2, totalMs: 7 },
+    { level: 40, msg: 'the VM of a sandbox ended by itself', exit: EXIT, diagnosis: 'console' },
+    { level: 40, msg: 'an idle sandbox stays, as it could not be saved', reason: 'why' },
+    { level: 30, msg: 'snapshot imported', snapshot: 'snap' },
+  ]);
+  for (const line of lines) t.notOk('times' in line || 'kind' in line);
+  t.end();
+});
