@@ -7,6 +7,7 @@ import about from '../package.json' with { type: 'json' };
 import { refuseCareless } from './app/careless.ts';
 import { refuseExchangeable } from './app/exchangeable.ts';
 import { followKeys } from './app/follow-keys.ts';
+import type { Helpers } from './app/helpers.ts';
 import { assertNotExposed, splitDescriptors, warnOfNoKeys } from './app/reach.ts';
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from './audit/index.ts';
 import { type Config, formatListen, type ListenAddress } from './config/index.ts';
@@ -23,6 +24,7 @@ import {
   createMetricsApp,
   HttpServer,
   type HttpServices,
+  NO_AUDIT,
 } from './http/index.ts';
 import { Bakery } from './images/bakery.ts';
 import { type ConverterOptions, type ImageRecord, openImages, RootfsFinder } from './images/index.ts';
@@ -61,32 +63,6 @@ export interface App {
   /** Reads the certificate anew; false when there is none. */
   reload(): boolean;
 }
-
-/** Paths of programs of ours. */
-export type Helpers = {
-  /** Directory of the guest agent. */
-  readonly agent: string;
-  /** Jails VMMs. */
-  readonly jail: string;
-  /** Takes a file over from who has written it. */
-  readonly claim: string;
-  /** Tells users of the host apart by their connections. */
-  readonly peers: string;
-  /** Makes a copy of a file in sealed memory. */
-  readonly memfd: string;
-  /** Runs scripts of ours in processes of their own. */
-  readonly runtime: string;
-  /** Script that makes root filesystems of layers. */
-  readonly converter: string;
-  /** Makes network namespaces. */
-  readonly netd: string;
-  /** Holds published ports. */
-  readonly portd: string;
-  /** Has the `node_modules` with runtimes that built-in recipes take from npm. */
-  readonly npm: string;
-  /** Directory of a prepared kernel, for a host without one; absent: it has to be made there. */
-  readonly kernel?: string | undefined;
-};
 
 /** `faults` are for tests. */
 export function createApp(config: Config, log: Logger, helpers: Helpers, faults: Faults = NO_FAULTS): App {
@@ -259,7 +235,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       telemetry,
       events: journal,
       authenticator,
-      audit,
+      audit: audit ?? NO_AUDIT,
       sandboxes,
       images,
       logs,
@@ -281,7 +257,13 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
         jail: isolation.report,
       }),
     };
-    const serving = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
+    const serving = {
+      log,
+      authenticator,
+      audit: audit ?? NO_AUDIT,
+      allowedHosts: config.allowedHosts,
+      certificate,
+    };
     const { corsOrigins } = config;
     const server = new HttpServer({
       ...serving,

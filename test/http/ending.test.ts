@@ -7,7 +7,7 @@ import { WebSocket } from 'ws';
 import { type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
 import { until } from '../support/until.ts';
 import type { FakeExec } from './fake-sandboxes.ts';
-import { decodeFrames, RawClient, type Served, SHORT_NAME, serve, summarize } from './support.ts';
+import { decodeFrames, RawClient, type Served, SHORT_NAME, serve, summarize, UNGUARDED } from './support.ts';
 
 const BODY = '{"cmd":["cat"]}';
 const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
@@ -223,7 +223,7 @@ t.test('an unforeseen failure is in the log wherever the answer says so', async 
 
   const log = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const broken = { fetch: () => Promise.reject(new Error('broken')) } as unknown as HttpApp;
-  const server = new HttpServer({ app: broken, log, allowedHosts: [SHORT_NAME] });
+  const server = new HttpServer({ ...UNGUARDED, app: broken, log, allowedHosts: [SHORT_NAME] });
   t.teardown(() => server.close());
   const address = await server.listen({ host: '127.0.0.1', port: 0 });
   for (const text of [post(id, '?stdin=1'), 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n']) {

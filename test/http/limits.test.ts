@@ -333,16 +333,10 @@ t.test('owners are known after a restart', async (t) => {
   const snapshot = await ask('POST', `/sandboxes/${id}/snapshot`);
   await daemon.crash();
   const next = await startMemoryDaemon(t, { home: daemon.home });
-  const caller = (tenant: string) => ({ key: 'x', id: 'x', tenant });
-  t.same(
-    next.manager.list(caller('acme')).map((each) => each.id),
-    [id],
-  );
-  t.same(next.manager.list(caller('other')), []);
-  t.same(
-    next.manager.listSnapshots(caller('acme')).map((each) => each.id),
-    [snapshot.id],
-  );
-  t.throws(() => next.manager.getSnapshot(snapshot.id, caller('other')), /does not exist/);
+  const ofTenant = (tenant: string) => next.manager.as({ key: 'x', id: 'x', tenant });
+  t.match(ofTenant('acme').list(), [{ id }]);
+  t.same(ofTenant('other').list(), []);
+  t.match(ofTenant('acme').listSnapshots(), [{ id: snapshot.id }]);
+  t.throws(() => ofTenant('other').getSnapshot(snapshot.id), /does not exist/);
   t.ok(keyring);
 });

@@ -7,7 +7,7 @@ import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/san
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';
 import { openKeyring } from './keyed.ts';
-import { ask, makeApp, RawClient, serve } from './support.ts';
+import { ask, ENGINE, makeApp, NO_EVENTS, RawClient, serve, UNGUARDED } from './support.ts';
 
 async function read(url: string, key?: string): Promise<{ status: number; text: string; type: string }> {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
@@ -108,14 +108,19 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
   const key = await keyring.make();
   const { log, sandboxes } = makeApp();
   const services = {
+    ...UNGUARDED,
     log,
     sandboxes,
     metrics: new Metrics(),
+    events: NO_EVENTS,
+    engine: () => ENGINE,
+    listUnbakedProfiles: async () => [],
+    stopping: new AbortController().signal,
     authenticator: keyring.authenticator,
     limits: { vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30, sandboxes: 1, fork: 1 },
     listProfiles: async () => [],
   };
-  const server = new HttpServer({ app: createMetricsApp(services), log });
+  const server = new HttpServer({ ...services, app: createMetricsApp(services) });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => server.close());
   const url = `http://127.0.0.1:${port}`;

@@ -10,11 +10,11 @@ import { HttpServer } from '../../host-agent/src/http/index.ts';
 import { until } from '../support/until.ts';
 import { BODY, head, serveCat, stdin } from './cat.ts';
 import { openKeyring } from './keyed.ts';
-import { makeApp, RawClient, serve } from './support.ts';
+import { makeApp, RawClient, serve, UNGUARDED } from './support.ts';
 
 async function listenAt(t: Test, path: string, more: { mode?: number; owner?: string } = {}) {
   const { app, log } = makeApp();
-  const server = new HttpServer({ app, log });
+  const server = new HttpServer({ ...UNGUARDED, app, log });
   t.teardown(() => server.close());
   await server.listen({ path, ...more });
   return server;

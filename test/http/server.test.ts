@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { HttpServer } from '../../host-agent/src/http/index.ts';
 import { until } from '../support/until.ts';
-import { decodeFrames, makeApp, RawClient, serve, summarize } from './support.ts';
+import { decodeFrames, makeApp, RawClient, serve, summarize, UNGUARDED } from './support.ts';
 
 const HEAD = 'Host: x\r\n';
 
@@ -275,7 +275,7 @@ t.test('draining answers what runs, refuses what is new, and has an end', async 
 t.test('an address that cannot be had is explained', async (t) => {
   const { port } = await serve(t);
   const { app } = makeApp();
-  const other = () => new HttpServer({ app, log: pino({ level: 'silent' }) });
+  const other = () => new HttpServer({ ...UNGUARDED, app, log: pino({ level: 'silent' }) });
   await t.rejects(other().listen({ host: '127.0.0.1', port }), {
     message: `cannot listen on 127.0.0.1:${port}: address in use; stop what uses it, or choose another with --listen`,
   });

@@ -10,7 +10,7 @@ import { HttpServer } from '../../host-agent/src/http/server/server.ts';
 import { HELPERS } from '../support/helper-programs.ts';
 import { openAsStranger, STRANGER, untilEnded } from '../support/stranger.ts';
 import { until } from '../support/until.ts';
-import { makeApp, RawClient, type Served, SHORT_NAME, serve } from './support.ts';
+import { makeApp, RawClient, type Served, SHORT_NAME, serve, UNGUARDED } from './support.ts';
 
 const CREATE = 'POST /sandboxes HTTP/1.1\r\nHost: x\r\n\r\n';
 const HEALTH = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
@@ -56,6 +56,7 @@ t.test('on a socket in the file system the same', async (t) => {
   const path = join(await makeSocketDir(t), 'api.sock');
   const { app, log, sandboxes } = makeApp();
   const server = new HttpServer({
+    ...UNGUARDED,
     app,
     log,
     allowedHosts: [SHORT_NAME],

@@ -3,19 +3,38 @@ import { connect, type Socket } from 'node:net';
 import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder } from '@sandboxd/api';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
-import { createHttpApp, type HttpApp, HttpServer } from '../../host-agent/src/http/index.ts';
+import {
+  createHttpApp,
+  type EngineInfo,
+  type HttpApp,
+  HttpServer,
+  NO_AUDIT,
+} from '../../host-agent/src/http/index.ts';
 import type { HttpServerOptions } from '../../host-agent/src/http/server/server.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
 import { withoutKeys } from '../../host-agent/src/lib/logger.ts';
 import { Metrics } from '../../host-agent/src/metrics/index.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
 import { until } from '../support/until.ts';
+import { keyless } from '../unit/host-agent/http/callers.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
 
 export const UNKNOWN_ID = 'sbx_0123456789abc';
 /** As which raw requests of tests call the daemon. */
 export const SHORT_NAME = { scheme: 'http', at: { host: 'x', port: undefined } } as const;
 export const LIMITS = { vcpus: 32, memoryMib: 65_536, diskBytes: 2 ** 40, sandboxes: 100, fork: 64 };
+
+/** A daemon without keys or an audit trail. */
+export const UNGUARDED = { authenticator: keyless(), audit: NO_AUDIT };
+/** Tests of events bring a journal. */
+export const NO_EVENTS = {} as unknown as HttpServices['events'];
+export const ENGINE: EngineInfo = {
+  name: 'memory',
+  accelerator: 'none',
+  version: '1',
+  reason: 'a test',
+  tried: [],
+};
 
 export type LogLine = { readonly [key: string]: unknown };
 export type Fixture = {
@@ -35,8 +54,13 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
   const app = createHttpApp({
     log,
     sandboxes,
+    ...UNGUARDED,
+    events: NO_EVENTS,
     limits: LIMITS,
     metrics: new Metrics(),
+    stopping: new AbortController().signal,
+    listUnbakedProfiles: async () => [],
+    engine: () => ENGINE,
     listProfiles: async () => [
       {
         name: 'base',
@@ -125,8 +149,8 @@ export async function serve(
   const server = new HttpServer({
     app: fixture.app,
     log: fixture.log,
-    authenticator: changes.authenticator,
-    audit: changes.audit,
+    authenticator: changes.authenticator ?? UNGUARDED.authenticator,
+    audit: changes.audit ?? UNGUARDED.audit,
     allowedHosts: [SHORT_NAME, ...(changes.allowedHosts ?? [])],
     bodyIdleMs,
     headersTimeoutMs,

@@ -1,7 +1,7 @@
 // What was installed with the program: it lies beside the executable, wherever that is.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Helpers } from '../app.ts';
+import type { Helpers } from '../app/helpers.ts';
 
 const directory = dirname(process.execPath);
 

@@ -1,6 +1,7 @@
 // `sandboxd serve`: reads the configuration, runs the daemon, obeys signals.
 import type { Logger } from 'pino';
-import { type App, createApp, type Helpers } from '../app.ts';
+import type { Helpers } from '../app/helpers.ts';
+import { type App, createApp } from '../app.ts';
 import {
   ConfigError,
   formatListen,

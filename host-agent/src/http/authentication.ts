@@ -3,7 +3,14 @@
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { Attempts, assertAccess, type Found, type KeyRegistry, type Principal } from '../keys/index.ts';
+import {
+  Attempts,
+  assertAccess,
+  type Found,
+  type KeyRegistry,
+  OPERATOR,
+  type Principal,
+} from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { findRoute, toPath } from './known-routes.ts';
 import { OpenRequests } from './open-requests.ts';
@@ -38,9 +45,9 @@ export class Authenticator {
     this.open = new OpenRequests((principal) => keys.isStillValid(principal));
   }
 
-  /** Undefined where nobody needs a key. AppError unauthenticated, for a wrong key the later the more there were. */
-  async authenticate(credentials: Credentials): Promise<Principal | undefined> {
-    if (!this.#keys.isClosed) return undefined;
+  /** OPERATOR on a daemon without keys. AppError unauthenticated, for a wrong key the later the more there were. */
+  async authenticate(credentials: Credentials): Promise<Principal> {
+    if (!this.#keys.isClosed) return OPERATOR;
     const { address } = credentials;
     const text = readKey(credentials);
     if (text === undefined) {
@@ -51,10 +58,10 @@ export class Authenticator {
       await this.#holdBack(address);
       throw new AppError('unauthenticated', explain(found));
     }
-    this.#keys.noteUse(found.caller, address).catch((err: unknown) => {
+    this.#keys.noteUse(found.principal, address).catch((err: unknown) => {
       this.#log.warn({ err }, 'cannot write down that a key was used');
     });
-    return found.caller;
+    return found.principal;
   }
 
   /** For a request that the app will see only after more of it was taken. AppError unauthenticated, forbidden. */

@@ -40,8 +40,7 @@ export type HttpEnv = {
     readonly direct?: DirectAnswer;
     readonly ending?: AbortSignal;
   };
-  /** No caller: nobody needs a key. */
-  Variables: { requestId: string; traceId?: string; log: Logger; caller?: Principal; audit: AuditNotes };
+  Variables: { requestId: string; traceId?: string; log: Logger; principal: Principal; audit: AuditNotes };
 };
 
 export type HttpApp = Hono<HttpEnv>;
@@ -57,7 +56,7 @@ export function headerOf(c: HttpContext, name: string): string | undefined {
 
 /** A sandbox whose guest is asked for something, which the audit trail has whatever comes of it. AppError not_found. */
 export function guestOf(host: SandboxHost, c: HttpContext, id: string): SandboxHandle {
-  const sandbox = host.as(c.get('caller')).get(id);
+  const sandbox = host.as(c.get('principal')).get(id);
   c.get('audit').reached = true;
   return sandbox;
 }

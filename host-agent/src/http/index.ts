@@ -2,6 +2,7 @@
 export { createHttpApp, createMetricsApp } from './app.ts';
 export { Authenticator } from './authentication.ts';
 export type { HttpApp } from './context.ts';
+export { NO_AUDIT } from './middleware/audit.ts';
 export { Certificate } from './server/certificate.ts';
 export { HttpServer } from './server/server.ts';
 export type { EngineInfo, HttpServices, ProfileInfo } from './services.ts';

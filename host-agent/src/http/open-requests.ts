@@ -5,7 +5,7 @@ import type { Principal } from '../keys/index.ts';
 
 const LOOK_MS = 2000;
 
-type Open = { readonly caller: Principal; readonly socket: Duplex };
+type Open = { readonly principal: Principal; readonly socket: Duplex };
 
 export class OpenRequests {
   readonly #isStillValid: (principal: Principal) => boolean;
@@ -20,7 +20,7 @@ export class OpenRequests {
 
   /** `whole` closes when the request is over. */
   add(principal: Principal, socket: Duplex, whole: EventEmitter): void {
-    const open = { caller: principal, socket };
+    const open = { principal, socket };
     this.#open.add(open);
     whole.once('close', () => this.#open.delete(open));
     this.#timer ??= setInterval(() => this.#look(), this.#lookMs).unref();
@@ -28,7 +28,7 @@ export class OpenRequests {
 
   #look(): void {
     const known = new Map<string, boolean>();
-    for (const { caller: principal, socket } of this.#open) {
+    for (const { principal, socket } of this.#open) {
       const isValid = known.get(principal.id) ?? this.#isStillValid(principal);
       known.set(principal.id, isValid);
       if (!isValid) socket.destroy();

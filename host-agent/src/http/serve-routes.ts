@@ -35,7 +35,7 @@ export function serveRoutes<N extends RouteName>(
     const handle = handlers[name as N] as Handler<Route>;
     const [answer] = route.answers;
     app.on(route.method, route.path, async (c) => {
-      assertAccess(c.get('caller'), route);
+      assertAccess(c.get('principal'), route);
       if (isStrict(c)) c.header(PREFERENCE_APPLIED, STRICT);
       const input = await readInput(c, route, bodyIdleMs);
       const reply: unknown = await handle(input, c);

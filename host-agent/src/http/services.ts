@@ -42,16 +42,12 @@ export type EngineInfo = {
 export interface HttpServices {
   readonly log: Logger;
   readonly sandboxes: SandboxHost;
-  /** Absent: nobody needs a key. */
-  readonly authenticator?: Authenticator | undefined;
-  /** Absent: nothing is written down of requests. */
-  readonly audit?: AuditSink | undefined;
-  /** Absent: no numbers are kept. */
-  readonly metrics?: Metrics | undefined;
+  readonly authenticator: Authenticator;
+  readonly audit: AuditSink;
+  readonly metrics: Metrics;
   /** Absent: no traces are sent. */
   readonly telemetry?: Telemetry | undefined;
-  /** Absent: nothing that happens is kept. */
-  readonly events?: Journal<StoredEvent> | undefined;
+  readonly events: Journal<StoredEvent>;
   readonly limits: SandboxLimits;
   /** Absent when this daemon has no container images. */
   readonly images?: Images | undefined;
@@ -59,10 +55,10 @@ export interface HttpServices {
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;
   /** Those that the first create that asks for one bakes. */
-  listUnbakedProfiles?(): Promise<readonly Pick<ProfileInfo, 'name' | 'isDefault'>[]>;
-  engine?(): EngineInfo | undefined;
+  listUnbakedProfiles(): Promise<readonly Pick<ProfileInfo, 'name' | 'isDefault'>[]>;
+  engine(): EngineInfo;
   /** Fires when the daemon stops: streams that would go on for ever end then. */
-  readonly stopping?: AbortSignal;
+  readonly stopping: AbortSignal;
   /** Longest silence in the middle of a request body; 30 s when absent. */
   readonly bodyIdleMs?: number;
 }

@@ -1,13 +1,21 @@
 // Keys: who may call this daemon, what their policies and their tenants' quotas let them do.
 export { Attempts } from './attempts.ts';
 export { KeyMark } from './key-mark.ts';
-export { type Holding, Limits, type LimitsOptions, type RequestContext } from './limits.ts';
+export {
+  type Holding,
+  Limits,
+  type LimitsOptions,
+  type RequestContext,
+  type SnapshotMaker,
+} from './limits.ts';
 export { clampTimeout, type RequestedResources } from './policy.ts';
 export {
+  ANONYMOUS,
   assertAccess,
   assertMayChangeImages,
   assertOperation,
   canSee,
+  OPERATOR,
   type Owner,
   type Principal,
   sharerOf,

@@ -2,7 +2,7 @@
 // requests at the same time cannot both have the last room.
 import type { Policy } from '@sandboxd/api';
 import { findPassed, over, type RequestedResources } from './policy.ts';
-import { describe, forbidden, mayDo, type Owner, type Principal } from './principal.ts';
+import { describe, forbidden, mayDo, type Owner, type Principal, toOwner } from './principal.ts';
 import type { Published } from './published.ts';
 import type { Quota } from './record.ts';
 
@@ -23,9 +23,12 @@ export type Holding = {
 
 /** Who wants to make something, and who is to know what it comes to, allowed or not. */
 export type RequestContext = {
-  readonly principal?: Principal | undefined;
+  readonly principal: Principal;
   readonly onResolved?: ((requested: RequestedResources) => void) | undefined;
 };
+
+/** Who takes a snapshot: a client, or an owner whose idle sandbox is saved. */
+export type SnapshotMaker = Owner & Pick<Principal, 'policy'>;
 
 export type LimitsOptions = {
   /** Read anew each time: quotas change under a running daemon. */
@@ -55,7 +58,6 @@ export class Limits {
    */
   admit({ principal, onResolved }: RequestContext, requested: RequestedResources): Disposable {
     onResolved?.(requested);
-    if (principal === undefined) return NOTHING_HELD;
     const { tenant } = principal;
     const policy = this.#policyOf(principal);
     const passed = findPassed(policy, requested);
@@ -74,7 +76,7 @@ export class Limits {
     if (tenant !== undefined) passed.push(...this.#findOverQuota(tenant, all, requested));
     if (passed.length > 0) throw forbidden(principal, passed);
     const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = requested;
-    const each = { owner: principal, vcpus, memoryMib, diskBytes, publish, savesItself };
+    const each = { owner: toOwner(principal), vcpus, memoryMib, diskBytes, publish, savesItself };
     const promised = Array.from({ length: count }, () => ({ ...each }));
     for (const each of promised) this.#promised.add(each);
     if (tenant !== undefined) this.#noteAsked(tenant, count);
@@ -93,18 +95,18 @@ export class Limits {
   }
 
   /** The same for a snapshot. An idle sandbox that saves itself has no policy: its snapshot was counted when it was made. */
-  admitSnapshot(principal: Principal | undefined): Disposable {
-    if (principal === undefined) return NOTHING_HELD;
-    const { key, tenant, policy = {} } = principal;
+  admitSnapshot(by: SnapshotMaker | undefined): Disposable {
+    if (by === undefined || toOwner(by) === undefined) return NOTHING_HELD;
+    const { key, tenant, policy = {} } = by;
     const sandboxes = [...this.#options.sandboxes(), ...this.#promised];
-    const own = sandboxes.filter(({ owner }) => isSame(owner, principal));
-    const passed = overSnapshots(policy, this.#countSnapshots(principal, own) + 1);
+    const own = sandboxes.filter(({ owner }) => isSame(owner, by));
+    const passed = overSnapshots(policy, this.#countSnapshots(by, own) + 1);
     if (tenant !== undefined) {
       const theirs = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
       const most = this.#options.quotaOf(tenant)?.max_snapshots;
       passed.push(...over(`snapshots of tenant ${tenant}`, theirs.length + 1, 'max_snapshots', most));
     }
-    if (passed.length > 0) throw forbidden(principal, passed);
+    if (passed.length > 0) throw forbidden(by, passed);
     const promised = { key, ...(tenant !== undefined && { tenant }) };
     this.#promisedSnapshots.add(promised);
     return { [Symbol.dispose]: () => void this.#promisedSnapshots.delete(promised) };
@@ -115,8 +117,8 @@ export class Limits {
   }
 
   /** Those that there are, and those that its sandboxes will be. */
-  #countSnapshots(principal: Principal, own: readonly Holding[]): number {
-    const made = this.#snapshotOwners().filter((owner) => isSame(owner, principal));
+  #countSnapshots(by: Owner, own: readonly Holding[]): number {
+    const made = this.#snapshotOwners().filter((owner) => isSame(owner, by));
     return made.length + own.filter(({ savesItself }) => savesItself).length;
   }
 

@@ -5,26 +5,31 @@ import { AppError } from '../lib/errors.ts';
 /** Made by which key, for which tenant. Names, as a key that replaces another goes on with what that one made. */
 export type Owner = { readonly key: string; readonly tenant?: string };
 
-/** The holder of a key. Where nobody asks for keys there is no caller, who may do everything. */
+/** The client that a request is decided for: the holder of a key, OPERATOR, or ANONYMOUS. */
 export type Principal = Owner & {
-  /** Of the key; see `toKeyId`. */
+  /** Of the key; see `toKeyId`. Empty without one. */
   readonly id: string;
   readonly policy?: Policy;
   /** The key is older than some words of policies, and keeps what it could without them. */
   readonly keepsOldGrants?: true;
 };
 
+/** Every client of a daemon without keys: may do everything; what it makes has no owner. */
+export const OPERATOR: Principal = { id: '', key: '' };
+/** A client of a public route, which was not authenticated: has no operation. */
+export const ANONYMOUS: Principal = { id: '', key: '', policy: { operations: [] } };
+
 /** What decides of it. */
 export type Grants = Pick<Principal, 'policy' | 'keepsOldGrants'>;
 
-/** Whether the caller is to know of it: one with a tenant sees what the keys of that tenant made, any other everything. */
-export function canSee(principal: Principal | undefined, owner: Owner | undefined): boolean {
-  return principal?.tenant === undefined || principal.tenant === owner?.tenant;
+/** Whether the principal sees it: one with a tenant sees what the keys of that tenant made, any other everything. */
+export function canSee({ tenant }: Principal, owner: Owner | undefined): boolean {
+  return tenant === undefined || tenant === owner?.tenant;
 }
 
-export function toOwner(principal: Principal | undefined): Owner | undefined {
-  if (principal === undefined) return undefined;
-  const { key, tenant } = principal;
+/** Undefined without a key. */
+export function toOwner({ key, tenant }: Owner): Owner | undefined {
+  if (key === '') return undefined;
   return tenant === undefined ? { key } : { key, tenant };
 }
 
@@ -44,18 +49,13 @@ export function mayDo(
 }
 
 /** AppError forbidden. */
-export function assertOperation(
-  principal: Principal | undefined,
-  operation: Operation,
-  formerly?: Operation,
-): void {
-  if (principal !== undefined && !mayDo(principal, operation, formerly))
-    throw forbidden(principal, [describe(principal, operation)]);
+export function assertOperation(principal: Principal, operation: Operation, formerly?: Operation): void {
+  if (!mayDo(principal, operation, formerly)) throw forbidden(principal, [describe(principal, operation)]);
 }
 
 /** AppError forbidden for who may not use the route at all, whatever they ask of it. */
 export function assertAccess(
-  principal: Principal | undefined,
+  principal: Principal,
   { access, formerly }: Pick<Route, 'access' | 'formerly'>,
 ): void {
   if (access !== 'public' && access !== 'any-key') assertOperation(principal, access, formerly);
@@ -65,9 +65,9 @@ export function assertAccess(
  * All share the images: who may boot certain profiles only must not have a say in what others boot by the name of an image.
  * AppError forbidden.
  */
-export function assertMayChangeImages(principal: Principal | undefined): void {
-  const allowed = principal?.policy?.allow_profiles;
-  if (principal === undefined || allowed === undefined || principal.keepsOldGrants) return;
+export function assertMayChangeImages(principal: Principal): void {
+  const allowed = principal.policy?.allow_profiles;
+  if (allowed === undefined || principal.keepsOldGrants) return;
   const why = `no image is among allow_profiles ${JSON.stringify(allowed)}, so it neither pulls, imports nor deletes any`;
   throw forbidden(principal, [why]);
 }

@@ -28,7 +28,7 @@ export type KeyState = 'valid' | 'expired' | 'revoked';
 
 /** What a text is that was presented as a key. */
 export type Found =
-  | { readonly state: 'valid'; readonly caller: Principal }
+  | { readonly state: 'valid'; readonly principal: Principal }
   | { readonly state: 'expired'; readonly atMs: number }
   | { readonly state: 'revoked'; readonly atMs: number }
   | { readonly state: 'unknown' };
@@ -99,7 +99,7 @@ export class KeyRegistry {
     const state = stateOf(record);
     if (state === 'revoked') return { state, atMs: record.revokedAtMs ?? 0 };
     if (state === 'expired') return { state, atMs: record.expiresAtMs ?? 0 };
-    return { state, caller: toCaller(record) };
+    return { state, principal: toPrincipal(record) };
   }
 
   /** Whether the key is as good as when it was found. */
@@ -213,7 +213,7 @@ export function stateOf({ revokedAtMs, expiresAtMs }: KeyRecord): KeyState {
   return expiresAtMs !== undefined && expiresAtMs <= Date.now() ? 'expired' : 'valid';
 }
 
-function toCaller({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): Principal {
+function toPrincipal({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): Principal {
   return {
     id: toKeyId(hash),
     key: name,

@@ -4,7 +4,7 @@ import { hostPattern, MAX_SECONDS, type SandboxLimits } from '@sandboxd/api';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
-import type { Principal } from '../keys/index.ts';
+import type { Owner } from '../keys/index.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
 import { type ArchiveManifest, badArchive } from './saved/archive/format.ts';
@@ -37,7 +37,7 @@ export async function receiveSnapshot(
   read: ByteSource,
   { isDiskOnly }: ImportOptions,
   signal: AbortSignal,
-  principal?: Principal,
+  owner?: Owner,
 ): Promise<SnapshotInfo> {
   let broken: { readonly error: unknown } | undefined;
   const source: ByteSource = () =>
@@ -55,7 +55,7 @@ export async function receiveSnapshot(
       const input = { dir, archive, manifest, options, signal };
       return isDiskOnly ? boot(input) : importGuest(input);
     };
-    return await snapshots.import(manifest.sourceId, fill, signal, principal);
+    return await snapshots.import(manifest.sourceId, fill, signal, owner);
   } catch (error) {
     signal.throwIfAborted();
     // Who brings the bytes knows what it means that there are no more of them.

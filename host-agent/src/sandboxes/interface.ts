@@ -27,10 +27,10 @@ export interface SandboxHandle {
   snapshot(signal?: AbortSignal): Promise<SnapshotInfo>;
 }
 
-/** Everybody's sandboxes; `as` is what one caller has of them. */
+/** The sandboxes of all tenants; `as` is the view of one client. */
 export interface SandboxHost {
-  /** Undefined: one who may do everything, where nobody asks for keys. `onWanted` is told what they want to make, allowed or not. */
-  as(principal: Principal | undefined, onResolved?: (requested: RequestedResources) => void): Sandboxes;
+  /** `onResolved` is called with the resources that the client asks for, allowed or not. */
+  as(principal: Principal, onResolved?: (requested: RequestedResources) => void): Sandboxes;
 }
 
 /** What a caller does not see is not found. What their policy or quota does not let them make: AppError forbidden. */

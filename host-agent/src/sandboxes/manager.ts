@@ -4,11 +4,11 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { RootfsFinder } from '../images/index.ts';
 import {
-  canSee,
   Limits,
   type Principal,
   type Quota,
   type RequestContext,
+  type SnapshotMaker,
   sharerOf,
   toOwner,
 } from '../keys/index.ts';
@@ -23,7 +23,7 @@ import { commitSandboxes } from './commit.ts';
 import { createSandbox } from './create.ts';
 import { forkGuest } from './fork.ts';
 import { readHostCapacity } from './host-capacity.ts';
-import { endIdle } from './idle/end-idle.ts';
+import { AutomaticEnd } from './idle/automatic-end.ts';
 import { forgetIdle } from './idle/in-use.ts';
 import { receiveSnapshot } from './import-snapshot.ts';
 import { inheritOptions } from './inherit.ts';
@@ -34,14 +34,14 @@ import { reconcile } from './reconcile.ts';
 import { resolveRootfs, validateCreate } from './resolve-create.ts';
 import { assertCanPublish } from './resolve-options.ts';
 import type { ResourceContext } from './resources/resource.ts';
-import type { Sandbox, SandboxOwner } from './sandbox.ts';
+import { noSandbox, type Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { Sweeps } from './sweeps.ts';
 import { takeSnapshot } from './take-snapshot.ts';
 import { Templates } from './templates.ts';
-import { TenantView } from './tenant-view.ts';
+import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
 import type {
   CreateSandboxOptions,
   ImportOptions,
@@ -70,12 +70,10 @@ export type SandboxManagerOptions = ResourceContext & {
   readonly log: Logger;
 };
 
-/** A disk in trouble may be well again. */
-const EXPIRY_RETRY_MS = 10_000;
 /** What is being deleted when the daemon stops has this long to be gone; the next one would finish it. */
 const LAST_DELETES_MS = 10_000;
 
-export class SandboxManager implements SandboxHost, SandboxOwner {
+export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #options: SandboxManagerOptions;
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #snapshots: Snapshots;
@@ -87,6 +85,7 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   readonly #admission: Admission;
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
+  readonly #ends: AutomaticEnd;
   readonly #stopping = new AbortController();
   #watchdog: Disposable | undefined;
 
@@ -111,6 +110,13 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
       events: options.events,
       records: options.snapshotRecords,
       log: options.log,
+    });
+    this.#ends = new AutomaticEnd({
+      ...options,
+      save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
+      unsave: (id) => this.#snapshots.delete(id),
+      remove: (sandbox, why, events) => this.#delete(sandbox, why, events),
+      isWanted: ({ id }) => this.#sandboxes.has(id) && !this.#stopping.signal.aborted,
     });
     this.#limits = new Limits({
       quotaOf: options.quotaOf ?? (() => undefined),
@@ -163,40 +169,53 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
   }
 
-  as(principal: Principal | undefined, onResolved?: RequestContext['onResolved']): Sandboxes {
-    return new TenantView(this, principal, onResolved);
+  as(principal: Principal, onResolved?: RequestContext['onResolved']): Sandboxes {
+    return new TenantView(this, { principal, onResolved });
   }
 
   async create(
     options: CreateSandboxOptions,
-    outer?: AbortSignal,
-    request: RequestContext = {},
+    outer: AbortSignal | undefined,
+    request: RequestContext,
   ): Promise<SandboxInfo> {
     const signal = this.#signal(outer);
+    const owner = toOwner(request.principal);
     const validated = await validateCreate(options, this.#options, signal);
     using _allowed = this.#limits.admit(request, toRequestedResources(validated));
     await using holds = new AsyncDisposableStack();
-    const findOptions = { signal, holds, owner: sharerOf(request.principal) };
+    const findOptions = { signal, holds, owner: sharerOf(owner) };
     const resolved = await resolveRootfs(validated, options, this.#options, findOptions, request.principal);
     const need = toCreateNeed(resolved, this.#options.reservesDisks);
-    const input = { ...this.#shared, options: resolved, owner: toOwner(request.principal), signal };
+    const input = { ...this.#shared, options: resolved, owner, signal };
     const createOne = () => createSandbox(this.#options, input);
     const make = async () => [await this.#options.engines.withReplacement(createOne)] as const;
     const [sandbox] = await this.#add(need, signal, make);
     return sandbox.info;
   }
 
-  list(principal?: Principal): SandboxInfo[] {
-    return [...this.#sandboxes.values()]
-      .flatMap(({ isGone, info, record }) => (isGone || !canSee(principal, record.owner) ? [] : [info]))
-      .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
+  /** Oldest first. */
+  list(isVisible: IsVisible): SandboxInfo[] {
+    const all = [...this.#sandboxes.values()].filter(
+      ({ isGone, record }) => !isGone && isVisible(record.owner),
+    );
+    return all.map(({ info }) => info).sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
-  async delete(id: string, principal?: Principal): Promise<void> {
-    const sandbox = this.#sandboxes.get(id);
-    // Also one that is leaving: who asks again waits for the same end.
-    const isLeaving = sandbox?.isGone === true && canSee(principal, sandbox.record.owner);
-    await this.#delete(isLeaving ? sandbox : this.get(id, principal));
+  find(id: string): Sandbox | undefined {
+    return this.#sandboxes.get(id);
+  }
+
+  /** AppError not_found. */
+  get(id: string): Sandbox {
+    const sandbox = this.find(id);
+    if (sandbox === undefined || sandbox.isGone) throw noSandbox(id);
+    return sandbox;
+  }
+
+  async delete(id: string): Promise<void> {
+    const sandbox = this.find(id);
+    if (sandbox === undefined) throw noSandbox(id);
+    await this.#delete(sandbox);
   }
 
   async #delete(sandbox: Sandbox, why?: string, events?: readonly LifecycleEvent[]): Promise<void> {
@@ -207,15 +226,15 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
   }
 
   /** For the sandbox itself, by its handle. */
-  async snapshot(sandbox: Sandbox, outer?: AbortSignal, principal?: Principal): Promise<SnapshotInfo> {
+  async snapshot(sandbox: Sandbox, outer?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
     const signal = this.#signal(outer);
-    const take = () => takeSnapshot(sandbox, this.#shared, signal, principal);
-    return this.#save(principal, () => sandbox.snapshotQueue.add(take));
+    const take = () => takeSnapshot(sandbox, this.#shared, signal, by && toOwner(by));
+    return this.#save(by, () => sandbox.snapshotQueue.add(take));
   }
 
   /** Within its owner's quota; a daemon that stops waits for it. */
-  #save(principal: Principal | undefined, make: () => Promise<SnapshotInfo>): Promise<SnapshotInfo> {
-    const allowed = this.#limits.admitSnapshot(principal);
+  #save(by: SnapshotMaker | undefined, make: () => Promise<SnapshotInfo>): Promise<SnapshotInfo> {
+    const allowed = this.#limits.admitSnapshot(by);
     const work = make();
     this.#saving.add(work);
     return work.finally(() => {
@@ -224,43 +243,35 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     });
   }
 
-  listSnapshots(principal?: Principal): SnapshotInfo[] {
-    return this.#snapshots.list(principal);
+  get snapshots(): Snapshots {
+    return this.#snapshots;
   }
 
-  getSnapshot(id: string, principal?: Principal): SnapshotInfo {
-    return this.#snapshots.get(id, principal);
-  }
-
-  exportSnapshot(id: string, principal?: Principal): PullStream {
-    return exportStream(this.#snapshots.export(id, principal));
+  exportSnapshot(id: string): PullStream {
+    return exportStream(this.#snapshots.export(id));
   }
 
   async importSnapshot(
     read: ByteSource,
     options: ImportOptions,
-    outer?: AbortSignal,
-    principal?: Principal,
+    outer: AbortSignal | undefined,
+    by: SnapshotMaker | undefined,
   ): Promise<SnapshotInfo> {
     const signal = this.#signal(outer);
     const boot = bootImported.bind(undefined, this.#options, this.#shared);
     const parts = { ...this.#options, ...this.#shared, boot };
-    return this.#save(principal, () => receiveSnapshot(parts, read, options, signal, principal));
-  }
-
-  deleteSnapshot(id: string, principal?: Principal): Promise<void> {
-    return this.#snapshots.delete(id, principal);
+    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by && toOwner(by)));
   }
 
   async fork(
     id: string,
     count: number,
-    outer?: AbortSignal,
-    request: RequestContext = {},
+    outer: AbortSignal | undefined,
+    request: RequestContext,
     publish: readonly PublishedPort[] = [],
   ): Promise<SandboxInfo[]> {
     const signal = this.#signal(outer);
-    const saved = this.#snapshots.open(id, request.principal);
+    const saved = this.#snapshots.open(id);
     const { options } = saved.manifest;
     using _allowed = this.#limits.admit(
       request,
@@ -273,12 +284,6 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
     const need = await toForkNeed(saved, count, reservesDisks, engines.current);
     const sandboxes = await this.#add(need, signal, () => forkGuest(this.#options, input));
     return sandboxes.map(({ info }) => info);
-  }
-
-  get(id: string, principal?: Principal): Sandbox {
-    const sandbox = this.#sandboxes.get(id);
-    if (sandbox !== undefined && !sandbox.isGone && canSee(principal, sandbox.record.owner)) return sandbox;
-    throw new AppError('not_found', `sandbox ${id} does not exist`);
   }
 
   /**
@@ -341,34 +346,6 @@ export class SandboxManager implements SandboxHost, SandboxOwner {
 
   #keep(sandbox: Sandbox): void {
     this.#sandboxes.set(sandbox.id, sandbox);
-    sandbox.beginLife(this);
-  }
-
-  idle(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
-    return endIdle(sandbox, signal, {
-      ...this.#options,
-      save: (principal) => this.snapshot(sandbox, signal, principal),
-      unsave: (id) => this.deleteSnapshot(id),
-      remove: (why, told) => this.#end(sandbox, why, told),
-    });
-  }
-
-  expired(sandbox: Sandbox): void {
-    const { timeoutS } = sandbox.record.options;
-    const expired = { kind: 'expired', sandbox: sandbox.id, timeoutS } as const;
-    this.#options.events.notify(expired);
-    void this.#end(sandbox, ': its timeout_s has passed', [expired]);
-  }
-
-  /** Whoever deletes it at the same time waits for this one. Never rejects. */
-  #end(sandbox: Sandbox, why: string, events?: readonly LifecycleEvent[]): Promise<void> {
-    return this.#delete(sandbox, why, events).catch((err) => {
-      if (!this.#sandboxes.has(sandbox.id) || this.#stopping.signal.aborted) return;
-      this.#options.log.error(
-        { err, sandbox: sandbox.id },
-        'cannot delete an expired sandbox; it is tried again',
-      );
-      setTimeout(() => void this.#end(sandbox, why, events), EXPIRY_RETRY_MS).unref();
-    });
+    sandbox.beginLife(this.#ends);
   }
 }

@@ -30,7 +30,7 @@ export async function resolveRootfs(
   { service: wanted, pull = 'missing' }: CreateSandboxOptions,
   { roots }: CreateContext,
   findOptions: FindOptions,
-  principal?: Principal,
+  principal: Principal,
 ): Promise<ResolvedSandboxOptions> {
   const { kind, name, isPath, digest } = validated.rootfs;
   if (kind === 'agent' || digest !== '') return validated;

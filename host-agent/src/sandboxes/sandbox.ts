@@ -7,7 +7,7 @@ import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.t
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { baseEnvironment } from '../images/index.ts';
-import type { Principal } from '../keys/index.ts';
+import type { SnapshotMaker } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
@@ -29,7 +29,7 @@ import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
 /** What happens to a sandbox is decided by who keeps them all. */
 export interface SandboxOwner {
-  snapshot(sandbox: Sandbox, signal?: AbortSignal, principal?: Principal): Promise<SnapshotInfo>;
+  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo>;
   /** Its time is over. */
   expired(sandbox: Sandbox): void;
   /** Nobody used it for as long as it may be so; `signal` fires when somebody does after all. */
@@ -205,11 +205,11 @@ export class Sandbox implements SandboxHandle {
     throw new AppError('internal', `sandbox ${this.id} is about to end; look again`);
   }
 
-  async snapshot(signal?: AbortSignal, principal?: Principal): Promise<SnapshotInfo> {
+  async snapshot(signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox that is nobody’s has no snapshots');
     const end = this.#idle?.begin();
-    return this.#owner.snapshot(this, signal, principal).finally(end);
+    return this.#owner.snapshot(this, signal, by).finally(end);
   }
 
   /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */
@@ -341,4 +341,8 @@ export class Sandbox implements SandboxHandle {
     await records.put(this.id, this.#record, died.persist);
     events.published();
   }
+}
+
+export function noSandbox(id: string): AppError {
+  return new AppError('not_found', `sandbox ${id} does not exist`);
 }

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
-import { canSee, type Owner, type Principal, toOwner } from '../keys/index.ts';
+import type { Owner } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
@@ -87,10 +87,10 @@ export class Snapshots {
   }
 
   /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
-  create(sandbox: Sandbox, signal: AbortSignal, principal?: Principal): Promise<SnapshotInfo> {
+  create(sandbox: Sandbox, signal: AbortSignal, owner?: Owner): Promise<SnapshotInfo> {
     const { faults } = this.#options;
     const { options, compatibility, kernelDigest } = sandbox.record;
-    return this.#make(sandbox.id, signal, principal, async (dir, snapshot) => {
+    return this.#make(sandbox.id, signal, owner, async (dir, snapshot) => {
       const { saved, pausedMs, totalMs } = await saveGuest({
         dir,
         vm: sandbox.vm,
@@ -112,17 +112,17 @@ export class Snapshots {
     sourceId: string,
     fill: (dir: string) => Promise<SavedGuest>,
     signal: AbortSignal,
-    principal?: Principal,
+    owner?: Owner,
   ): Promise<SnapshotInfo> {
-    return this.#make(sourceId, signal, principal, async (dir, snapshot) => ({
+    return this.#make(sourceId, signal, owner, async (dir, snapshot) => ({
       saved: await fill(dir),
       event: { kind: 'snapshot-imported', snapshot, sandbox: sourceId },
     }));
   }
 
   /** For a stream of all that it is. AppError not_found. */
-  export(id: string, principal?: Principal): Exported {
-    const { record, saved } = this.#find(id, principal);
+  export(id: string): Exported {
+    const { record, saved } = this.#find(id);
     return { saved, sourceId: record.sourceId, takenAtMs: record.createdAtMs };
   }
 
@@ -130,7 +130,7 @@ export class Snapshots {
   async #make(
     sourceId: string,
     signal: AbortSignal,
-    principal: Principal | undefined,
+    owner: Owner | undefined,
     fill: (
       dir: string,
       id: string,
@@ -140,7 +140,6 @@ export class Snapshots {
     const id = newId('snap');
     const root = snapshotsRoot(dataDir);
     const temporary = unfinished(root, id);
-    const owner = toOwner(principal);
     const record = { createdAtMs: Date.now(), sourceId, ...(owner && { owner }), isComplete: false };
     await using undo = new AsyncDisposableStack();
     const untaken = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
@@ -179,16 +178,21 @@ export class Snapshots {
     return [...this.#entries.values()].map(({ record }) => record.owner);
   }
 
-  /** Those that the caller sees, oldest first. */
-  list(principal?: Principal): SnapshotInfo[] {
+  /** Oldest first. */
+  list(isVisible: (owner: Owner | undefined) => boolean): SnapshotInfo[] {
     return [...this.#entries]
-      .flatMap(([id, { record }]) => (canSee(principal, record.owner) ? [this.get(id)] : []))
+      .flatMap(([id, { record }]) => (isVisible(record.owner) ? [this.get(id)] : []))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
   /** AppError not_found. */
-  get(id: string, principal?: Principal): SnapshotInfo {
-    const { record, saved } = this.#find(id, principal);
+  ownerOf(id: string): Owner | undefined {
+    return this.#find(id).record.owner;
+  }
+
+  /** AppError not_found. */
+  get(id: string): SnapshotInfo {
+    const { record, saved } = this.#find(id);
     return {
       id,
       createdAt: new Date(record.createdAtMs),
@@ -203,16 +207,16 @@ export class Snapshots {
   }
 
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
-  open(id: string, principal?: Principal): SavedGuest {
-    const { saved } = this.#find(id, principal);
+  open(id: string): SavedGuest {
+    const { saved } = this.#find(id);
     const why = saved.incompatibility(this.#options.engines.current.compatibility());
     if (why === undefined) return saved;
     throw new AppError('conflict', `snapshot ${id} does not fit the engine any more: ${why}; take a new one`);
   }
 
   /** Resolves when nothing of it is left; waits for forks that are just starting from it. AppError not_found. */
-  async delete(id: string, principal?: Principal): Promise<void> {
-    const entry = this.#find(id, principal);
+  async delete(id: string): Promise<void> {
+    const entry = this.#find(id);
     // Whoever deletes it at the same time waits for the same: it is told once.
     entry.deletion ??= this.#delete(id, entry).finally(() => {
       entry.deletion = undefined;
@@ -248,14 +252,17 @@ export class Snapshots {
     }
   }
 
-  /** What a caller does not see is to them as if it were not there. */
-  #find(id: string, principal?: Principal): Entry {
+  #find(id: string): Entry {
     const entry = this.#entries.get(id);
-    if (entry !== undefined && canSee(principal, entry.record.owner)) return entry;
-    throw new AppError('not_found', `snapshot ${id} does not exist`);
+    if (entry === undefined) throw noSnapshot(id);
+    return entry;
   }
 
   #dir(id: string): string {
     return join(snapshotsRoot(this.#options.dataDir), id);
   }
+}
+
+export function noSnapshot(id: string): AppError {
+  return new AppError('not_found', `snapshot ${id} does not exist`);
 }

@@ -1,5 +1,5 @@
 // Saving a sandbox that goes on, within what the host has room for.
-import type { Principal } from '../keys/index.ts';
+import type { Owner } from '../keys/index.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { type Admission, asNoSpace } from './admission.ts';
@@ -17,7 +17,7 @@ export async function takeSnapshot(
   sandbox: Sandbox,
   { admission, snapshots }: TakeParts,
   signal: AbortSignal,
-  principal?: Principal,
+  owner?: Owner,
 ): Promise<SnapshotInfo> {
   signal.throwIfAborted();
   sandbox.assertAlive();
@@ -26,7 +26,7 @@ export async function takeSnapshot(
   using _held = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
   sandbox.isSaving = true;
   try {
-    return await snapshots.create(sandbox, signal, principal);
+    return await snapshots.create(sandbox, signal, owner);
   } catch (error) {
     signal.throwIfAborted();
     // A source that died or was deleted meanwhile is the better reason.

@@ -1,67 +1,69 @@
-// The sandboxes as one caller has them: what is another tenant's is not there, and what they make is theirs.
-import { clampTimeout, type Principal, type RequestContext, type RequestedResources } from '../keys/index.ts';
+// The sandboxes and snapshots of one client: those of other tenants do not exist for it, and what it makes belongs to it.
+import { canSee, clampTimeout, type Owner, type RequestContext, type SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Sandboxes, SandboxHandle } from './interface.ts';
-import type { Sandbox } from './sandbox.ts';
+import { noSandbox, type Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import { noSnapshot, type Snapshots } from './snapshots.ts';
 import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 
-/** Everybody's. Each call is as in `Sandboxes`, for a caller. */
-export interface OwnedSandboxes {
-  create(options: CreateSandboxOptions, signal?: AbortSignal, request?: RequestContext): Promise<SandboxInfo>;
-  list(principal?: Principal): SandboxInfo[];
-  get(id: string, principal?: Principal): Sandbox;
-  delete(id: string, principal?: Principal): Promise<void>;
-  listSnapshots(principal?: Principal): SnapshotInfo[];
-  getSnapshot(id: string, principal?: Principal): SnapshotInfo;
-  exportSnapshot(id: string, principal?: Principal): PullStream;
+export type IsVisible = (owner: Owner | undefined) => boolean;
+
+/** The sandboxes and snapshots of all tenants, for callers that check who may see them. Calls are as in `Sandboxes`. */
+export interface AllSandboxes {
+  create(
+    options: CreateSandboxOptions,
+    signal: AbortSignal | undefined,
+    request: RequestContext,
+  ): Promise<SandboxInfo>;
+  list(isVisible: IsVisible): SandboxInfo[];
+  /** One that is being deleted, too. */
+  find(id: string): Sandbox | undefined;
+  /** A second delete waits for the first. */
+  delete(id: string): Promise<void>;
+  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'delete'>;
+  exportSnapshot(id: string): PullStream;
   importSnapshot(
     read: ByteSource,
     options: ImportOptions,
-    signal?: AbortSignal,
-    principal?: Principal,
+    signal: AbortSignal | undefined,
+    by: SnapshotMaker | undefined,
   ): Promise<SnapshotInfo>;
-  deleteSnapshot(id: string, principal?: Principal): Promise<void>;
   fork(
     id: string,
     count: number,
-    signal?: AbortSignal,
-    request?: RequestContext,
+    signal: AbortSignal | undefined,
+    request: RequestContext,
     publish?: readonly PublishedPort[],
   ): Promise<SandboxInfo[]>;
 }
 
 export class TenantView implements Sandboxes {
-  readonly #all: OwnedSandboxes;
-  readonly #principal: Principal | undefined;
-  readonly #onResolved: ((requested: RequestedResources) => void) | undefined;
+  readonly #host: AllSandboxes;
+  readonly #request: RequestContext;
 
-  constructor(
-    all: OwnedSandboxes,
-    principal: Principal | undefined,
-    onResolved?: (requested: RequestedResources) => void,
-  ) {
-    this.#onResolved = onResolved;
-    this.#all = all;
-    this.#principal = principal;
+  constructor(host: AllSandboxes, request: RequestContext) {
+    this.#host = host;
+    this.#request = request;
   }
 
   create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
-    return this.#all.create(options, signal, { principal: this.#principal, onResolved: this.#onResolved });
+    return this.#host.create(options, signal, this.#request);
   }
 
   list(): SandboxInfo[] {
-    return this.#all.list(this.#principal);
+    return this.#host.list(this.#isVisible);
   }
 
   get(id: string): SandboxHandle {
-    const sandbox = this.#all.get(id, this.#principal);
-    const principal = this.#principal;
+    const sandbox = this.#find(id);
+    if (sandbox.isGone) throw noSandbox(id);
+    const { principal } = this.#request;
     return {
       info: sandbox.info,
       exec: (request, events, options) => {
-        const timeout_s = clampTimeout(request.timeout_s, principal?.policy ?? {});
+        const timeout_s = clampTimeout(request.timeout_s, principal.policy ?? {});
         return sandbox.exec({ ...request, timeout_s }, events, options);
       },
       service: () => sandbox.service(),
@@ -71,37 +73,51 @@ export class TenantView implements Sandboxes {
     };
   }
 
-  delete(id: string): Promise<void> {
-    return this.#all.delete(id, this.#principal);
+  async delete(id: string): Promise<void> {
+    await this.#host.delete(this.#find(id).id);
   }
 
   listSnapshots(): SnapshotInfo[] {
-    return this.#all.listSnapshots(this.#principal);
+    return this.#host.snapshots.list(this.#isVisible);
   }
 
   getSnapshot(id: string): SnapshotInfo {
-    return this.#all.getSnapshot(id, this.#principal);
+    return this.#host.snapshots.get(this.#assertVisible(id));
   }
 
   exportSnapshot(id: string): PullStream {
-    return this.#all.exportSnapshot(id, this.#principal);
+    return this.#host.exportSnapshot(this.#assertVisible(id));
   }
 
   importSnapshot(read: ByteSource, options: ImportOptions, signal?: AbortSignal): Promise<SnapshotInfo> {
-    return this.#all.importSnapshot(read, options, signal, this.#principal);
+    return this.#host.importSnapshot(read, options, signal, this.#request.principal);
   }
 
-  deleteSnapshot(id: string): Promise<void> {
-    return this.#all.deleteSnapshot(id, this.#principal);
+  async deleteSnapshot(id: string): Promise<void> {
+    await this.#host.snapshots.delete(this.#assertVisible(id));
   }
 
-  fork(
+  async fork(
     id: string,
     count: number,
     signal?: AbortSignal,
     publish?: readonly PublishedPort[],
   ): Promise<SandboxInfo[]> {
-    const request = { principal: this.#principal, onResolved: this.#onResolved };
-    return this.#all.fork(id, count, signal, request, publish);
+    return await this.#host.fork(this.#assertVisible(id), count, signal, this.#request, publish);
+  }
+
+  readonly #isVisible: IsVisible = (owner) => canSee(this.#request.principal, owner);
+
+  /** AppError not_found: what the client may not see does not exist for it. */
+  #find(id: string): Sandbox {
+    const sandbox = this.#host.find(id);
+    if (sandbox === undefined || !this.#isVisible(sandbox.record.owner)) throw noSandbox(id);
+    return sandbox;
+  }
+
+  /** Returns the snapshot's id. AppError not_found. */
+  #assertVisible(id: string): string {
+    if (this.#isVisible(this.#host.snapshots.ownerOf(id))) return id;
+    throw noSnapshot(id);
   }
 }

@@ -11,7 +11,7 @@ import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { type Faults, NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
 import { type LifecycleEvent, LifecycleEvents } from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import { SandboxManager, type SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
+import type { SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import type { StoredEvent } from '../../../host-agent/src/sandboxes/stored-event.ts';
@@ -19,6 +19,7 @@ import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
+import { OperatorManager } from './operator-manager.ts';
 
 const MIB = 2 ** 20;
 /** Nothing here takes more than seconds; a test that hangs shall say so soon. */
@@ -40,7 +41,7 @@ export type MemoryDaemonOptions = Partial<SandboxManagerOptions> & {
 export type MemoryDaemon = {
   readonly home: Home;
   readonly host: MemoryHost;
-  readonly manager: SandboxManager;
+  readonly manager: OperatorManager;
   readonly store: Store;
   readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
@@ -81,7 +82,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   const events = new LifecycleEvents(journal);
   const happened: LifecycleEvent[] = [];
   events.subscribe((event) => happened.push(event));
-  const manager = new SandboxManager({
+  const manager = new OperatorManager({
     events,
     engines: oneEngine(engine),
     adopters: [engine],

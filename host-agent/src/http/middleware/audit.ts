@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { createMiddleware } from 'hono/factory';
 import type { AuditEntry, RequestEntry } from '../../audit/index.ts';
+import { toOwner } from '../../keys/index.ts';
 import { addressOf, endOf, type HttpContext, type HttpEnv } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { findRoute, toPath } from '../known-routes.ts';
@@ -16,12 +17,14 @@ const MAX_IDS = 8;
 
 const IDS = /(?:sbx|snap)_[0-9a-v]{13}/g;
 
-/** Without a sink nothing is written; handlers need not know. */
-export function audit(sink: AuditSink | undefined) {
+/** Of a daemon whose operator turned the trail off. */
+export const NO_AUDIT: AuditSink = { write: () => undefined };
+
+export function audit(sink: AuditSink) {
   return createMiddleware<HttpEnv>(async (c, next) => {
     c.set('audit', {});
     const route = findRoute(c.req.method, c.req.path);
-    if (sink === undefined || route?.access === 'public') return next();
+    if (route?.access === 'public') return next();
     const startedAt = performance.now();
     await next();
     const write = (event: RequestEntry['event']): void => sink.write({ event, ...describe(c, startedAt) });
@@ -35,14 +38,14 @@ export function audit(sink: AuditSink | undefined) {
 
 /** A request that was refused before the app saw it. */
 export function auditRefusal(
-  sink: AuditSink | undefined,
+  sink: AuditSink,
   { method = '', url, socket }: IncomingMessage,
   error: unknown,
   requestId: string,
 ): void {
   const path = toPath(url);
   const { status, body } = toErrorAnswer(error, requestId);
-  sink?.write({
+  sink.write({
     event: 'refused',
     request: requestId,
     address: socket.remoteAddress ?? 'local',
@@ -54,14 +57,15 @@ export function auditRefusal(
 }
 
 function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'> {
-  const { key, id, tenant } = c.get('caller') ?? {};
+  const principal = c.get('principal');
+  const { key, tenant } = toOwner(principal) ?? {};
   const { made, effective, reached } = c.get('audit');
   const { status } = c.res;
   return {
     request: c.get('requestId'),
     address: addressOf(c),
     ...(key !== undefined && { key }),
-    ...(id !== undefined && { key_id: id }),
+    ...(key !== undefined && { key_id: principal.id }),
     ...(tenant !== undefined && { tenant }),
     ...describeTarget(c.req.method, c.req.path),
     ...(made && { made }),

@@ -6,9 +6,8 @@ import { findRoute } from '../known-routes.ts';
 
 const UNKNOWN = 'unknown';
 
-export function metrics(kept: Metrics | undefined) {
+export function metrics(kept: Metrics) {
   return createMiddleware<HttpEnv>(async (c, next) => {
-    if (kept === undefined) return next();
     const route = findRoute(c.req.method, c.req.path);
     const operation = route?.name ?? UNKNOWN;
     const startedAt = performance.now();

@@ -1,8 +1,7 @@
 // What happened: followed, or read up to the present.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
-import { canSee } from '../../keys/index.ts';
+import { canSee, sharerOf, toOwner } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
-import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
 import { headerOf } from '../context.ts';
 import { answerPullStream } from '../pull-stream.ts';
@@ -23,8 +22,7 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
   });
   return {
     followEvents: ({ query: { sandbox, kind, follow, last_event_id } }, c) => {
-      if (journal === undefined) throw new AppError('unsupported', 'this daemon keeps no events');
-      const principal = c.get('caller');
+      const principal = c.get('principal');
       const sandboxes = sandbox && new Set(sandbox);
       const kinds = kind && new Set<string>(kind);
       const after = headerOf(c, 'last-event-id') || last_event_id;
@@ -38,7 +36,7 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
       const areLines = (c.req.header('accept') ?? '').toLowerCase().includes(LINES);
       const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
-      const place = places.acquire(principal?.tenant ?? principal?.id);
+      const place = places.acquire(sharerOf(toOwner(principal)));
       const pulse = setInterval(() => stream.keepalive(), PULSE_MS).unref();
       const stream = new EventStream({
         journal,

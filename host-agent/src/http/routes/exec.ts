@@ -96,7 +96,7 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
     execWebSocket: ({ params: { id }, warnings }, c) => {
       const takeover = requireWebSocket(c);
       // An unknown sandbox is 404 while that can still be said.
-      host.as(c.get('caller')).get(id);
+      host.as(c.get('principal')).get(id);
       takeover.run = () => {
         webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
           serveWebSocket(socket, {

@@ -1,7 +1,7 @@
 // Container images: pulled, imported, listed, shown, deleted. A daemon without them checks requests as if it had, and then says 501.
 
 import type { ImageInfo, Report } from '../../images/index.ts';
-import { assertMayChangeImages, sharerOf } from '../../keys/index.ts';
+import { assertMayChangeImages, sharerOf, toOwner } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
@@ -32,7 +32,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
     },
 
     pullImage: async ({ body: { ref, pull }, warnings }, c) => {
-      assertMayChangeImages(c.get('caller'));
+      assertMayChangeImages(c.get('principal'));
       const store = requireImages(images);
       if (ref === undefined)
         throw new AppError('invalid_argument', 'ref is missing; send a reference such as nginx:alpine');
@@ -40,7 +40,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
     },
 
     importImage: async ({ query: { tag }, warnings }, c) => {
-      assertMayChangeImages(c.get('caller'));
+      assertMayChangeImages(c.get('principal'));
       assertNoTenant(c);
       const store = requireImages(images);
       const body = readBody(c, bodyIdleMs);
@@ -57,7 +57,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
     getImage: ({ params: { ref } }) => toImageBody(requireImages(images).get(ref)),
 
     deleteImage: async ({ params: { ref } }, c) => {
-      assertMayChangeImages(c.get('caller'));
+      assertMayChangeImages(c.get('principal'));
       assertNoTenant(c);
       await requireImages(images).delete(ref);
       return undefined;
@@ -70,7 +70,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
  * another may need; a pull only brings what the registry says. AppError forbidden.
  */
 function assertNoTenant(c: HttpContext): void {
-  const tenant = c.get('caller')?.tenant;
+  const tenant = c.get('principal').tenant;
   if (tenant === undefined) return;
   const message = `all tenants share the images, so a key of tenant ${tenant} neither imports nor deletes any; pull it from a registry, or use a key without a tenant`;
   throw new AppError('forbidden', message);
@@ -89,7 +89,7 @@ async function answerMade(
   warnings: readonly string[] = [],
 ) {
   const signal = clientSignal(c);
-  const owner = sharerOf(c.get('caller'));
+  const owner = sharerOf(toOwner(c.get('principal')));
   if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal, owner }));
   const left = new AbortController();
   const lines = new ImageLines(() => left.abort(new AppError('cancelled', 'the client left')));

@@ -6,12 +6,12 @@ import type { HttpServices } from '../services.ts';
 export function logHandlers(services: HttpServices) {
   return {
     readLogs: async ({ params: { id }, query: { since, source } }, c) => {
-      const { caller: principal } = c.var;
+      const { principal } = c.var;
       if (services.logs === undefined) throw logsAreOff();
       const page = await services.logs.read(id, {
         ...(since >= 0 && { since }),
         ...(source !== 'all' && { source }),
-        ...(principal?.tenant !== undefined && { tenant: principal.tenant }),
+        ...(principal.tenant !== undefined && { tenant: principal.tenant }),
       });
       if (page === undefined) services.sandboxes.as(principal).get(id);
       const { nextOffset = 0, records = [] } = page ?? {};

@@ -12,21 +12,21 @@ export function metaHandlers(services: HttpServices) {
 
     listProfiles: async () => {
       const profiles = await services.listProfiles();
-      const engine = services.engine?.();
-      const all = [...profiles, ...((await services.listUnbakedProfiles?.()) ?? [])];
+      const engine = services.engine();
+      const all = [...profiles, ...(await services.listUnbakedProfiles())];
       const standard = all.find(({ isDefault }) => isDefault);
       return {
         profiles: all.map(({ name }) => name).sort(),
         ...(standard ? { default: standard.name } : {}),
         details: Object.fromEntries(profiles.map((profile) => [profile.name, toDetailsBody(profile)])),
-        ...(engine ? { engine } : {}),
+        engine,
       };
     },
 
     // One with a tenant alone may do everything with what is that tenant's, and nothing else.
     whoami: (_, c) => {
-      const principal = c.get('caller');
-      return principal?.policy === undefined && principal?.tenant === undefined
+      const principal = c.get('principal');
+      return principal.policy === undefined && principal.tenant === undefined
         ? { scoped: false }
         : { scoped: true, policy: principal.policy ?? {} };
     },

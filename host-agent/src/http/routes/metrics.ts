@@ -7,8 +7,7 @@ import type { HttpServices } from '../services.ts';
 /** AppError forbidden for a tenant's key: they are of the whole host, whosever a sandbox is. */
 export function metricsHandler(metrics: HttpServices['metrics']): Handler<Routes['readMetrics']> {
   return async (_, c) => {
-    if (metrics === undefined) throw new AppError('unsupported', 'this daemon keeps no metrics');
-    const tenant = c.get('caller')?.tenant;
+    const tenant = c.get('principal').tenant;
     if (tenant !== undefined) {
       const message = `metrics are of all tenants together, so a key of tenant ${tenant} has none; use a key without a tenant`;
       throw new AppError('forbidden', message);

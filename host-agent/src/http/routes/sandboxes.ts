@@ -1,6 +1,7 @@
 // Create, list, show and delete sandboxes.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH, type Routes } from '@sandboxd/api';
 import type { PullMode } from '../../images/index.ts';
+import { sharerOf, toOwner } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { PublishedPort } from '../../network/index.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/interface.ts';
@@ -28,7 +29,7 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
   });
   return {
     listSandboxes: ({ query }, c) => {
-      const { entries, next } = toPage(host.as(c.get('caller')).list(), placeOf, query);
+      const { entries, next } = toPage(host.as(c.get('principal')).list(), placeOf, query);
       return { sandboxes: entries.map(toSandboxBody), ...next };
     },
 
@@ -40,10 +41,10 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       return toSandboxBody(sandbox);
     },
 
-    getSandbox: ({ params: { id } }, c) => toSandboxBody(host.as(c.get('caller')).get(id).info),
+    getSandbox: ({ params: { id } }, c) => toSandboxBody(host.as(c.get('principal')).get(id).info),
 
     readStats: ({ params: { id } }, c) => {
-      const sandbox = host.as(c.get('caller')).get(id);
+      const sandbox = host.as(c.get('principal')).get(id);
       const read = () => toStatsBody(sandbox);
       const first = read();
       const form = (c.req.header('accept') ?? '').toLowerCase();
@@ -51,8 +52,8 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       if (type === undefined) return first;
       const headers = { 'Content-Type': type, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
-      const principal = c.get('caller');
-      const place = places.acquire(principal?.tenant ?? principal?.id);
+      const principal = c.get('principal');
+      const place = places.acquire(sharerOf(toOwner(principal)));
       const toText = (stats: object): string =>
         type === 'text/event-stream' ? `data: ${JSON.stringify(stats)}\n\n` : `${JSON.stringify(stats)}\n`;
       const signals = [clientSignal(c), stopping];
@@ -64,7 +65,7 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
     },
 
     deleteSandbox: async ({ params: { id } }, c) => {
-      await host.as(c.get('caller')).delete(id);
+      await host.as(c.get('principal')).delete(id);
       return undefined;
     },
   } satisfies Partial<Handlers>;
@@ -77,7 +78,7 @@ export function placeOf({ createdAt, id }: { readonly createdAt: Date; readonly 
 
 /** The caller's sandboxes, for what makes more of them: the audit trail has what that comes to. */
 export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
-  return host.as(c.get('caller'), ({ rootfs, allowlist, publish, ...wanted }) => {
+  return host.as(c.get('principal'), ({ rootfs, allowlist, publish, ...wanted }) => {
     c.get('audit').effective = {
       ...wanted,
       [rootfs.kind]: rootfs.name,

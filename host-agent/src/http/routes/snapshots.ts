@@ -1,5 +1,6 @@
 // Take, list, show, delete and fork snapshots.
 import { MAX_MOVES, MAX_MOVES_OF_EACH } from '@sandboxd/api';
+import { sharerOf, toOwner } from '../../keys/index.ts';
 import type { PullStream } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -18,25 +19,25 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   const exportPlaces = new ConcurrencyLimit({ what: 'exports', ...most });
   const importPlaces = new ConcurrencyLimit({ what: 'imports', ...most });
   const placeFor = (places: ConcurrencyLimit, c: HttpContext): Disposable => {
-    const principal = c.get('caller');
-    return places.acquire(principal?.tenant ?? principal?.id);
+    const principal = c.get('principal');
+    return places.acquire(sharerOf(toOwner(principal)));
   };
   return {
     takeSnapshot: async ({ params: { id } }, c) => {
-      const snapshot = await host.as(c.get('caller')).get(id).snapshot(clientSignal(c));
+      const snapshot = await host.as(c.get('principal')).get(id).snapshot(clientSignal(c));
       c.get('audit').made = [snapshot.id];
       return toSnapshotBody(snapshot);
     },
 
     listSnapshots: ({ query }, c) => {
-      const { entries, next } = toPage(host.as(c.get('caller')).listSnapshots(), placeOf, query);
+      const { entries, next } = toPage(host.as(c.get('principal')).listSnapshots(), placeOf, query);
       return { snapshots: entries.map(toSnapshotBody), ...next };
     },
 
-    getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('caller')).getSnapshot(id)),
+    getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('principal')).getSnapshot(id)),
 
     exportSnapshot: ({ params: { id } }, c) => {
-      const sandboxes = host.as(c.get('caller'));
+      const sandboxes = host.as(c.get('principal'));
       const headers = { 'Content-Type': 'application/zstd' };
       sandboxes.getSnapshot(id);
       if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
@@ -49,7 +50,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       using _place = placeFor(importPlaces, c);
       const body = readBody(c, bodyIdleMs);
       try {
-        const sandboxes = host.as(c.get('caller'));
+        const sandboxes = host.as(c.get('principal'));
         const snapshot = await sandboxes.importSnapshot(body.read, { isDiskOnly }, clientSignal(c));
         c.get('audit').made = [snapshot.id];
         return toSnapshotBody(snapshot);
@@ -59,7 +60,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     },
 
     deleteSnapshot: async ({ params: { id } }, c) => {
-      await host.as(c.get('caller')).deleteSnapshot(id);
+      await host.as(c.get('principal')).deleteSnapshot(id);
       return undefined;
     },
 
@@ -98,7 +99,7 @@ function holding(stream: PullStream, place: Disposable): PullStream {
 
 /** What a VMM reads of it is written by nobody whom the operator knows. AppError forbidden. */
 function assertNoTenant(c: HttpContext): void {
-  const tenant = c.get('caller')?.tenant;
+  const tenant = c.get('principal').tenant;
   if (tenant === undefined) return;
   const message = `a key of tenant ${tenant} imports no snapshots, as a VMM would read what anybody wrote; use a key without a tenant`;
   throw new AppError('forbidden', message);

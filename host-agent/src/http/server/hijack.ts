@@ -27,7 +27,7 @@ export type HijackOptions = {
   readonly log: Logger;
   /** Rejects for one who may not go on, before a body is read. */
   readonly admit: (request: IncomingMessage) => Promise<void>;
-  readonly audit: AuditSink | undefined;
+  readonly audit: AuditSink;
   /** Fires when every stream must end. */
   readonly ending: AbortSignal;
   readonly lingerMs: number;

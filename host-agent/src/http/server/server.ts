@@ -56,10 +56,10 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 export type HttpServerOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
-  /** The app's own, for what is taken of a request before the app sees it; absent: nobody needs a key. */
-  readonly authenticator?: Authenticator | undefined;
+  /** The app's own, for what is taken of a request before the app sees it. */
+  readonly authenticator: Authenticator;
   /** The app's own, for what is refused before the app sees it. */
-  readonly audit?: AuditSink | undefined;
+  readonly audit: AuditSink;
   /** Beside the names that every daemon has. */
   readonly allowedHosts?: readonly AllowedHost[];
   /** Pages of which origins may use it, as browsers write them. */
@@ -89,7 +89,7 @@ export class HttpServer {
   readonly #server: Server;
   readonly #certificate: Certificate | undefined;
   readonly #log: Logger;
-  readonly #audit: AuditSink | undefined;
+  readonly #audit: AuditSink;
   readonly #names: HostNames;
   readonly #cors: Cors;
   readonly #lingerMs: number;
@@ -172,7 +172,7 @@ export class HttpServer {
     const admit = async (request: IncomingMessage): Promise<void> => {
       const refusal = findRefusal(request, this.#names, this.#cors);
       if (refusal !== undefined) throw refusal;
-      await authenticator?.admit(request);
+      await authenticator.admit(request);
     };
     const check = (request: IncomingMessage, otherwise: () => unknown): Promise<unknown> =>
       admit(request).then(otherwise, (error: unknown) => error);

@@ -106,7 +106,7 @@ t.test('one whose delay is over makes room, and a use that cannot be written dow
 
 t.test('who is to be let in before the app sees the request needs its operation', async (t) => {
   const { keys, uses } = keysOf({
-    good: { state: 'valid', caller: { id: 'k', key: 'r', policy: { operations: ['read'] } } },
+    good: { state: 'valid', principal: { id: 'k', key: 'r', policy: { operations: ['read'] } } },
   });
   const authenticator = new Authenticator(keys, pino({ level: 'silent' }));
   const admit = (method: string | undefined, url: string, headers = {}) =>

@@ -7,7 +7,7 @@ export const CALLER: Principal = { id: 'k1', key: 'ci', tenant: 'acme' };
 export const KEY = { headers: { authorization: 'Bearer k' } };
 
 /** Keys by their text, and what was noted of their use. */
-export function keysOf(found: Record<string, Found> = { good: { state: 'valid', caller: CALLER } }) {
+export function keysOf(found: Record<string, Found> = { good: { state: 'valid', principal: CALLER } }) {
   const uses: unknown[] = [];
   const keys: Keys = {
     isClosed: true,
@@ -22,7 +22,13 @@ export function keysOf(found: Record<string, Found> = { good: { state: 'valid', 
 export function authenticatorOf(principal: Principal): Authenticator {
   const { keys } = keysOf();
   return new Authenticator(
-    { ...keys, find: () => ({ state: 'valid', caller: principal }) },
+    { ...keys, find: () => ({ state: 'valid', principal }) },
     pino({ level: 'silent' }),
   );
+}
+
+/** Of a daemon without keys. */
+export function keyless(): Authenticator {
+  const { keys } = keysOf({});
+  return new Authenticator({ ...keys, isClosed: false }, pino({ level: 'silent' }));
 }

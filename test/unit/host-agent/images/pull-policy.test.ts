@@ -1,9 +1,11 @@
 // Whom a create pulls or converts an image for: who has the operation images, or a key that is older than it.
+
 import { join } from 'node:path';
 import type { Operation } from '@sandboxd/api';
 import t from 'tap';
 import { RootfsFinder } from '../../../../host-agent/src/images/index.ts';
 import type { Principal } from '../../../../host-agent/src/keys/index.ts';
+import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import { resolveRootfs, validateCreate } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
 import { scaled } from '../../../support/time-scale.ts';
@@ -48,7 +50,7 @@ t.test('a create brings no image for who may only create', async (t) => {
   const { signal } = new AbortController();
   const create = async (who: Principal | undefined, options: CreateSandboxOptions): Promise<string> => {
     const early = await validateCreate(options, around, signal);
-    return (await resolveRootfs(early, options, around, { signal }, who)).rootfs.digest;
+    return (await resolveRootfs(early, options, around, { signal }, who ?? OPERATOR)).rootfs.digest;
   };
   const app = (pull?: CreateSandboxOptions['pull']): CreateSandboxOptions => ({
     rootfs: { kind: 'image', name: APP },

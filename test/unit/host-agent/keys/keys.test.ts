@@ -42,7 +42,7 @@ t.test('the registry has neither the key nor anything that is one', async (t) =>
   t.notMatch(JSON.stringify(registry.list()), new RegExp(text.slice(4)));
   t.same(registry.find(key.hash), { state: 'unknown' });
   t.same(registry.find(key.id), { state: 'unknown' });
-  t.match(registry.find(text), { state: 'valid', caller: { key: 'a', id: key.id } });
+  t.match(registry.find(text), { state: 'valid', principal: { key: 'a', id: key.id } });
 });
 
 t.test('a name is of one valid key at a time', async (t) => {
@@ -66,11 +66,11 @@ t.test('another process makes and revokes keys while this one reads them', async
   t.notOk(registry.isClosed);
   const text = await run('keys', 'create', 'ci', '--tenant', 'acme', '--max-vcpus', '2');
   t.ok(registry.isClosed);
-  t.match(registry.find(text), { state: 'valid', caller: { tenant: 'acme', policy: { max_vcpus: 2 } } });
+  t.match(registry.find(text), { state: 'valid', principal: { tenant: 'acme', policy: { max_vcpus: 2 } } });
   await run('tenants', 'set', 'acme', '--max-sandboxes', '3');
   t.same(registry.quotaOf('acme'), { max_sandboxes: 3 });
   const found = registry.find(text);
-  const principal = found.state === 'valid' ? found.caller : undefined;
+  const principal = found.state === 'valid' ? found.principal : undefined;
   if (principal === undefined) throw new Error('it was valid');
   await registry.noteUse(principal, '192.0.2.1');
   t.match(JSON.parse(await run('keys', 'show', 'ci')), { last_use: { address: '192.0.2.1' } });

@@ -4,7 +4,6 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
-import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manager.ts';
 import {
   MAGIC,
   MAX_MANIFEST_BYTES,
@@ -14,6 +13,7 @@ import { ArchiveReader } from '../../../../host-agent/src/sandboxes/saved/archiv
 import { forge, manifestOf, readAll, source, whole } from '../../../support/archives.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import type { OperatorManager } from '../../../support/memory-host/operator-manager.ts';
 
 /** A daemon with a snapshot of a guest that was told something. */
 async function withSnapshot(t: Test) {
@@ -24,7 +24,7 @@ async function withSnapshot(t: Test) {
 }
 
 const PLAIN = { isDiskOnly: false };
-const importOf = (manager: SandboxManager, bytes: Buffer) => manager.importSnapshot(source(bytes), PLAIN);
+const importOf = (manager: OperatorManager, bytes: Buffer) => manager.importSnapshot(source(bytes), PLAIN);
 
 t.test('a snapshot goes on as another host’s, in whatever pieces it comes', async (t) => {
   const from = await withSnapshot(t);

@@ -3,10 +3,10 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
-import type { SandboxManager } from '../../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import type { OperatorManager } from '../../../support/memory-host/operator-manager.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
@@ -16,7 +16,7 @@ t.setTimeout(scaled(180_000));
 const MIB = 2 ** 20;
 
 /** A command that goes on for ever; resolves with its last frame, and whether its sandbox could be seen then. */
-function waitIn(manager: SandboxManager, id: string): Promise<{ outcome: ExecOutcome; isSeen: boolean }> {
+function waitIn(manager: OperatorManager, id: string): Promise<{ outcome: ExecOutcome; isSeen: boolean }> {
   return new Promise((resolve) => {
     manager.get(id).exec(
       { cmd: ['wait'], env: {}, timeout_s: 0 },
@@ -29,7 +29,7 @@ function waitIn(manager: SandboxManager, id: string): Promise<{ outcome: ExecOut
   });
 }
 
-function canGet(manager: SandboxManager, id: string): boolean {
+function canGet(manager: OperatorManager, id: string): boolean {
   try {
     return manager.get(id).info.id === id;
   } catch {

@@ -4,6 +4,7 @@ import { type CreatedService, DEFAULT_LOG_BUFFER_BYTES, type ServiceSpec } from 
 import t from 'tap';
 import { toServiceSpec } from '../../../../host-agent/src/images/image-service.ts';
 import type { RootfsRequest } from '../../../../host-agent/src/images/rootfs-source.ts';
+import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import { resolveService } from '../../../../host-agent/src/sandboxes/image-service.ts';
 import { resolveRootfs, validateCreate } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
 import { createSandboxService } from '../../../../host-agent/src/sandboxes/service.ts';
@@ -150,12 +151,14 @@ t.test(
     const plain = await validateCreate({}, around, signal);
     t.match(plain, { rootfs: { name: 'base', digest: 'of base' } });
     t.same(found, ['profile base never']);
-    t.equal(await resolveRootfs(plain, {}, around, { signal }), plain);
+    t.equal(await resolveRootfs(plain, {}, around, { signal }, OPERATOR), plain);
     t.equal(found.length, 1, 'what is known is not looked for again');
     const unbaked: CreateSandboxOptions = { rootfs: { kind: 'profile', name: 'unbaked' }, pull: 'always' };
     const early = await validateCreate(unbaked, around, signal);
     t.equal(early.rootfs.digest, '');
-    t.match(await resolveRootfs(early, unbaked, around, { signal }), { rootfs: { digest: 'of unbaked' } });
+    t.match(await resolveRootfs(early, unbaked, around, { signal }, OPERATOR), {
+      rootfs: { digest: 'of unbaked' },
+    });
     t.same(found.slice(1), ['profile unbaked never', 'profile unbaked missing']);
   },
 );
@@ -170,11 +173,11 @@ t.test('an image is pulled as asked for, once it is known that the caller may ha
   const early = await validateCreate(image({ vcpus: 2 }), around, signal);
   t.match(early, { rootfs: { kind: 'image', name: 'web', digest: '', rootfsPath: '' }, vcpus: 2 });
   t.same(found, []);
-  const whole = await resolveRootfs(early, image(), around, { signal });
+  const whole = await resolveRootfs(early, image(), around, { signal }, OPERATOR);
   t.match(whole, { rootfs: { digest: 'of web', rootfsPath: '/web' }, vcpus: 2, service });
   const path = { kind: 'image', name: '/a.tar', isPath: true } as const;
   const ofPath = await validateCreate({ rootfs: path }, around, signal);
-  await resolveRootfs(ofPath, { rootfs: path, pull: 'always' }, around, { signal });
+  await resolveRootfs(ofPath, { rootfs: path, pull: 'always' }, around, { signal }, OPERATOR);
   t.same(found, ['image web missing', 'image /a.tar path always']);
   const caller = { id: 'i', key: 'k', policy: { operations: [] } };
   const forbidden = { code: 'forbidden', message: /operation exec/ };
@@ -183,9 +186,13 @@ t.test('an image is pulled as asked for, once it is known that the caller may ha
   const without = await resolveRootfs(early, image(), silent, { signal }, caller);
   t.notOk('service' in without, 'who may run nothing may have an image that runs nothing');
   const asking = image({ service: asked({ cmd: ['/x'] }) });
-  const resolved = await resolveRootfs(await validateCreate(asking, silent, signal), asking, silent, {
-    signal,
-  });
+  const resolved = await resolveRootfs(
+    await validateCreate(asking, silent, signal),
+    asking,
+    silent,
+    { signal },
+    OPERATOR,
+  );
   t.match(resolved.service, { cmd: ['/x'], env_exact: true });
 });
 
@@ -217,7 +224,7 @@ t.test('a service runs in the sandbox that it was asked for, and not in one that
   const { manager, host } = await startMemoryDaemon(t);
   const { id } = await manager.create({ service: asked({ cmd: ['/x'] }) });
   t.same(host.of(id).agent.state.service, { cmd: ['/x'] });
-  const handle = manager.as(undefined).get(id);
+  const handle = manager.as(OPERATOR).get(id);
   t.match(await handle.service().status(), { state: 'running' });
   await t.rejects(
     handle.files().pullFile('/x', 1),
@@ -230,7 +237,7 @@ t.test('a service runs in the sandbox that it was asked for, and not in one that
   for (const use of ['service', 'files', 'stats'] as const) t.throws(() => handle[use](), dead, use);
   const { id: other } = await manager.create({});
   t.equal(host.of(other).agent.state.service, null);
-  const gone = manager.as(undefined).get(other);
+  const gone = manager.as(OPERATOR).get(other);
   await manager.delete(other);
   for (const use of ['service', 'files', 'stats'] as const)
     t.throws(() => gone[use](), { code: 'not_found' }, use);

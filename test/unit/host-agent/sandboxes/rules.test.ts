@@ -128,12 +128,12 @@ t.test(
     const log = pino({ level: 'silent' });
     const snapshots = new Snapshots({ dataDir, engines, records, faults: NO_FAULTS, events, log });
     await snapshots.start();
-    t.equal(snapshots.list().length, 1);
+    t.equal(snapshots.list(() => true).length, 1);
     await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });
     t.same(await readdir(join(dataDir, 'snapshots')), [], 'its files made room');
     isForgetful = true;
     await snapshots.delete(id);
-    t.same([snapshots.list().length, kept.size], [0, 0]);
+    t.same([snapshots.list(() => true).length, kept.size], [0, 0]);
   },
 );
 

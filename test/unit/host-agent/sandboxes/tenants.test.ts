@@ -2,7 +2,8 @@
 
 import { pino } from 'pino';
 import t from 'tap';
-import { endIdle } from '../../../../host-agent/src/sandboxes/idle/end-idle.ts';
+import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
+import { endIdle } from '../../../../host-agent/src/sandboxes/idle/automatic-end.ts';
 import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import {
   assertCanPublish,
@@ -57,7 +58,7 @@ t.test('a command is as long as the caller’s policy allows', async (t) => {
     return exec(request, ...rest);
   };
   const caller = { id: 'i', key: 'k', policy: { max_timeout_s: 10 } };
-  for (const as of [manager.as(caller), manager.as(undefined)])
+  for (const as of [manager.as(caller), manager.as(OPERATOR)])
     for (const timeout_s of [0, 5, 60])
       await new Promise((resolve) => {
         as.get(id).exec({ cmd: ['true'], env: {}, timeout_s }, { output: () => undefined, exit: resolve });
@@ -90,8 +91,8 @@ async function end(
   await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], stop.signal, {
     events,
     log: pino({ level: 'silent' }),
-    save: async (principal) => {
-      call('save', `as ${principal?.id} of ${principal?.tenant}`);
+    save: async (owner) => {
+      call('save', `as ${owner?.key} of ${owner?.tenant}`);
       if (meanwhile(sandbox) === 'used') stop.abort();
       return { id: 'snap_1' } as SnapshotInfo;
     },

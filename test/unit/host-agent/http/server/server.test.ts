@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { HttpApp, HttpEnv } from '../../../../../host-agent/src/http/context.ts';
 import { HttpServer, type HttpServerOptions } from '../../../../../host-agent/src/http/server/server.ts';
-import { RawClient, SHORT_NAME } from '../../../../http/support.ts';
+import { RawClient, SHORT_NAME, UNGUARDED } from '../../../../http/support.ts';
 import { settle } from '../../../../support/made-timers.ts';
 import { until } from '../../../../support/until.ts';
 
@@ -27,7 +27,7 @@ async function serve(t: Test, changes: Partial<HttpServerOptions> = {}) {
   );
   const lines: object[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  const server = new HttpServer({ app, log, allowedHosts: [SHORT_NAME], ...changes });
+  const server = new HttpServer({ ...UNGUARDED, app, log, allowedHosts: [SHORT_NAME], ...changes });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   t.teardown(() => server.close());
   const open = (text = '') => {

@@ -1,0 +1,58 @@
+// The manager as tests of it call it: as the operator of a daemon without keys, who sees everything.
+import { OPERATOR, type RequestContext } from '../../../host-agent/src/keys/index.ts';
+import type { PublishedPort } from '../../../host-agent/src/network/index.ts';
+import { SandboxManager } from '../../../host-agent/src/sandboxes/manager.ts';
+import type { ByteSource } from '../../../host-agent/src/sandboxes/saved/archive/read-archive.ts';
+import type { IsVisible } from '../../../host-agent/src/sandboxes/tenant-view.ts';
+import type {
+  CreateSandboxOptions,
+  ImportOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from '../../../host-agent/src/sandboxes/types.ts';
+
+const AS_OPERATOR: RequestContext = { principal: OPERATOR };
+
+export class OperatorManager extends SandboxManager {
+  override create(
+    options: CreateSandboxOptions,
+    signal?: AbortSignal,
+    request: RequestContext = AS_OPERATOR,
+  ): Promise<SandboxInfo> {
+    return super.create(options, signal, request);
+  }
+
+  override fork(
+    id: string,
+    count: number,
+    signal?: AbortSignal,
+    request: RequestContext = AS_OPERATOR,
+    publish: readonly PublishedPort[] = [],
+  ): Promise<SandboxInfo[]> {
+    return super.fork(id, count, signal, request, publish);
+  }
+
+  override list(isVisible: IsVisible = () => true): SandboxInfo[] {
+    return super.list(isVisible);
+  }
+
+  override importSnapshot(
+    read: ByteSource,
+    options: ImportOptions,
+    signal?: AbortSignal,
+  ): Promise<SnapshotInfo> {
+    return super.importSnapshot(read, options, signal, undefined);
+  }
+
+  listSnapshots(): SnapshotInfo[] {
+    return this.snapshots.list(() => true);
+  }
+
+  getSnapshot(id: string): SnapshotInfo {
+    return this.snapshots.get(id);
+  }
+
+  deleteSnapshot(id: string): Promise<void> {
+    return this.snapshots.delete(id);
+  }
+}
