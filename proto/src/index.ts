@@ -6,6 +6,7 @@ export type * from './channel/link.ts';
 export * from './channel/stream.ts';
 export * from './errors.ts';
 export * from './limits.ts';
+export * from './long-timer.ts';
 export * from './messages.ts';
 export * from './service-records.ts';
 export * from './tar/index.ts';

@@ -5,11 +5,11 @@ import {
   FLOW,
   type Stream,
   type StreamLoss,
+  startTimer,
   type TtySize,
 } from '@sandboxd/proto';
 import { logError } from '../lib/log.ts';
 import { signalName, signalNumber } from '../lib/signals.ts';
-import { startTimer } from '../lib/timer.ts';
 import { addon } from '../native/addon.ts';
 import type { Poller } from '../native/poller.ts';
 import type { Exit, ProcessUsage, Reaper } from '../reap/reaper.ts';

@@ -1,5 +1,5 @@
 // Time as the supervisor sees it; tests have their own.
-import { startTimer } from '../lib/timer.ts';
+import { startTimer } from '@sandboxd/proto';
 
 export type Clock = {
   /** Never goes back. */

@@ -14,6 +14,7 @@ import {
   type StatsResult,
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
+import { backOffMs } from '../lib/back-off.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { deadline } from '../lib/wait.ts';
@@ -322,8 +323,8 @@ export class Guest {
   async #reconnect(): Promise<void> {
     while (!this.#isClosed && this.#channel === undefined) {
       // The first may have had its reasons.
-      const pauseMs = this.#shortLived > 1 ? RECONNECT_PAUSE_MS * 2 ** (this.#shortLived - 2) : 0;
-      await sleep(Math.min(MOST_RECONNECT_PAUSE_MS, pauseMs), undefined, { ref: false });
+      const bounds = { firstMs: RECONNECT_PAUSE_MS, mostMs: MOST_RECONNECT_PAUSE_MS };
+      await sleep(backOffMs(this.#shortLived - 1, bounds), undefined, { ref: false });
       if (this.#isClosed) return;
       try {
         using limit = deadline(RECONNECT_TIMEOUT_MS, () => new Error('the guest agent does not answer'));

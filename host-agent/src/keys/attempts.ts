@@ -1,6 +1,7 @@
 // Wrong keys by address: each is answered later than the one before. What is guessed is far too long to be found; this keeps
 // one who tries all the same from costing much, and never holds up a right key, which others behind the same address may have.
 import { isIPv6 } from 'node:net';
+import { backOffMs } from '../lib/back-off.ts';
 
 /** Typing errors cost nothing. */
 const FREE = 3;
@@ -49,8 +50,7 @@ export class Attempts {
     const done = (): void => {
       entry.waiting -= 1;
     };
-    // Beyond 2^20 the power says nothing any more.
-    return { delayMs: Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(beyond - 1, 20)), done };
+    return { delayMs: backOffMs(beyond, { firstMs: FIRST_MS, mostMs: LONGEST_MS }), done };
   }
 }
 

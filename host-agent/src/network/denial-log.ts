@@ -1,5 +1,6 @@
 // What a guest was refused, in words for its log: each thing once a while, and never faster than a person could read.
 import { formatIpv4 } from '../lib/ipv4.ts';
+import { TokenBucket } from '../lib/token-bucket.ts';
 import type { FailedStep } from './resolver/client.ts';
 
 /** The same is not said again for so long. */
@@ -18,8 +19,7 @@ const REASONS: Readonly<Record<FailedStep, string>> = {
 export class DenialLog {
   readonly #say: (text: string) => void;
   readonly #saidAt = new Map<string, number>();
-  #tokens = BURST;
-  #filledAt = performance.now();
+  readonly #bucket = new TokenBucket(PER_S, BURST);
   #unsaid = 0;
 
   constructor(say: (text: string) => void) {
@@ -48,13 +48,10 @@ export class DenialLog {
   #tell(text: string): boolean {
     const now = performance.now();
     if (now - (this.#saidAt.get(text) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false;
-    this.#tokens = Math.min(BURST, this.#tokens + ((now - this.#filledAt) / 1000) * PER_S);
-    this.#filledAt = now;
-    if (this.#tokens < 1) {
+    if (!this.#bucket.take()) {
       this.#unsaid++;
       return false;
     }
-    this.#tokens--;
     // The oldest comes first.
     if (this.#saidAt.size >= MAX_REMEMBERED)
       for (const old of [...this.#saidAt.keys()].slice(0, 1)) this.#saidAt.delete(old);

@@ -1,5 +1,6 @@
 // One sandbox that exists: its state, its VM, its guest, its end.
 import type { ExecRequest } from '@sandboxd/api';
+import { startTimer } from '@sandboxd/proto';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
@@ -16,7 +17,6 @@ import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
 import { toInfo } from './info.ts';
 import type { SandboxHandle } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
-import { Lifetime } from './lifetime.ts';
 import { LogCapture } from './log-capture.ts';
 import type { SandboxRecord } from './record.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
@@ -66,7 +66,7 @@ export class Sandbox implements SandboxHandle {
   #isLeaving = false;
   #leaving: Promise<void> | undefined;
   #why = '';
-  #lifetime: Lifetime | undefined;
+  #endLifetime: () => void = () => undefined;
   #idle: IdleWatch | undefined;
   readonly #log: SandboxLog | undefined;
   readonly #capture: LogCapture | undefined;
@@ -150,7 +150,7 @@ export class Sandbox implements SandboxHandle {
 
   /** Lets go of it: its guest runs on, for a later daemon to adopt. */
   detach(cause: Error): void {
-    this.#lifetime?.end();
+    this.#endLifetime();
     this.#idle?.stop(false);
     this.guest.close(cause);
     this.vm.detach();
@@ -162,8 +162,10 @@ export class Sandbox implements SandboxHandle {
     const { options, createdAtMs, owner: whose } = this.record;
     if (this.#birth === undefined) this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, whose);
     else this.#birth.publish();
-    if (options.timeoutS > 0)
-      this.#lifetime = new Lifetime(createdAtMs + options.timeoutS * 1000, () => owner.expired(this));
+    if (options.timeoutS > 0) {
+      const leftMs = createdAtMs + options.timeoutS * 1000 - Date.now();
+      this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
+    }
     if (options.idle !== undefined) {
       const onIdle = (signal: AbortSignal) => owner.idle(this, signal);
       this.#idle = watchIdle(this, this.#context, options.idle, onIdle);
@@ -283,7 +285,7 @@ export class Sandbox implements SandboxHandle {
       this.#state = checkTransition(this.#state, 'deleting');
       if (this.#isAnnounced) this.#lastWords = [...events, { kind: 'deleted', sandbox: this.id }];
     }
-    this.#lifetime?.end();
+    this.#endLifetime();
     this.#idle?.stop(true);
     this.#capture?.stop();
     const isMarked = await this.#markDeleting();

@@ -2,6 +2,7 @@
 // or given up: so it survives whatever ends the daemon, and comes at least once. Within a queue those of one sandbox are in order.
 import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
+import { backOffMs } from '../lib/back-off.ts';
 import { type StoredEvent, toEventBody } from '../sandboxes/stored-event.ts';
 import { type Delivery, toKey, type Webhook } from './record.ts';
 import { keysOf, type WebhookRegistry } from './registry.ts';
@@ -217,7 +218,7 @@ export class Dispatcher {
         return undefined;
       }
       const attempts = delivery.attempts + 1;
-      const waitMs = Math.min(MAX_WAIT_MS, firstWaitMs * 2 ** (attempts - 1)) * (0.75 + Math.random() / 2);
+      const waitMs = backOffMs(attempts, { firstMs: firstWaitMs, mostMs: MAX_WAIT_MS, jitter: 0.25 });
       const next = { ...delivery, attempts, problem, nextAtMs: Date.now() + waitMs };
       if (attempts < maxAttempts) {
         void registry.queue.put(key, next);

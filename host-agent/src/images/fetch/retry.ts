@@ -1,5 +1,6 @@
 // A pull that a registry or the network breaks off is tried again. What came whole by then is here, so each try has less to fetch.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
 import type { Report } from '../progress.ts';
 import { SkopeoError } from './skopeo.ts';
@@ -49,7 +50,7 @@ export async function retry<T>(
       whole = wholeNow;
       if (tries === MAX_TRIES || all === MAX_TRIES_IN_ALL) throw toLast(error, all);
       // All clients of a registry that was away come back at once, but for this.
-      const waitMs = pauseMs * 2 ** (tries - 1) * (0.5 + Math.random());
+      const waitMs = backOffMs(tries, { firstMs: pauseMs, jitter: 0.5 });
       report(
         `trying again in ${(waitMs / 1000).toFixed(1)} s: ${error instanceof Error ? error.message : ''}`,
       );

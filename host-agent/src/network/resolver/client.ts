@@ -2,6 +2,7 @@
 import PQueue from 'p-queue';
 import { AppError } from '../../lib/errors.ts';
 import { formatIpv4, parseIpv4 } from '../../lib/ipv4.ts';
+import { TokenBucket } from '../../lib/token-bucket.ts';
 import { type AddressPolicy, whyNot } from '../special-ranges.ts';
 import type { Answer, Question } from './message.ts';
 import { Allowlist } from './names.ts';
@@ -53,8 +54,7 @@ export class ResolverClient {
   readonly #asking = new Map<string, Promise<Answer>>();
   /** Connections by TCP that are open. */
   connections = 0;
-  #tokens = BURST;
-  #filledAt = performance.now();
+  readonly #bucket = new TokenBucket(PER_S, BURST);
 
   constructor(options: ClientOptions) {
     this.#options = options;
@@ -63,12 +63,7 @@ export class ResolverClient {
 
   /** Whether one more question is heard now; to be asked before anything is done with it. */
   hears(): boolean {
-    const now = performance.now();
-    this.#tokens = Math.min(BURST, this.#tokens + ((now - this.#filledAt) / 1000) * PER_S);
-    this.#filledAt = now;
-    if (this.#tokens < 1) return false;
-    this.#tokens--;
-    return true;
+    return this.#bucket.take();
   }
 
   /** Undefined where there is too much to do for this sandbox. Never rejects. */

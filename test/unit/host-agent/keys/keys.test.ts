@@ -179,7 +179,7 @@ t.test('a registry of an older daemon is not changed beside it', async (t) => {
   t.teardown(() => rm(dir, { recursive: true }));
   const path = join(dir, 'state.lmdb');
   const store = await Store.open(path);
-  await store.table('meta').put('schema_version', 3);
+  await store.table('meta').put('schema_version', 4);
   await store.close();
   await t.rejects(Store.open(path, 'beside'), {
     code: 'conflict',

@@ -165,7 +165,7 @@ t.test('keys list and the doctor name those that are wide, and who is let in', a
   await rm(join(dir, 'state.lmdb'));
   t.match(await examine(dir), { keys: /^fault: none, and .*keys-required says that there were some/ });
   const store = await Store.open(join(dir, 'state.lmdb'));
-  await store.table('meta').put('schema_version', 3);
+  await store.table('meta').put('schema_version', 4);
   await store.close();
   t.match(await examine(dir), { keys: /^warning: the registry is of an older daemon/ });
 });

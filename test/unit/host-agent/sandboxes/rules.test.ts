@@ -8,7 +8,6 @@ import { AppError, type ErrorCode } from '../../../../host-agent/src/lib/errors.
 import { checksumSparse, parseExtents } from '../../../../host-agent/src/lib/extents.ts';
 import { NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
 import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import { Lifetime } from '../../../../host-agent/src/sandboxes/lifetime.ts';
 import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-options.ts';
 import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/layout.ts';
 import { type SnapshotRecord, Snapshots } from '../../../../host-agent/src/sandboxes/snapshots.ts';
@@ -205,51 +204,4 @@ t.test('checksums do not depend on how a file is allocated', async (t) => {
     { offset: 0, length: 8192 },
     { offset: 1_048_576, length: 1424 },
   ]);
-});
-
-t.test('a lifetime ends when it should, and not before', async (t) => {
-  const keepAlive = setTimeout(() => undefined, 10_000);
-  const startedAt = Date.now();
-  await new Promise<void>((resolve) => {
-    new Lifetime(Date.now() + 60, resolve);
-  });
-  t.ok(Date.now() - startedAt >= 50);
-  let isEnded = false;
-  const far = new Lifetime(Date.now() + 2 ** 33, () => {
-    isEnded = true;
-  });
-  const cancelled = new Lifetime(Date.now() + 20, () => {
-    isEnded = true;
-  });
-  cancelled.end();
-  await new Promise((resolve) => setTimeout(resolve, 60));
-  t.notOk(isEnded, 'neither one beyond what a timer can hold, nor one that was ended');
-  far.end();
-  clearTimeout(keepAlive);
-});
-
-t.test('a lifetime beyond what a timer can hold takes several', (t) => {
-  const longest = 2 ** 31 - 1;
-  let now = 1000;
-  const timers: { readonly callback: () => void; readonly ms: number }[] = [];
-  t.intercept(Date, 'now', { value: () => now });
-  t.intercept(globalThis, 'setTimeout', {
-    value: (callback: () => void, ms: number) => {
-      timers.push({ callback, ms });
-      return { unref: () => undefined };
-    },
-  });
-  let ends = 0;
-  new Lifetime(1000 + 2 * longest + 5, () => ends++);
-  for (const ms of [longest, longest, 5]) {
-    t.equal(timers.at(-1)?.ms, ms);
-    t.equal(ends, 0);
-    now += ms;
-    timers.at(-1)?.callback();
-  }
-  t.equal(ends, 1);
-  new Lifetime(now - 5000, () => ends++);
-  t.equal(timers.at(-1)?.ms, 0, 'one that is over ends at once');
-  t.equal(timers.length, 4);
-  t.end();
 });

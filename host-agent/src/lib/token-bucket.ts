@@ -1,0 +1,24 @@
+// A token bucket: so many at once, and so many a second in the long run.
+
+export class TokenBucket {
+  readonly #perS: number;
+  readonly #burst: number;
+  #tokens: number;
+  #filledAt = performance.now();
+
+  constructor(perS: number, burst: number) {
+    this.#perS = perS;
+    this.#burst = burst;
+    this.#tokens = burst;
+  }
+
+  /** Takes one, if there is one now. */
+  take(): boolean {
+    const now = performance.now();
+    this.#tokens = Math.min(this.#burst, this.#tokens + ((now - this.#filledAt) / 1000) * this.#perS);
+    this.#filledAt = now;
+    if (this.#tokens < 1) return false;
+    this.#tokens--;
+    return true;
+  }
+}
