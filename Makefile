@@ -47,7 +47,7 @@ image: build ## prepare the guest kernel and bake the base profile
 test-images: image
 	@$(AS_ROOT) dist/sandboxd profiles bake python-3.11 --data-dir "$(DATA_DIR)"
 
-check: setup ## format, lint, types, import direction, generated code
+check: setup ## format, lint, types, import direction, generated code, pages
 	@$(NODE) scripts/check.ts
 
 test: setup-tests test-images deb ## every test, with all that they need
