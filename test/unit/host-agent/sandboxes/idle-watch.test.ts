@@ -271,7 +271,7 @@ t.test('a use passes on all that it is told', async (t) => {
   const failing = {
     next: () => Promise.reject(new Error('it broke')),
     cancel: () => poked.push('cancel'),
-    poke: () => poked.push('poke'),
+    keepalive: () => poked.push('keepalive'),
   };
   const files = trackTransferUse(idle, {
     pushFiles: (...all) => {
@@ -295,14 +295,14 @@ t.test('a use passes on all that it is told', async (t) => {
   await t.rejects(body.next(), { message: 'it broke' });
   body.cancel();
   const directory = await files.pullDirectory('/c', signal);
-  t.notOk('poke' in directory.body);
+  t.notOk('keepalive' in directory.body);
   t.equal(await directory.body.next(), undefined);
   t.same(asked, [
     ['/a', read, signal],
     ['/b', 5, signal],
     ['/c', signal],
   ]);
-  t.same(poked, ['poke', 'cancel']);
+  t.same(poked, ['keepalive', 'cancel']);
   await clock.pass(MINUTE);
   t.equal(ends.length, 1, 'none of them is a use that never ends');
 });

@@ -68,10 +68,10 @@ t.test('a guest is waited for at the start of a daemon, in bounds, if its VM run
   const adopt = async (watchdogTimeoutMs: number, vm?: Partial<Vm>) => {
     const lines: string[] = [];
     const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
-    const held: SandboxContext['handles'] = { vm: vm as Vm };
-    const site = { context: { watchdogTimeoutMs }, held, log, record: { incarnation: 'x' } };
+    const handles: SandboxContext['handles'] = { vm: vm as Vm };
+    const site = { context: { watchdogTimeoutMs }, handles, log, record: { incarnation: 'x' } };
     await agent.adopt?.(site as unknown as SandboxContext);
-    return { lines, guest: held.guest };
+    return { lines, guest: handles.guest };
   };
   t.match((await adopt(0, {})).lines, ['a guest agent does not answer after the restart; trying on']);
   await adopt(15_003, {});
@@ -83,7 +83,7 @@ t.test('a guest is waited for at the start of a daemon, in bounds, if its VM run
   t.ok((await adopt(0, { exit })).guest, 'one whose VM ended has a connection that is never made');
   t.equal((await adopt(0)).guest, undefined);
   t.same(waits, []);
-  const bare = { id: 'sbx', record: { isReady: true }, held: {} } as unknown as SandboxContext;
+  const bare = { id: 'sbx', record: { isReady: true }, handles: {} } as unknown as SandboxContext;
   t.throws(() => new Sandbox(bare), { message: 'a sandbox has a VM and a guest' });
 });
 
