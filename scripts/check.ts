@@ -1,5 +1,5 @@
 // `make check`: format and lint, types, import direction, words that belong to one engine, generated code, the
-// document of the interface, the pages.
+// document of the interface, the pages, the words of comments.
 import { execFile } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { renderContract } from './client-contract.ts';
 import { checkDocument } from './interface-document.ts';
-import { findPageFaults } from './page-rules.ts';
+import { findCodeFaults, findPageFaults } from './page-rules.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 const execute = promisify(execFile);
@@ -33,6 +33,7 @@ const checks: Readonly<Record<string, () => Promise<unknown>>> = {
   'generated code': checkGenerated,
   'interface document': checkDocument,
   pages: checkPages,
+  comments: checkComments,
 };
 
 const results = await Promise.all(
@@ -68,6 +69,13 @@ async function checkPages(): Promise<void> {
   const faults = globSync(['*.md', 'docs/**/*.md']).flatMap((path) =>
     findPageFaults(path, readFileSync(path, 'utf8')),
   );
+  if (faults.length > 0) throw new Error(faults.join('\n'));
+}
+
+async function checkComments(): Promise<void> {
+  const faults = globSync(`{${PACKAGES},scripts}/**/*.ts`, {
+    exclude: (path) => /node_modules|(?:^|\/)gen(?:\/|$)/.test(path),
+  }).flatMap((path) => findCodeFaults(path, readFileSync(path, 'utf8')));
   if (faults.length > 0) throw new Error(faults.join('\n'));
 }
 

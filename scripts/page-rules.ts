@@ -1,11 +1,12 @@
-// What pages must look like: short lines, small table cells, and the words of the field. `make check` reads every page by it.
+// What pages and comments must look like: short lines, small table cells, and the words of the field. `make check` reads
+// every page and every source file by it.
 
 export const MAX_LINE_CHARS = 120;
 export const MAX_CELL_CHARS = 200;
 
 export type PrivateWord = { readonly pattern: RegExp; readonly instead: string };
 
-/** Words that mean nothing to a reader from elsewhere. For pages today; the list is as good for comments and messages. */
+/** Words that mean nothing to a reader from elsewhere. */
 export const PRIVATE_WORDS: readonly PrivateWord[] = [
   { pattern: /\b(?:somebody|nobody|whoever)\b/i, instead: 'a client, tenant, user or process' },
   { pattern: /\banew\b/i, instead: 'again' },
@@ -39,13 +40,31 @@ export function findPageFaults(path: string, text: string): string[] {
       report(`a line of ${line.length} characters`);
     }
     if (isFenced || line.startsWith('    ')) continue;
-    const prose = line.replace(/`[^`]*`/g, '``').replace(/\]\([^)]*\)/g, ']');
-    for (const { pattern, instead } of PRIVATE_WORDS) {
-      const [found] = pattern.exec(prose) ?? [];
-      if (found !== undefined) report(`"${found}": write ${instead}`);
-    }
+    findPrivateWords(line.replace(/\]\([^)]*\)/g, ']'), report);
   }
   return faults;
+}
+
+/** The same for the comments of a TypeScript file. Code that biome cannot break may be longer. */
+export function findCodeFaults(path: string, text: string): string[] {
+  const faults: string[] = [];
+  for (const [at, line] of text.split('\n').entries()) {
+    const report = (what: string) => faults.push(`${path}:${at + 1}: ${what}`);
+    const comment = /^\s*(?:\/\*\*?|\*|\/\/)\s(.*)$|\s\/\/\s(.*)$/.exec(line);
+    const prose = comment?.[1] ?? comment?.[2];
+    if (prose === undefined) continue;
+    if (line.length > MAX_LINE_CHARS && !isOneWord(line)) report(`a comment of ${line.length} characters`);
+    findPrivateWords(prose, report);
+  }
+  return faults;
+}
+
+function findPrivateWords(prose: string, report: (what: string) => void): void {
+  const text = prose.replace(/`[^`]*`/g, '``');
+  for (const { pattern, instead } of PRIVATE_WORDS) {
+    const [found] = pattern.exec(text) ?? [];
+    if (found !== undefined) report(`"${found}": write ${instead}`);
+  }
 }
 
 /** Such as an address, which cannot be broken. */

@@ -3,6 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import {
+  findCodeFaults,
   findPageFaults,
   MAX_CELL_CHARS,
   MAX_LINE_CHARS,
@@ -57,5 +58,18 @@ t.test('the pages are as they must be', (t) => {
     pages.flatMap((page) => findPageFaults(page, readFileSync(join(ROOT, page), 'utf8'))),
     [],
   );
+  t.end();
+});
+
+t.test('comments of code have the words of pages, and the length', (t) => {
+  const of = (text: string) => findCodeFaults('a.ts', text);
+  t.same(of('const room = 1; // the capacity'), []);
+  t.match(of('const a = 1; // the room'), [/^a\.ts:1: "room": write a module/]);
+  t.match(of('/** Somebody. */'), [/"Somebody"/]);
+  t.match(of('x\n * It waits anew.'), [/^a\.ts:2: "anew"/]);
+  t.match(of('// `anew` is a name, said the test'), [/"said"/]);
+  t.same(of("const url = 'https://nobody.example';"), [], 'a text is no comment');
+  t.match(of(`// ${'a '.repeat(60)}`), [/^a\.ts:1: a comment of 123 characters/]);
+  t.same(of(`const a = '${'a '.repeat(60)}';`), []);
   t.end();
 });
