@@ -1,11 +1,11 @@
-// A link's intake: what one stream's data frames carry goes into a file without JavaScript, as long as nothing else comes.
+// A link's direct write: native code writes one stream's data frames to a file as long as no other frame arrives.
 import type { DirectWrite } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 
-/** What runIntake returns. */
+/** Status values of runIntake. */
 export const INTAKE = { nothingNow: 0, turnOver: 1, stopped: 2, hostLeft: 3, failed: 4 } as const;
 
-/** The addon takes in for one link at a time. */
+/** The addon serves one link at a time. */
 let running: LinkIntake | undefined;
 const numbers = new Float64Array(4);
 
@@ -14,13 +14,13 @@ export class LinkIntake {
   readonly #scratch: Buffer;
   #offered: { readonly stream: number; readonly intake: DirectWrite } | undefined;
 
-  /** `scratch` is where the link reads to. */
+  /** `scratch` is the link's read buffer. */
   constructor(fd: number, scratch: Buffer) {
     this.#fd = fd;
     this.#scratch = scratch;
   }
 
-  /** Whether it runs, or could at the next beginning of a frame. */
+  /** Whether the intake runs, or may start at the next frame boundary. */
   get isOffered(): boolean {
     return this.#offered !== undefined;
   }
@@ -30,8 +30,9 @@ export class LinkIntake {
   }
 
   /**
-   * To be called between two frames, and until it stops: takes in what is there, at most about `mostBytes`. `status` as of
-   * the addon; `unread` was read and is not for the intake, lent. Throws what reading throws.
+   * Takes in the bytes that are ready, at most about `mostBytes`. To be called between two frames, and again until it
+   * stops. `status` is the addon's status. `unread` was read but is not for the intake; the buffer is borrowed. Throws
+   * the errors of reading.
    */
   run(mostBytes: number): { readonly status: number; readonly tookBytes: number; readonly unread: Buffer } {
     const directWrite = this.#begin();

@@ -1,4 +1,4 @@
-// A directory, or one file, as a tar archive, made frame by frame as the host takes it: nothing is held but the frame.
+// A directory or one file as a tar archive, produced frame by frame as the host grants credit: memory is one frame.
 
 import {
   AGENT_DIR,
@@ -20,10 +20,10 @@ import { type Members, onlyFile, Walk } from './walk.ts';
 
 const FRAME_BYTES = MAX_DATA_BYTES - 32;
 
-/** One for all: the link has copied the bytes when the stream asks for the next. */
+/** Shared by all pulls: the link has copied the bytes before a stream asks for more. */
 const frame = Buffer.allocUnsafeSlow(FRAME_BYTES);
 
-/** Throws AgentError when there is no such directory or file. */
+/** Throws AgentError when the directory or file does not exist. */
 export function startDirectoryPull(stream: Stream, { path }: DirPull): void {
   const status = newStatus();
   const name = toPathBytes(path);
@@ -43,7 +43,7 @@ export function startDirectoryPull(stream: Stream, { path }: DirPull): void {
   new DirectoryPull(stream, new Walk(fd, status, new Set(isRoot ? agentPaths() : [])));
 }
 
-/** The agent's own files, and what it mounted of them, are not the sandbox's. */
+/** The agent's own files and mounts are not part of the sandbox's content. */
 function agentPaths(): string[] {
   return [AGENT_DIR, findModules()].flatMap((path) => (path === undefined ? [] : [path.slice(1)]));
 }
@@ -51,7 +51,7 @@ function agentPaths(): string[] {
 class DirectoryPull {
   readonly #stream: Stream;
   readonly #members: Members;
-  /** Header, or end mark, that waits for room. */
+  /** Header or end mark that still has to be sent. */
   #block: Buffer = Buffer.alloc(0);
   #file: { readonly fd: number; readonly name: string } | undefined;
   #contentBytes = 0;
@@ -88,7 +88,7 @@ class DirectoryPull {
     }
   }
 
-  /** Puts the next bytes of the archive into the frame; returns how many. */
+  /** Puts the next bytes of the archive into the frame. Returns the byte count. */
   #fill(roomBytes: number): number {
     let at = 0;
     while (at < roomBytes) {
@@ -125,7 +125,7 @@ class DirectoryPull {
   #takeContent(at: number, roomBytes: number): number {
     const wanted = Math.min(this.#contentBytes, roomBytes - at);
     let got = this.#read(at, wanted);
-    // A file that became shorter is filled up with zeros, as tar does: the header has gone out.
+    // A file that became shorter is padded with zeros, as in tar, because its header was sent already.
     if (got <= 0) {
       frame.fill(0, at, at + wanted);
       got = wanted;

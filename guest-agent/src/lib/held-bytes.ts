@@ -1,8 +1,8 @@
-// Bytes that wait to be written: copied into blocks that are used again and again. A buffer for each piece would be
-// garbage that lives until a collection, and leave holes in the heap when it goes.
+// Bytes that wait to be written, copied into reusable blocks. One buffer for each chunk would fragment the heap and
+// stay in memory until a garbage collection.
 
 const BLOCK_BYTES = 65_536;
-/** Blocks that are kept for the next, all queues together. */
+/** Free blocks kept for reuse, shared by all queues. */
 const MAX_FREE = 12;
 
 const free: Buffer[] = [];
@@ -28,13 +28,13 @@ export class HeldBytes {
     this.#sizeBytes += bytes.length;
   }
 
-  /** The oldest bytes, as many as lie together; valid until the next call. */
+  /** The oldest contiguous bytes; valid until the next call. */
   first(): Buffer | undefined {
     const block = this.#blocks[0];
     return block?.bytes.subarray(block.start, block.end);
   }
 
-  /** Forgets the oldest bytes, at most as many as `first` gave. */
+  /** Removes the oldest bytes, at most as many as `first` returned. */
   drop(bytes: number): void {
     const block = this.#blocks[0];
     if (block === undefined) return;
@@ -45,7 +45,7 @@ export class HeldBytes {
     release(block);
   }
 
-  /** Forgets everything; returns how much it was. */
+  /** Removes everything; returns the byte count. */
   clear(): number {
     const sizeBytes = this.#sizeBytes;
     for (const block of this.#blocks.splice(0)) release(block);

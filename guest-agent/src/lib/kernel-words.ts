@@ -1,4 +1,4 @@
-// What the host says on the kernel's command line.
+// Parameters of the kernel command line that the host sets.
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 
 export function hasKernelWord(word: string): boolean {

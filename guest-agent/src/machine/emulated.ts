@@ -1,10 +1,10 @@
-// The one fact about the guest's machine that the agent acts on: whether its CPU is emulated, as the engine says.
+// Whether the guest's CPU is emulated, as the engine reports it on the kernel command line.
 import { hasKernelWord } from '../lib/kernel-words.ts';
 
-/** A word of the kernel's command line, written by the host's engine. */
+/** Kernel command-line parameter that the host's engine writes. */
 const EMULATED = 'sandbox.emulated';
 
-/** To be called when /proc is there. */
+/** To be called after /proc is mounted. */
 export function readIsEmulated(): boolean {
   return hasKernelWord(EMULATED);
 }

@@ -1,11 +1,11 @@
-// What the agent and its guest use.
+// Resource usage of the agent and its guest.
 import { readdirSync } from 'node:fs';
 import type { StatsResult } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 
 export type StatsContext = { readonly execCgroups: number; readonly streams: number };
 
-/** Bytes behind `key` in a file of "Key:   12 kB" lines; 0 when it is absent. */
+/** Bytes of `key` in a file of "Key:   12 kB" lines; 0 when absent. */
 export function kibibyteField(text: string, key: string): number {
   const match = new RegExp(`^${key}:\\s+([0-9]+) kB$`, 'm').exec(text);
   return Number(match?.[1] ?? 0) * 1024;

@@ -1,11 +1,11 @@
-// What running processes have in memory, as `ps` counts it.
+// Memory of running processes, as `ps` counts it.
 import { kibibyteField } from '../machine/stats.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 
-/** Each costs the kernel some work; a service with more processes is measured by its first ones. */
+/** Reading costs the kernel time for each process; for a service with more processes, only the first ones count. */
 const MAX_PROCESSES = 512;
 
-/** Sums over the processes: resident now, and the most that each ever had. */
+/** Sums over the processes: current resident memory, and the peak of each. */
 export function readMemory(pids: readonly number[]): { liveRssBytes: number; livePeakRssBytes: number } {
   let liveRssBytes = 0;
   let livePeakRssBytes = 0;
