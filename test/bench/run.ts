@@ -1,6 +1,6 @@
 // `make bench`: measures, prints the tables and writes docs/benchmarks.md.
-// usage: node test/bench/run.ts [--quick] [--only NAME] [--output file]: the page of another engine, of a short run or of some
-// parts is written only where it is asked for.
+// usage: node test/bench/run.ts [--quick] [--only NAME] [--output file]: results of another engine, of a short run or
+// of some parts are written only to an explicit --output.
 import { readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { resolve } from 'node:path';
@@ -33,7 +33,7 @@ const { values } = parseArgs({
   },
 });
 const isQuick = values.quick;
-// The page is of the engine that a machine has anyway.
+// The page shows the engine that every machine has.
 const output =
   values.output ??
   (isQuick || values.only !== undefined || process.env.SANDBOXD_TEST_ENGINE !== undefined
@@ -101,7 +101,7 @@ const engine = String(daemon.log.find(({ msg }) => msg === 'engine chosen')?.rea
 const load = loadavg()
   .map((value) => value.toFixed(1))
   .join(', ');
-// What was compared build by build is written by hand and stays.
+// The comparison of builds is written by hand and kept.
 const glance = /^## Old and new in turn\n.*?(?=^## )/ms.exec(await readFile(OUTPUT, 'utf8'))?.[0] ?? '';
 const text = `# How fast is it, and compared with what?
 
