@@ -78,8 +78,8 @@ const addons: Plugin = {
   },
 };
 
-const wanted = fingerprint();
-if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wanted) {
+const inputs = fingerprint();
+if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== inputs) {
   const startedAt = performance.now();
   say('building sandboxd');
   rmSync(WORK, { recursive: true, force: true });
@@ -108,7 +108,7 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
   rmSync('dist/sandbox', { force: true });
   symlinkSync('sandboxd', 'dist/sandbox');
   rmSync(WORK, { recursive: true, force: true });
-  writeFileSync(STAMP, wanted);
+  writeFileSync(STAMP, inputs);
   const sizeMib = Math.round(statSync(OUT).size / 2 ** 20);
   say(`  ${version}, ${sizeMib} MiB, ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }

@@ -26,7 +26,7 @@ const SCRIPTS = [
     exitCode: 0,
   },
   {
-    title: 'output comes as it is made',
+    title: 'output is streamed',
     script: 'for i in 1 2 3; do echo tick $i; sleep 0.4; done',
     exitCode: 0,
   },
@@ -60,7 +60,7 @@ process.stdout.on('error', () => void finish(1));
 try {
   const url = await timed('daemon start, engine probe included', startDaemon);
   say(`\n$ export SANDBOXD_HOST=${url}`);
-  const sandbox = (...words: readonly string[]) => runCommand(url, words, 0);
+  const sandbox = (...args: readonly string[]) => runCommand(url, args, 0);
   say('\n# a virtual machine of its own');
   const id = await timed('first create: boots a guest, saves it as a template, copies it', () =>
     sandbox('run', 'base'),
@@ -145,10 +145,12 @@ async function stopDaemon(): Promise<void> {
 /** Reports the error, unless the demo was interrupted. */
 async function fail(error: unknown): Promise<never> {
   if (ending !== undefined) return ending;
-  const kept = join(sharedDir, 'demo-failed.log');
-  copyFileSync(logPath, kept);
+  const savedLog = join(sharedDir, 'demo-failed.log');
+  copyFileSync(logPath, savedLog);
   process.stderr.write(`\ndemo failed: ${error instanceof Error ? error.message : error}.\n`);
-  process.stderr.write(`The daemon's log is in ${kept}; run \`make demo\` again when that is put right.\n`);
+  process.stderr.write(
+    `The daemon's log is in ${savedLog}; run \`make demo\` again when the cause is fixed.\n`,
+  );
   return finish(1);
 }
 
@@ -164,9 +166,9 @@ async function cleanUp(code: number): Promise<never> {
 }
 
 /** Prints the command and its output. Resolves with its stdout; rejects for another exit code. */
-function runCommand(url: string, words: readonly string[], exitCode: number): Promise<string> {
-  say(`$ sandbox ${words.map((word) => (/^[\w/.:-]+$/.test(word) ? word : `'${word}'`)).join(' ')}`);
-  const child = spawn(join(checkout, 'dist/sandbox'), words, {
+function runCommand(url: string, args: readonly string[], exitCode: number): Promise<string> {
+  say(`$ sandbox ${args.map((arg) => (/^[\w/.:-]+$/.test(arg) ? arg : `'${arg}'`)).join(' ')}`);
+  const child = spawn(join(checkout, 'dist/sandbox'), args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: checkout,
     env: { ...process.env, SANDBOXD_HOST: url },
@@ -179,7 +181,7 @@ function runCommand(url: string, words: readonly string[], exitCode: number): Pr
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code) => {
-      if (code !== exitCode) return reject(new Error(`sandbox ${words[0]} ended with ${code}`));
+      if (code !== exitCode) return reject(new Error(`sandbox ${args[0]} ended with ${code}`));
       if (code !== 0) say(`→ exit code ${code}`);
       resolve(output.trim());
     });

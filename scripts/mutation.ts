@@ -75,7 +75,7 @@ async function mutate(paths: string[], more: PartialStrykerOptions, reporters: s
     mutator: { excludedMutations: ['StringLiteral', 'ObjectLiteral'] },
     ignorers: ['log-calls'],
     plugins: [join(ROOT, 'scripts/mutation/runner.ts')],
-    testRunner: 'room',
+    testRunner: 'module',
     coverageAnalysis: 'perTest',
     ignorePatterns: ['**', '!package.json', ...PARTS.map((part) => `!${part}/**`)],
     // The sandbox must use its own packages, not those that this tree's node_modules links to.

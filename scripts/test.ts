@@ -231,10 +231,10 @@ function judge({ passed, failed, skipped, planned }: Counts, end: number | strin
 
 /** The output without passed tests. */
 function explain(lines: readonly string[]): string {
-  const telling = lines.filter(
+  const relevant = lines.filter(
     (line) => line.trim() !== '' && !/^ *(?:ok \d|# Subtest|1\.\.\d|TAP v)/.test(line),
   );
-  const rest = telling.length - MAX_SHOWN_LINES;
-  const shown = rest > 0 ? [...telling.slice(0, MAX_SHOWN_LINES), `… and ${rest} lines more`] : telling;
+  const rest = relevant.length - MAX_SHOWN_LINES;
+  const shown = rest > 0 ? [...relevant.slice(0, MAX_SHOWN_LINES), `… and ${rest} lines more`] : relevant;
   return shown.map((line) => `    ${line}`).join('\n');
 }

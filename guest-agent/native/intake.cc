@@ -142,7 +142,7 @@ Status Intake::take_header() {
   return error == 0 ? kTurnOver : kFailed;
 }
 
-// startIntake(link, stream, target, wantedBytes)
+// startIntake(link, stream, target, targetBytes)
 METHOD(start_intake) {
   ARGUMENTS(4);
   int32_t link, target;
@@ -168,7 +168,7 @@ METHOD(stop_intake) {
   return undefined(env);
 }
 
-// runIntake(mostBytes, numbers: Float64Array of 4, unread: Uint8Array): reads the available bytes and returns a
+// runIntake(maxBytes, numbers: Float64Array of 4, unread: Uint8Array): reads the available bytes and returns a
 // Status. If a write to the file fails, the next calls discard the frame's rest. Numbers: payload bytes taken, frames
 // begun, length of the bytes read for other streams, error number.
 METHOD(run_intake) {

@@ -29,7 +29,7 @@ import type { Supervisor } from './service/supervisor.ts';
 
 export type CallContext = ExecContext & {
   readonly service: Supervisor;
-  readonly trim: Pick<MemoryTrim, 'startAnew'>;
+  readonly trim: Pick<MemoryTrim, 'resetBaseline'>;
   readonly streamCount: () => number;
   readonly isEmulated: boolean;
   /** Incarnation of the host process that sent the call. */
@@ -54,7 +54,7 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     context.cgroups.limitPids(identity.pidsLimit);
     // The last step: from here on, everything that runs belongs to the new guest.
     context.freezer.thaw();
-    context.trim.startAnew();
+    context.trim.resetBaseline();
     stream.finish({ identity: { unixTimeUs } });
   } else if (request.freeze) {
     freeze(context, stream, request.freeze as Freeze);

@@ -45,7 +45,7 @@ type Outcome = {
   readonly output: string;
 };
 
-class RoomTests implements TestRunner {
+class ModuleTests implements TestRunner {
   private readonly files: readonly string[] = JSON.parse(process.env.MUTATION_TEST_FILES ?? '[]');
   private readonly sample = Number(process.env.MUTATION_SAMPLE ?? 1);
   private readonly seed = Number(process.env.MUTATION_SEED ?? 0);
@@ -174,10 +174,10 @@ class RoomTests implements TestRunner {
 }
 
 /** A top-level line of TAP, `not ok 3 - name # time=12ms`, and the output before it. */
-function parsePoint(line: string, said: string): TestResult | undefined {
+function parsePoint(line: string, output: string): TestResult | undefined {
   const [, state, name = '', directive = ''] = /^(ok|not ok) \d+ - (.*?)(?: # (.*))?$/.exec(line) ?? [];
   if (state === undefined || /^skip/i.test(directive)) return undefined;
-  if (state === 'not ok') return failed(name, said);
+  if (state === 'not ok') return failed(name, output);
   const timeSpentMs = Number(/time=([\d.]+)ms/.exec(directive)?.[1] ?? 0);
   return { id: name, name, timeSpentMs, status: TestStatus.Success };
 }
@@ -198,4 +198,4 @@ function readReport(path: string): HostReport | undefined {
   }
 }
 
-export const strykerPlugins = [declareClassPlugin(PluginKind.TestRunner, 'room', RoomTests), logCalls];
+export const strykerPlugins = [declareClassPlugin(PluginKind.TestRunner, 'module', ModuleTests), logCalls];

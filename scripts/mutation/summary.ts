@@ -57,7 +57,7 @@ function listMissed(name: string, { source, mutants }: Report['files'][string]):
 }
 
 function figuresOf(mutants: readonly Mutant[]): string {
-  const counts = COLUMNS.map(([wanted]) => mutants.filter(({ status }) => status === wanted).length);
+  const counts = COLUMNS.map(([expected]) => mutants.filter(({ status }) => status === expected).length);
   const [killed = 0, hung = 0] = counts;
   const share = Math.floor((100 * (killed + hung)) / counts.reduce((sum, count) => sum + count, 0));
   const cells = COLUMNS.map(([, { length }], at) => String(counts[at]).padStart(length + 2));

@@ -112,7 +112,7 @@ function debhelper(): string {
   } catch (error) {
     const { stdout, stderr } = error as { readonly stdout: Buffer; readonly stderr: Buffer };
     process.stderr.write(`${stdout}${stderr}`);
-    throw new Error('debian/rules failed; what it said is above');
+    throw new Error('debian/rules failed; its output is above');
   }
   return resolve(WORK, '..', `sandboxd_${version}_amd64.deb`);
 }
@@ -126,12 +126,12 @@ function compress(packed: string, target: string): void {
   rmSync(packed);
   run('xz', ...XZ, 'data.tar');
   run('xz', '--check=crc32', 'control.tar');
-  const made = join(parts, 'made.deb');
+  const unpublished = join(parts, 'made.deb');
   // The order is fixed.
-  run('ar', 'rcD', made, 'debian-binary', 'control.tar.xz', 'data.tar.xz');
-  execFileSync('dpkg-deb', ['--info', made], { stdio: 'ignore' });
+  run('ar', 'rcD', unpublished, 'debian-binary', 'control.tar.xz', 'data.tar.xz');
+  execFileSync('dpkg-deb', ['--info', unpublished], { stdio: 'ignore' });
   if (readdirSync(parts).length !== 4) throw new Error(`the package has other parts: ${readdirSync(parts)}`);
-  renameSync(made, resolve(target));
+  renameSync(unpublished, resolve(target));
 }
 
 /** Dependencies from the first part of the list, each with its minimum version. */

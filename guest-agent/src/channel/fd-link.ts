@@ -118,10 +118,10 @@ export class FdLink implements ByteLink {
    */
   #takeIn(): number {
     try {
-      const { status, tookBytes, unread } = this.#intake.run(TURN_BYTES - this.#turnBytes);
+      const { status, takenBytes, unread } = this.#intake.run(TURN_BYTES - this.#turnBytes);
       if (unread.length > 0) this.#deliver(unread);
       if (status === INTAKE.nothingNow) return NOT_NOW;
-      return status === INTAKE.hostLeft ? -1 : tookBytes + unread.length;
+      return status === INTAKE.hostLeft ? -1 : takenBytes + unread.length;
     } catch (error) {
       this.destroy(error as Error);
       return NOT_NOW;
@@ -129,9 +129,9 @@ export class FdLink implements ByteLink {
   }
 
   /** Reads for JavaScript. Returns the byte count, NOT_NOW, or -1 at the end. */
-  #readOnce(mostBytes: number): number {
+  #readOnce(maxBytes: number): number {
     try {
-      const got = addon.read(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
+      const got = addon.read(this.#fd, this.#scratch, 0, Math.min(maxBytes, READ_BYTES));
       if (got === 0) return -1;
       if (got > 0) this.#deliver(this.#scratch.subarray(0, got));
       return got;
@@ -163,7 +163,7 @@ export class FdLink implements ByteLink {
     if (this.#watch === undefined || chunks.length === 0) return true;
     let written = this.#writeGathered(chunks);
     for (const chunk of chunks) {
-      if (written < chunk.length) this.#hold(chunk.subarray(written));
+      if (written < chunk.length) this.#enqueue(chunk.subarray(written));
       written = Math.max(0, written - chunk.length);
     }
     return this.#watch !== undefined && !this.#isBlocked();
@@ -193,16 +193,16 @@ export class FdLink implements ByteLink {
       const result = addon.writeFrom(isOpen ? this.#fd : NOWHERE, descriptor, stream, flow, length);
       const unwritten = addon.takeUnwritten();
       this.#turnBytes += Math.max(0, result);
-      if (isTaken && unwritten !== undefined) this.#hold(unwritten);
-      return { result, isRoomy: isTaken && !this.#isBlocked() };
+      if (isTaken && unwritten !== undefined) this.#enqueue(unwritten);
+      return { result, hasSpace: isTaken && !this.#isBlocked() };
     } catch (error) {
       this.destroy(error as Error);
-      return { result: 0, isRoomy: false };
+      return { result: 0, hasSpace: false };
     }
   }
 
   /** Starts to wait for writability only here. Otherwise the agent would wake for every chunk that the host takes. */
-  #hold(bytes: Uint8Array): void {
+  #enqueue(bytes: Uint8Array): void {
     if (this.#watch === undefined) return;
     if (!this.#isBlocked()) this.#watch.update(POLL.in | POLL.out | POLL.edge);
     this.#unwritten.push(bytes);

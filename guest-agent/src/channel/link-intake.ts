@@ -30,22 +30,22 @@ export class LinkIntake {
   }
 
   /**
-   * Takes in the bytes that are ready, at most about `mostBytes`. To be called between two frames, and again until it
+   * Takes in the bytes that are ready, at most about `maxBytes`. To be called between two frames, and again until it
    * stops. `status` is the addon's status. `unread` was read but is not for the intake; the buffer is borrowed. Throws
    * the errors of reading.
    */
-  run(mostBytes: number): { readonly status: number; readonly tookBytes: number; readonly unread: Buffer } {
+  run(maxBytes: number): { readonly status: number; readonly takenBytes: number; readonly unread: Buffer } {
     const directWrite = this.#begin();
     if (directWrite === undefined) {
       this.stop();
-      return { status: INTAKE.stopped, tookBytes: 0, unread: this.#scratch.subarray(0, 0) };
+      return { status: INTAKE.stopped, takenBytes: 0, unread: this.#scratch.subarray(0, 0) };
     }
-    const status = addon.runIntake(mostBytes, numbers, this.#scratch);
-    const [tookBytes = 0, frames = 0, unreadBytes = 0, errno = 0] = numbers;
+    const status = addon.runIntake(maxBytes, numbers, this.#scratch);
+    const [takenBytes = 0, frames = 0, unreadBytes = 0, errno = 0] = numbers;
     if (status === INTAKE.stopped || status === INTAKE.hostLeft) this.stop();
-    if (tookBytes > 0 || frames > 0) directWrite.took(tookBytes, frames);
+    if (takenBytes > 0 || frames > 0) directWrite.took(takenBytes, frames);
     if (status === INTAKE.failed) directWrite.failed(errno);
-    return { status, tookBytes, unread: this.#scratch.subarray(0, unreadBytes) };
+    return { status, takenBytes, unread: this.#scratch.subarray(0, unreadBytes) };
   }
 
   stop(): void {
@@ -60,9 +60,9 @@ export class LinkIntake {
     if (this.#offered === undefined) return undefined;
     const { stream, intake: directWrite } = this.#offered;
     if (running === this) return directWrite;
-    const wantedBytes = running === undefined ? directWrite.wanted() : 0;
-    if (wantedBytes === 0) return undefined;
-    addon.startIntake(this.#fd, stream, directWrite.target, wantedBytes);
+    const targetBytes = running === undefined ? directWrite.wanted() : 0;
+    if (targetBytes === 0) return undefined;
+    addon.startIntake(this.#fd, stream, directWrite.target, targetBytes);
     running = this;
     return directWrite;
   }

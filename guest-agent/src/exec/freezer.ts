@@ -26,12 +26,12 @@ export class Freezer {
     this.#cgroups.setFrozen(true);
     this.#frozenBy = { incarnation };
     const limitMs = performance.now() + STOP_WAIT_MS;
-    const look = (): void => {
+    const poll = (): void => {
       if (this.#frozenBy === undefined || this.#cgroups.hasStopped || performance.now() > limitMs)
         onStopped();
-      else setTimeout(look, STOP_POLL_MS);
+      else setTimeout(poll, STOP_POLL_MS);
     };
-    look();
+    poll();
   }
 
   thaw(): void {

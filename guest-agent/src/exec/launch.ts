@@ -39,7 +39,7 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
   if ([...exec.cmd, ...exec.env, exec.cwd].some((text) => text.includes('\0'))) {
     throw new LaunchError('cmd, env and cwd must not contain zero bytes');
   }
-  const user = lookUp(exec);
+  const user = findUser(exec);
   const hasTerminal = exec.tty !== undefined && exec.tty !== null;
   const env = completeEnvironment(exec.env, { user, hasTerminal, isExact: exec.isExact === true });
   const path = environmentValue(env, 'PATH') ?? DEFAULT_PATH;
@@ -72,7 +72,7 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
   throw new LaunchError(describeSpawnFailure(failure, { program, cwd, path, file }));
 }
 
-function lookUp(exec: Exec): ResolvedUser {
+function findUser(exec: Exec): ResolvedUser {
   const found = resolveUser(exec.user, {
     passwd: addon.readText(NO_DIRECTORY, '/etc/passwd'),
     group: addon.readText(NO_DIRECTORY, '/etc/group'),

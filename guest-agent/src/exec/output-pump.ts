@@ -22,7 +22,7 @@ export type OutputPumpOptions = {
   readonly fd: number;
   /** False for a terminal. */
   readonly isPipe: boolean;
-  /** For a terminal: whether the command has exited. `look` must be called after that. */
+  /** For a terminal: whether the command has exited. `checkEnd` must be called after that. */
   readonly hasExited: () => boolean;
   readonly onEnd: () => void;
 };
@@ -59,7 +59,7 @@ export class OutputPump {
   }
 
   /** Checks whether the output has ended. */
-  look(): void {
+  checkEnd(): void {
     this.#stream?.ready(this.#flow);
   }
 

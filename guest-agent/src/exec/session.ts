@@ -123,7 +123,7 @@ class ExecSession {
     this.#cgroup.processes = addUsage(this.#cgroup.processes, usage);
     this.#stopTimeout();
     this.#closeInput();
-    if (this.#terminal !== undefined) for (const output of this.#outputs) output.look();
+    if (this.#terminal !== undefined) for (const output of this.#outputs) output.checkEnd();
     this.#stopLinger = startTimer(LINGER_MS, () => {
       for (const output of this.#outputs) output.limit();
     });

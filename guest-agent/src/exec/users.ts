@@ -50,11 +50,11 @@ export function resolveUser(spec: string, files: UserFiles): UserLookup {
   if (spec !== '' && (userPart === '' || (spec.includes(':') && groupPart === ''))) {
     return { error: `user ${JSON.stringify(spec)} is not name|uid[:group|gid]` };
   }
-  const wanted = userPart === '' ? 'root' : userPart;
+  const userName = userPart === '' ? 'root' : userPart;
   const users = parsePasswd(files.passwd);
   const number = userPart === '' ? 0 : parseId(userPart);
   const entry =
-    users.find((user) => user.name === wanted) ??
+    users.find((user) => user.name === userName) ??
     (number === undefined ? undefined : users.find((user) => user.uid === number));
   const uid = entry?.uid ?? number;
   if (uid === undefined)

@@ -158,7 +158,7 @@ function openDirectory(directory: number, path: string, resolve: number): number
 function followLinks(directory: number, path: string, resolve: number): string[] | number {
   const way: string[] = [];
   const status = newStatus();
-  const look = (parts: readonly string[]): number => {
+  const resolveParts = (parts: readonly string[]): number => {
     const flags = O_PATH | constants.O_NOFOLLOW;
     const fd = addon.openBeneath(directory, parts.join('/') || '.', flags, resolve | RESOLVE_NO_SYMLINKS);
     if (fd >= 0) addon.statusOf(fd, status);
@@ -173,7 +173,7 @@ function followLinks(directory: number, path: string, resolve: number): string[]
       if (way.pop() === undefined && (resolve & RESOLVE_IN_ROOT) === 0) return -EXDEV;
       continue;
     }
-    const fd = look(typeof part === 'number' ? way : [...way, part]);
+    const fd = resolveParts(typeof part === 'number' ? way : [...way, part]);
     if (fd < 0) return fd;
     const target = isSymlink(status) ? addon.readLink(fd, '') : undefined;
     addon.close(fd);
@@ -210,8 +210,8 @@ function makeDirectories(
     const path = parts.slice(0, depth).join('/');
     let fd = openDirectory(root, path, resolve);
     if (fd === -ENOENT) {
-      const made = addon.addDirectory(parent, parts[depth - 1] ?? '.');
-      fd = made < 0 && made !== -EEXIST ? made : openDirectory(root, path, resolve);
+      const created = addon.addDirectory(parent, parts[depth - 1] ?? '.');
+      fd = created < 0 && created !== -EEXIST ? created : openDirectory(root, path, resolve);
       // A dangling link has this name.
       if (fd === -ENOENT) fd = -ENOTDIR;
     }

@@ -89,12 +89,12 @@ class DirectoryPull {
   }
 
   /** Puts the next bytes of the archive into the frame. Returns the byte count. */
-  #fill(roomBytes: number): number {
+  #fill(frameBytes: number): number {
     let at = 0;
-    while (at < roomBytes) {
-      if (this.#block.length > 0) at += this.#takeBlock(at, roomBytes);
-      else if (this.#contentBytes > 0) at += this.#takeContent(at, roomBytes);
-      else if (this.#paddingBytes > 0) at += this.#takePadding(at, roomBytes);
+    while (at < frameBytes) {
+      if (this.#block.length > 0) at += this.#takeBlock(at, frameBytes);
+      else if (this.#contentBytes > 0) at += this.#takeContent(at, frameBytes);
+      else if (this.#paddingBytes > 0) at += this.#takePadding(at, frameBytes);
       else if (!this.#beginNext()) break;
     }
     return at;
@@ -116,19 +116,19 @@ class DirectoryPull {
     return true;
   }
 
-  #takeBlock(at: number, roomBytes: number): number {
-    const bytes = this.#block.copy(frame, at, 0, roomBytes - at);
+  #takeBlock(at: number, frameBytes: number): number {
+    const bytes = this.#block.copy(frame, at, 0, frameBytes - at);
     this.#block = this.#block.subarray(bytes);
     return bytes;
   }
 
-  #takeContent(at: number, roomBytes: number): number {
-    const wanted = Math.min(this.#contentBytes, roomBytes - at);
-    let got = this.#read(at, wanted);
+  #takeContent(at: number, frameBytes: number): number {
+    const maxBytes = Math.min(this.#contentBytes, frameBytes - at);
+    let got = this.#read(at, maxBytes);
     // A file that became shorter is padded with zeros, as in tar, because its header was sent already.
     if (got <= 0) {
-      frame.fill(0, at, at + wanted);
-      got = wanted;
+      frame.fill(0, at, at + maxBytes);
+      got = maxBytes;
     }
     this.#contentBytes -= got;
     if (this.#contentBytes === 0) this.#closeFile();
@@ -144,8 +144,8 @@ class DirectoryPull {
     }
   }
 
-  #takePadding(at: number, roomBytes: number): number {
-    const bytes = Math.min(this.#paddingBytes, roomBytes - at);
+  #takePadding(at: number, frameBytes: number): number {
+    const bytes = Math.min(this.#paddingBytes, frameBytes - at);
     frame.fill(0, at, at + bytes);
     this.#paddingBytes -= bytes;
     return bytes;

@@ -29,9 +29,9 @@ const MEANINGS: ReadonlyMap<number, Meaning> = new Map([
 
 /** `result` is -errno. `name` is a byte string. `prefix` precedes the name in the message. */
 export function fileError(result: number, name: string, prefix = ''): AgentError {
-  const [code, words] =
+  const [code, text] =
     MEANINGS.get(-result) ?? (['invalid', `cannot be used (${errorName(-result)})`] as const);
-  return new AgentError(code, `${prefix}${showName(name)} ${words}`);
+  return new AgentError(code, `${prefix}${showName(name)} ${text}`);
 }
 
 /** Converts what the addon's `read` threw. */

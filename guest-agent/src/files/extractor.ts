@@ -175,17 +175,17 @@ export class Extractor implements TarSink {
       return;
     }
     const { parent, leaf } = this.#destination.place(this.#parts);
-    let made = addon.addDirectory(parent, leaf);
-    if (made === -EEXIST) {
-      made = this.#destination.openDirectory(this.#parts);
-      if (made >= 0) addon.close(made);
-      else if (made === -ENOTDIR || made === -ENOENT || made === -ELOOP) {
+    let result = addon.addDirectory(parent, leaf);
+    if (result === -EEXIST) {
+      result = this.#destination.openDirectory(this.#parts);
+      if (result >= 0) addon.close(result);
+      else if (result === -ENOTDIR || result === -ENOENT || result === -ELOOP) {
         // A file, or a link that is dangling or not followed, is replaced.
-        made = addon.removeFile(parent, leaf);
-        if (made === 0) made = addon.addDirectory(parent, leaf);
+        result = addon.removeFile(parent, leaf);
+        if (result === 0) result = addon.addDirectory(parent, leaf);
       }
     }
-    if (made < 0) throw fileError(made, entry.name);
+    if (result < 0) throw fileError(result, entry.name);
     const path = this.#parts.join('/');
     this.#directories.set(path, entry);
     if (this.#directories.size <= MAX_WAITING_DIRECTORIES) return;

@@ -91,10 +91,10 @@ class Pull {
 
   #take(limit: number, sourceLimit: number): Uint8Array | SourceBytes | null {
     if (this.#isOver) return null;
-    const wanted = Math.min(limit, this.#left);
-    if (wanted === 0) return this.#end();
+    const maxBytes = Math.min(limit, this.#left);
+    if (maxBytes === 0) return this.#end();
     if (this.#head.length > 0) {
-      const bytes = this.#head.subarray(0, Math.min(wanted, MAX_DATA_BYTES));
+      const bytes = this.#head.subarray(0, Math.min(maxBytes, MAX_DATA_BYTES));
       this.#head = this.#head.subarray(bytes.length);
       this.#left -= bytes.length;
       return bytes;
@@ -103,7 +103,7 @@ class Pull {
       const length = Math.min(sourceLimit, this.#left);
       return { descriptor: this.#fd, length, took: (result) => this.#took(result) };
     }
-    const got = this.#read(wanted);
+    const got = this.#read(maxBytes);
     this.#took(got);
     return got > 0 ? scratch.subarray(0, got) : null;
   }
@@ -153,22 +153,22 @@ class Pull {
 
 /** The file's first bytes, and whether they are the whole file. Throws AgentError. */
 function readHead(fd: number, name: string): { readonly bytes: Buffer; readonly isWhole: boolean } {
-  const pieces: Buffer[] = [];
+  const chunks: Buffer[] = [];
   let size = 0;
   while (size < MAX_HEAD_BYTES) {
-    const piece = Buffer.allocUnsafeSlow(SMALL_BYTES);
-    const got = tryRead(fd, piece, name);
+    const chunk = Buffer.allocUnsafeSlow(SMALL_BYTES);
+    const got = tryRead(fd, chunk, name);
     // Files like /proc/kmsg are empty now and may have data later: the current data is the whole file.
-    if (got === 0 || got === NOT_NOW) return { bytes: Buffer.concat(pieces, size), isWhole: true };
-    pieces.push(piece.subarray(0, got));
+    if (got === 0 || got === NOT_NOW) return { bytes: Buffer.concat(chunks, size), isWhole: true };
+    chunks.push(chunk.subarray(0, got));
     size += got;
   }
-  return { bytes: Buffer.concat(pieces, size), isWhole: false };
+  return { bytes: Buffer.concat(chunks, size), isWhole: false };
 }
 
-function tryRead(fd: number, piece: Buffer, name: string): number {
+function tryRead(fd: number, chunk: Buffer, name: string): number {
   try {
-    return addon.read(fd, piece, 0, piece.length);
+    return addon.read(fd, chunk, 0, chunk.length);
   } catch (error) {
     throw readError(error, name);
   }

@@ -19,11 +19,11 @@ export class HeldBytes {
 
   push(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; ) {
-      const block = this.#roomy();
-      const piece = bytes.subarray(at, at + BLOCK_BYTES - block.end);
-      block.bytes.set(piece, block.end);
-      block.end += piece.length;
-      at += piece.length;
+      const block = this.#blockWithSpace();
+      const chunk = bytes.subarray(at, at + BLOCK_BYTES - block.end);
+      block.bytes.set(chunk, block.end);
+      block.end += chunk.length;
+      at += chunk.length;
     }
     this.#sizeBytes += bytes.length;
   }
@@ -53,7 +53,7 @@ export class HeldBytes {
     return sizeBytes;
   }
 
-  #roomy(): Block {
+  #blockWithSpace(): Block {
     const last = this.#blocks.at(-1);
     if (last !== undefined && last.end < BLOCK_BYTES) return last;
     const block = { bytes: free.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES), start: 0, end: 0 };

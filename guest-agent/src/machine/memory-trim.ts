@@ -26,7 +26,7 @@ export class MemoryTrim {
   /**
    * To be called in a copy: memory that its source left free is shared with that source, and a trim would unshare it.
    */
-  startAnew(): void {
+  resetBaseline(): void {
     this.#trimmedPages = ownPages();
   }
 }

@@ -53,8 +53,8 @@ export interface Addon {
   endDirectWrite(): number;
   startDirectRead(fd: number): boolean;
   // intake.cc
-  startIntake(link: number, stream: number, target: number, wantedBytes: number): void;
-  runIntake(mostBytes: number, numbers: Float64Array, unread: Uint8Array): number;
+  startIntake(link: number, stream: number, target: number, targetBytes: number): void;
+  runIntake(maxBytes: number, numbers: Float64Array, unread: Uint8Array): number;
   stopIntake(): void;
   // files.cc
   openDirectory(directory: number, name: string): number;

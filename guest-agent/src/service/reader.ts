@@ -59,11 +59,11 @@ export class OutputReader {
   #take(maxBytes: number): Uint8Array | null {
     if (this.#rest.length === 0 && !this.#isDone) this.#refill();
     if (this.#rest.length > 0) {
-      const piece = this.#rest.subarray(0, maxBytes);
-      this.#rest = this.#rest.subarray(piece.length);
+      const chunk = this.#rest.subarray(0, maxBytes);
+      this.#rest = this.#rest.subarray(chunk.length);
       // Bytes that stay for the next call must not lie in the shared buffer.
       if (this.#rest.length > 0 && this.#rest.buffer === scratch.buffer) this.#rest = Buffer.from(this.#rest);
-      return piece;
+      return chunk;
     }
     if (this.#isDone) this.#finish();
     return null;

@@ -151,7 +151,7 @@ export class Channel implements StreamOwner {
     this.#streams.clear();
     for (const stream of streams) stream.close();
     for (const ping of this.#pings.splice(0)) ping.reject(closed);
-    for (const stream of streams) this.#tellLost(stream.handlers, loss);
+    for (const stream of streams) this.#reportLost(stream.handlers, loss);
   }
 
   /** Ends every stream as lost, and closes the link. */
@@ -334,10 +334,10 @@ export class Channel implements StreamOwner {
     stream.handlers = {};
     if (this.role === 'host') stream.cancel();
     else stream.finish({ error: { code: toCode(cause), message: cause.message.slice(0, 1024) } });
-    this.#tellLost(handlers, { kind: 'lost', cause });
+    this.#reportLost(handlers, { kind: 'lost', cause });
   }
 
-  #tellLost(handlers: StreamHandlers, loss: StreamLoss): void {
+  #reportLost(handlers: StreamHandlers, loss: StreamLoss): void {
     try {
       handlers.lost?.(loss);
     } catch (error) {

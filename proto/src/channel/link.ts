@@ -50,7 +50,7 @@ export interface ByteLink {
    * Only on links that read descriptors natively: like `write` with data frames of the source's available bytes, each
    * full except the last. `result` is that of SourceBytes.
    */
-  writeFrom?(frames: SourceFrames): { readonly result: number; readonly isRoomy: boolean };
+  writeFrom?(frames: SourceFrames): { readonly result: number; readonly hasSpace: boolean };
   /**
    * Only on such links: applies from the next frame until a frame that is not data of that stream. The link may
    * decline, and may return to `data` at any time.

@@ -102,8 +102,8 @@ export class RoundRobinScheduler {
   #take(stream: Stream, flow: Flow): number {
     try {
       const isAlone = this.#turns.length === 0;
-      const mostOfSource = this.#link.writeFrom ? (isAlone ? MAX_SOURCE_BYTES : MAX_DATA_BYTES) : 0;
-      const bytes = stream.take(flow, MAX_DATA_BYTES, mostOfSource);
+      const maxSourceBytes = this.#link.writeFrom ? (isAlone ? MAX_SOURCE_BYTES : MAX_DATA_BYTES) : 0;
+      const bytes = stream.take(flow, MAX_DATA_BYTES, maxSourceBytes);
       if (bytes === null) return 0;
       if ('descriptor' in bytes) return this.#takeFrom(stream, flow, bytes);
       this.#write(dataFrame(stream.id, flow, bytes));
@@ -119,7 +119,7 @@ export class RoundRobinScheduler {
     const { descriptor, length } = source;
     const written = this.#link.writeFrom?.({ stream: stream.id, flow, descriptor, length });
     if (written === undefined) return 0;
-    if (!written.isRoomy) this.#isCongested = true;
+    if (!written.hasSpace) this.#isCongested = true;
     stream.sentFrom(flow, source, written.result);
     return Math.max(0, written.result);
   }

@@ -219,8 +219,9 @@ export class Stream {
       return null;
     }
     const isSource = 'descriptor' in bytes;
-    const most = isSource ? sourceLimit : limit;
-    if (bytes.length > most) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${most}`);
+    const maximum = isSource ? sourceLimit : limit;
+    if (bytes.length > maximum)
+      throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${maximum}`);
     send.isReady = true;
     if (!isSource) this.#sendCredit -= creditFor(bytes.length);
     return bytes;

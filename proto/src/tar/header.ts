@@ -89,10 +89,10 @@ function sumBytes(block: Buffer): number {
 function checkSum(block: Buffer, sum: number): void {
   let own = 0;
   for (let at = CHECKSUM.at; at < CHECKSUM.at + CHECKSUM.bytes; at++) own += block[at] ?? 0;
-  const wanted = sum - own + CHECKSUM.bytes * 0x20;
+  const expected = sum - own + CHECKSUM.bytes * 0x20;
   const stated = numberOf(block, CHECKSUM);
-  if (stated === wanted) return;
-  let signed = wanted;
+  if (stated === expected) return;
+  let signed = expected;
   for (let at = 0; at < BLOCK_BYTES; at++) {
     if ((block[at] ?? 0) > 0x7f && (at < CHECKSUM.at || at >= CHECKSUM.at + CHECKSUM.bytes)) signed -= 0x100;
   }

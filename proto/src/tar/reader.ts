@@ -70,7 +70,7 @@ export class TarReader {
   #left = 0;
   #position = 0;
   #isFile = false;
-  #extension: { readonly header: TarHeader; readonly pieces: Buffer[] } | undefined;
+  #extension: { readonly header: TarHeader; readonly chunks: Buffer[] } | undefined;
 
   /** `isForRoot`: all members will belong to root, whoever owned them before. */
   constructor(sink: TarSink, { hasAttributes = false, isForRoot = false } = {}) {
@@ -160,14 +160,14 @@ export class TarReader {
       this.#onMember(header, block);
       return;
     }
-    this.#extension = { header, pieces: [] };
+    this.#extension = { header, chunks: [] };
     this.#state = 'extension';
     if (this.#left === 0) this.#endExtension();
   }
 
   #takeExtension(chunk: Buffer, at: number): number {
     const bytes = Math.min(this.#left, chunk.length - at);
-    this.#extension?.pieces.push(Buffer.from(chunk.subarray(at, at + bytes)));
+    this.#extension?.chunks.push(Buffer.from(chunk.subarray(at, at + bytes)));
     this.#left -= bytes;
     if (this.#left === 0) this.#endExtension();
     return bytes;
@@ -175,9 +175,9 @@ export class TarReader {
 
   #endExtension(): void {
     if (this.#extension === undefined) return;
-    const { header, pieces } = this.#extension;
+    const { header, chunks } = this.#extension;
     this.#extension = undefined;
-    this.#extensions.add(header.flag, Buffer.concat(pieces));
+    this.#extensions.add(header.flag, Buffer.concat(chunks));
     this.#pad(header.sizeBytes);
   }
 

@@ -18,7 +18,7 @@ export class FrameDecoder {
   #shift = 0;
   #partial: Buffer | undefined;
   /** With `isLending`: the buffer that assembles each frame that spans chunks. */
-  readonly #lent: Buffer | undefined;
+  readonly #sharedBuffer: Buffer | undefined;
   #filled = 0;
   #generation = 0;
 
@@ -29,7 +29,7 @@ export class FrameDecoder {
   constructor(padding: Padding, onFrame: (encoded: Buffer) => void, isLending = false) {
     this.#padding = padding;
     this.#onFrame = onFrame;
-    this.#lent = isLending ? Buffer.allocUnsafeSlow(MAX_FRAME_BYTES) : undefined;
+    this.#sharedBuffer = isLending ? Buffer.allocUnsafeSlow(MAX_FRAME_BYTES) : undefined;
   }
 
   /** Minimum number of bytes missing from the current frame; 0 at a frame boundary. */
@@ -76,7 +76,7 @@ export class FrameDecoder {
         at += length;
         this.#deliver(chunk.subarray(at - length, at));
       } else {
-        this.#partial = this.#lent?.subarray(0, length) ?? Buffer.allocUnsafe(length);
+        this.#partial = this.#sharedBuffer?.subarray(0, length) ?? Buffer.allocUnsafe(length);
         this.#filled = 0;
       }
     }

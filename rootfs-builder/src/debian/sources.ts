@@ -40,10 +40,10 @@ export function parseDeb822Sources(text: string): AptSource[] {
 /** Debian's own sources of a release: the suite, its updates and its security suite, main component only. */
 export function selectSuiteSources(sources: AptSource[], suite: string): AptSource[] {
   const suites = [suite, `${suite}-updates`, `${suite}-security`, `${suite}/updates`];
-  const wanted = sources.filter(
+  const selected = sources.filter(
     (source) => suites.includes(source.suite) && source.components.includes('main'),
   );
-  const unique = new Map(wanted.map((source) => [`${source.uri} ${source.suite}`, source]));
+  const unique = new Map(selected.map((source) => [`${source.uri} ${source.suite}`, source]));
   return [...unique.values()];
 }
 

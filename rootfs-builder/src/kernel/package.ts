@@ -58,8 +58,8 @@ export async function ensureDeb(
   try {
     await chmod(workDirectory, 0o755);
     const sandbox = ['-o', 'APT::Sandbox::User=root']; // apt's own user may lack access to this directory
-    const wanted = version === undefined ? name : `${name}=${version}`;
-    await runCommand('apt-get', ['-q', ...sandbox, 'download', wanted], {
+    const spec = version === undefined ? name : `${name}=${version}`;
+    await runCommand('apt-get', ['-q', ...sandbox, 'download', spec], {
       cwd: workDirectory,
       env: mirrorEnvironment(),
       onLine,

@@ -41,8 +41,10 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
 /** For apt and programs that run it: proxy variables for access to mirrors. */
 export function mirrorEnvironment(): NodeJS.ProcessEnv {
   const names = ['http_proxy', 'https_proxy', 'ftp_proxy', 'all_proxy', 'no_proxy'];
-  const kept = [...names, ...names.map((name) => name.toUpperCase()), 'APT_CONFIG', 'HOME'];
-  return Object.fromEntries(kept.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])));
+  const passed = [...names, ...names.map((name) => name.toUpperCase()), 'APT_CONFIG', 'HOME'];
+  return Object.fromEntries(
+    passed.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),
+  );
 }
 
 /**

@@ -40,9 +40,9 @@ export async function makeRootImage(root: string, imagePath: string, signal?: Ab
     E2FSPROGS_FAKE_TIME: IMAGE_EPOCH_S,
   };
   const inodes = size.entries + 64;
-  const wantedBytes = size.blocks * BLOCK_BYTES * 1.01 + inodes * INODE_BYTES + FIXED_OVERHEAD_BYTES;
+  const contentBytes = size.blocks * BLOCK_BYTES * 1.01 + inodes * INODE_BYTES + FIXED_OVERHEAD_BYTES;
   for (let attempt = 1; ; attempt += 1) {
-    const sizeBytes = roundUp(wantedBytes * (1 + (attempt - 1) * 0.05), 1 << 20);
+    const sizeBytes = roundUp(contentBytes * (1 + (attempt - 1) * 0.05), 1 << 20);
     await rm(imagePath, { force: true });
     try {
       await runCommand('mke2fs', rootImageArguments(root, imagePath, sizeBytes, inodes), {

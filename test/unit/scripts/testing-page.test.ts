@@ -32,9 +32,9 @@ t.test('targets of make are there, and so are their rooms', async (t) => {
   t.ok(named.length > 8);
   for (const [, target = ''] of named) t.match(makefile, new RegExp(`^${target}:`, 'm'), target);
   for (const line of examples.filter((each) => each.startsWith('make mutation'))) {
-    const [, name = '', file = '**/*.ts'] = /ROOM='?(\w+)(?:\/([^\s']+))?/.exec(line) ?? [];
-    const room = MODULES[name];
-    t.ok(room && globSync(join(ROOT, room.source, file)).length > 0, line);
+    const [, name = '', file = '**/*.ts'] = /MODULE='?(\w+)(?:\/([^\s']+))?/.exec(line) ?? [];
+    const module = MODULES[name];
+    t.ok(module && globSync(join(ROOT, module.source, file)).length > 0, line);
     for (const variable of line.matchAll(/([A-Z]+)=/g)) t.match(makefile, `$(${variable[1]})`);
   }
 });

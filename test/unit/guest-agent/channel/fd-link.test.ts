@@ -116,7 +116,7 @@ t.test('a file that cannot be read costs the link nothing', async (t) => {
   let closed: Error | true | undefined;
   link.start({ data: () => {}, drain: () => {}, close: (cause) => (closed = cause ?? true) });
   const frames = { stream: 1, flow: FLOW.out, descriptor, length: MIB };
-  t.same(link.writeFrom?.(frames), { result: -constants.errno.EIO, isRoomy: true });
+  t.same(link.writeFrom?.(frames), { result: -constants.errno.EIO, hasSpace: true });
   t.equal(closed, undefined);
   t.ok(link.write([Buffer.from('whole')]));
   await sleep(1);

@@ -48,7 +48,7 @@ t.test('code that comes back is no growth', async (t) => {
 
 t.test('a copy begins with what its source had', async (t) => {
   const { trim, memory, trims } = startTrim(t);
-  trim.startAnew();
+  trim.resetBaseline();
   trim.check();
   t.equal(trims(), 0);
   memory.resident += 12;

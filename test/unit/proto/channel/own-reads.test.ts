@@ -43,12 +43,12 @@ function fileOf(pair: ChannelPair, bytes: number): { answer: (frames: SourceFram
     answer: ({ stream, flow, length }) => {
       const result = Math.min(length, left);
       left -= result;
-      let isRoomy = true;
+      let hasSpace = true;
       for (let at = 0; at < result; at += MAX_DATA_BYTES)
-        isRoomy = pair.links.guest.write(
+        hasSpace = pair.links.guest.write(
           dataFrame(stream, flow as typeof FLOW.out, Buffer.alloc(Math.min(MAX_DATA_BYTES, result - at))),
         );
-      return { result, isRoomy };
+      return { result, hasSpace };
     },
   };
 }
@@ -66,7 +66,7 @@ t.test('it waits for room, and a source without bytes is not asked until it is r
   });
   const asked = readsItself(pair, (_frames, count) => ({
     result: count === 1 ? 1000 : 0,
-    isRoomy: count !== 1,
+    hasSpace: count !== 1,
   }));
   pair.host.open({ stats: {} }, {});
   await settle(pair.links);
@@ -131,7 +131,7 @@ t.test('a flow that is not alone has as much of a turn as any other', async (t) 
   );
   const { answer } = fileOf(pair, 2 ** 20);
   const asked = readsItself(pair, (frames, count) =>
-    count === 1 ? { result: 1, isRoomy: false } : answer(frames),
+    count === 1 ? { result: 1, hasSpace: false } : answer(frames),
   );
   for (let id = 1; id <= 2; id++) pair.host.open({ stats: {} }, {});
   await settle(pair.links);
@@ -158,7 +158,7 @@ t.test('a reading that fails ends its own stream only', async (t) => {
     );
     stream.ready(FLOW.out);
   });
-  readsItself(pair, () => ({ result: -5, isRoomy: true }));
+  readsItself(pair, () => ({ result: -5, hasSpace: true }));
   const results: unknown[] = [];
   for (let id = 1; id <= 2; id++)
     pair.host.open(
