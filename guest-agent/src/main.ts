@@ -9,9 +9,8 @@ import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
 import { ExecCgroups } from './exec/cgroups.ts';
 import { Freezer } from './exec/freezer.ts';
-import { hasKernelWord } from './lib/kernel-words.ts';
+import { hasKernelParameter, readIsEmulated } from './lib/kernel-parameters.ts';
 import { logError } from './lib/log.ts';
-import { readIsEmulated } from './machine/emulated.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
 import { Poller } from './native/poller.ts';
@@ -41,7 +40,7 @@ process.on('unhandledRejection', (reason) => logError('unhandled', reason));
 
 mountFileSystems();
 // A generic template gets its modules later, together with its root.
-if (!hasKernelWord(BARE)) mountModules();
+if (!hasKernelParameter(BARE)) mountModules();
 setUpSystem();
 
 const isEmulated = readIsEmulated();

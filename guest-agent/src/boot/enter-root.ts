@@ -1,6 +1,6 @@
 // A guest that was snapshotted without a root file system switches to one: the disks attached to its copy.
 import { AgentError } from '@sandboxd/proto';
-import { hasKernelWord } from '../lib/kernel-words.ts';
+import { hasKernelParameter } from '../lib/kernel-parameters.ts';
 import { addon } from '../native/addon.ts';
 import { mountModules } from './modules.ts';
 import { ensureDirectories, mountRun } from './mounts.ts';
@@ -13,7 +13,7 @@ const LAYER_OPTIONS = 'nobarrier,noinit_itable';
 /** Throws AgentError when the disks do not form a root file system. */
 export function enterRoot(): void {
   try {
-    const options = hasKernelWord(DISK_ERRORS) ? `${LAYER_OPTIONS},nodelalloc` : LAYER_OPTIONS;
+    const options = hasKernelParameter(DISK_ERRORS) ? `${LAYER_OPTIONS},nodelalloc` : LAYER_OPTIONS;
     addon.enterRoot(options);
   } catch (error) {
     throw new AgentError('not_found', `cannot enter the root: ${(error as Error).message}`);

@@ -9,7 +9,7 @@ import {
   type ServiceStatusInput,
   type Stream,
 } from '@sandboxd/proto';
-import { readMemory } from './memory.ts';
+import { readMemory } from '../machine/stats.ts';
 import { OutputReader } from './reader.ts';
 import type { OutputRing } from './ring.ts';
 import type { Supervisor } from './supervisor.ts';

@@ -1,4 +1,4 @@
-// The agent's own image: made once for the same files, and removed when another is current and nobody has it.
+// The agent's own image: built once for the same files, and removed when another is current and none uses it.
 import { link, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Reading the host's apt configuration, and what is made of it.
+// Parsing the host's apt configuration, and the derived sources.
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';

@@ -1,4 +1,4 @@
-// A kernel that comes with an installation becomes that of a data directory without one.
+// An installation's kernel is copied to a data directory without one.
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Baked profiles on disk: guest files, images, the current one, damage, and left-overs of crashes.
+// Baked profiles on disk: guest files, images, the current bake, damage, and leftovers of crashes.
 import { spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -40,7 +40,7 @@ import { pruneBakes } from '../../../rootfs-builder/src/rootfs/prune.ts';
 
 const DIGEST = digestText('some inputs');
 
-/** Puts one baked profile into an empty data directory; its image has the content given. */
+/** Creates one baked profile in an empty data directory; its image has the given content. */
 function bakedProfile(dataDir: string, content: string) {
   const directory = join(dataDir, 'profiles/base', DIGEST.slice(0, 16));
   const rootfsPath = join(directory, 'rootfs.ext4');

@@ -1,4 +1,4 @@
-// The judgements of `make mutation`: what hangs, what only says something, which figures come of it.
+// The logic of `make mutation`: detection of hangs and log calls, and the report.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

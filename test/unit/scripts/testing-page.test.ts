@@ -1,5 +1,5 @@
-// What docs/testing.md tells to type: one file is run as it is written; of `make …`, which can take hours, that there is such a
-// target, and of `make mutation` that there are such rooms and files.
+// The commands of docs/testing.md: one test file is run as written. For `make …`, which can take hours, the target
+// must exist; for `make mutation`, the modules and files must exist.
 import { execFile } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

@@ -1,4 +1,4 @@
-// The cgroups of commands, on this machine: what comes into being, and that all of it goes.
+// The cgroups of commands, on this machine: their creation and removal.
 import '../support/addon-dir.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -46,7 +46,7 @@ function start(t: Test) {
     rmdirSync(exec);
     rmdirSync(root);
   });
-  /** Gives its id once it is in the cgroup. */
+  /** Returns its pid once it is in the cgroup. */
   const sleepIn = async (path: string) => {
     const child = spawn('sleep', ['600']);
     await once(child, 'spawn');
@@ -134,7 +134,7 @@ t.test('one is kept in stock, and no more', async (t) => {
 });
 
 t.test('a new limit is that of commands that run, and of the one in stock', async (t) => {
-  // This machine may have the controllers elsewhere: files as a guest has them.
+  // This machine may have other controllers: files simulate a guest's.
   const root = t.testdir({});
   const cgroups = new ExecCgroups(root);
   cgroups.start();

@@ -40,7 +40,7 @@ t.test('a command', async (t) => {
   });
 
   await t.test('has default signals, whatever the agent ignores or was started with', async (t) => {
-    // An agent of its own: this process catches what Node would ignore. 40 is a real-time signal.
+    // An agent in a separate process: this process handles signals that Node would ignore. 40 is a real-time signal.
     const program = fileURLToPath(new URL('../support/agent-run.ts', import.meta.url));
     const status = ['grep', '-E', 'SigIgn|SigBlk', '/proc/self/status'];
     const script = `trap '' USR1 TTOU XFSZ; exec "$@"`;
@@ -151,7 +151,7 @@ t.test('a command', async (t) => {
   });
 
   await t.test('leaves what it started alone when it ended before its time limit', async (t) => {
-    // The child keeps the output open, so that the result is still to come when the time is over.
+    // The child keeps the output open, so the result is still pending at the timeout.
     const { exec, out } = await sh('sleep 30 & echo $!', { timeoutMs: 1000 });
     t.match(exec, { exitCode: 0, signal: '', timedOut: false });
     const pid = Number(out);
@@ -230,7 +230,7 @@ t.test('a command', async (t) => {
     const closed = await run(channel, ['sh', '-c', leaving], { tty }).done;
     t.match(closed.exec, { exitCode: 5, signal: '' }, 'closing it is no end of the command');
     t.equal(closed.out, 'again\r\n', 'nor of its output');
-    // Only the limit on lingering, 2 s, could still be waited for.
+    // Only the linger timeout, 2 s, could still delay it.
     t.ok(closed.exec.agentUs - closed.exec.durationUs < 1_900_000, 'its exit is');
   });
 

@@ -1,4 +1,4 @@
-// The parts of commands around their descriptors and cgroups, with the kernel's answers made up.
+// Unit tests of exec's parts (descriptors, cgroups), with a simulated kernel.
 import '../support/addon-dir.ts';
 import type { Stream } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
@@ -13,7 +13,7 @@ import { takeTimers } from '../support/taken-timers.ts';
 
 const FD = 5_000_000;
 
-/** A poller that wakes when the test says so. */
+/** A poller that the test wakes. */
 function startPoller() {
   const watches: { mask: number; wake: () => void }[] = [];
   const poller = {
@@ -60,7 +60,7 @@ t.test(
   },
 );
 
-/** Cgroups that stop when the test says so. */
+/** Cgroups that stop when the test decides. */
 function makeFreezer(t: Test) {
   const calls: boolean[] = [];
   const world = { canFreeze: true, hasStopped: false };
@@ -129,7 +129,7 @@ t.test('while all stands still, commands are refused, and the service waits', as
   t.equal(done.length, 3, 'each once');
 });
 
-/** A command's input whose reader takes what the test says. */
+/** A command's input whose reader accepts what the test defines. */
 function startInput(t: Test) {
   const { poller, watches } = startPoller();
   const taken: (number | undefined)[] = [];
@@ -155,7 +155,7 @@ function startInput(t: Test) {
   const push = (text: string): void => {
     const chunk = Buffer.from(text);
     pump.push(chunk);
-    // It was only lent.
+    // The chunk was borrowed.
     chunk.fill('!');
   };
   return { pump, push, taken, watches, state: () => [written, consumed, ends] };

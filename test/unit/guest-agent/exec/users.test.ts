@@ -1,4 +1,4 @@
-// Who a command runs as.
+// Resolving a command's user.
 import '../support/addon-dir.ts';
 import t from 'tap';
 import { resolveUser } from '../../../../guest-agent/src/exec/users.ts';

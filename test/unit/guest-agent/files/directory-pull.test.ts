@@ -1,4 +1,4 @@
-// A directory as a tar archive, over a real socket: what is in it, however it is taken, and nothing left open.
+// A directory as a tar archive, over a real socket: its content, all ways to read it, and no leaked descriptors.
 import '../support/addon-dir.ts';
 import { once } from 'node:events';
 import {
@@ -120,7 +120,7 @@ t.test('one that nobody takes, is cancelled, or is none leaves nothing open', as
   t.same(agent.faults, []);
 });
 
-/** A new directory with these files, and directories where a name ends in a slash. */
+/** A new directory with these files; a name that ends in a slash is a directory. */
 function makeTree(t: Test, files: Readonly<Record<string, string>>): string {
   const tree = mkdtempSync(join(tmpdir(), 'tree-'));
   t.teardown(() => rmSync(tree, { recursive: true }));

@@ -1,4 +1,4 @@
-// Extraction beneath a destination: what is made.
+// Extraction below a destination: the resulting files.
 import {
   existsSync,
   linkSync,

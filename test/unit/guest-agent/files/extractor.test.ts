@@ -1,4 +1,4 @@
-// Extraction beneath a destination: what the kernel refuses, what others do there meanwhile, and files that are large.
+// Extraction below a destination: kernel errors, concurrent changes, and large files.
 import '../support/addon-dir.ts';
 import {
   existsSync,
@@ -141,7 +141,7 @@ t.test('a directory that somebody else makes at the same time is as good', (t) =
   t.end();
 });
 
-/** One that is given its members by hand. */
+/** An extractor whose members the test passes directly. */
 function extractorOf(dir: string, isEmulated = false): Extractor {
   return new Extractor(Destination.open(dir), isEmulated);
 }

@@ -1,4 +1,4 @@
-// One archive in, as a client sends it: what is refused, with which words, and what is told of the rest.
+// One push, as a client sends it: refusals, their error texts, and results.
 import '../support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// The parts of the room that touch no file: headers to the byte, what a kernel's numbers mean, and names.
+// Pure functions of the files module: tar headers, error numbers, and names.
 import '../support/addon-dir.ts';
 import { constants } from 'node:os';
 import fc from 'fast-check';
@@ -30,7 +30,7 @@ const PLAIN: TarMember = {
   mtimeSeconds: 0,
 };
 
-/** A block as POSIX says it is, field by field, with its checksum. */
+/** Parses a block field by field as POSIX defines it, with its checksum. */
 function readBlock(bytes: Buffer) {
   const text = (at: number, length: number): string => bytes.toString('latin1', at, at + length);
   const untilZero = (at: number, length: number): string => text(at, length).split('\0')[0] ?? '';
@@ -52,7 +52,7 @@ function readBlock(bytes: Buffer) {
   };
 }
 
-/** The header's own block, and the records that the block ahead of it has. */
+/** The header block, and the records of the extended header before it. */
 function readHeader(changes: Partial<TarMember>) {
   const bytes = encodeHeader({ ...PLAIN, ...changes });
   if (bytes.length === 512) return { own: readBlock(bytes), records: [], ahead: undefined };

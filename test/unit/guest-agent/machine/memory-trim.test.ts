@@ -1,4 +1,4 @@
-// When the agent gives memory back: once what it holds itself has grown, and not when its code comes back from the page cache.
+// When the agent trims its memory: once its anonymous memory has grown, and not when code returns from the page cache.
 import '../support/addon-dir.ts';
 import { mock } from 'node:test';
 import t, { type Test } from 'tap';
@@ -7,7 +7,7 @@ import { addon } from '../../../../guest-agent/src/native/addon.ts';
 
 const PAGES_PER_MIB = 256;
 
-/** `memory` is what the kernel says of this process, MiB: resident in all, and that with a file behind it. */
+/** `memory`: this process's resident memory in MiB, total and file-backed. */
 function startTrim(t: Test) {
   const memory = { resident: 50, ofFiles: 20 };
   let count = 0;

@@ -1,4 +1,4 @@
-// One run of the service, with the kernel's answers made up: what it leaves behind, what cannot be killed, and its counts.
+// One run of the service, with a simulated kernel: leftover processes, unkillable ones, and usage counts.
 import '../support/addon-dir.ts';
 import type { Exec, ExecResultInput } from '@sandboxd/proto';
 import t, { type Test } from 'tap';

@@ -1,4 +1,4 @@
-// What the agent keeps of the service's output: the ring, and the readers of it.
+// The service's retained output: the ring and its readers.
 import '../support/addon-dir.ts';
 import assert from 'node:assert/strict';
 import {
@@ -13,7 +13,7 @@ import t from 'tap';
 import { OutputReader } from '../../../../guest-agent/src/service/reader.ts';
 import { OutputRing, type RingPlace } from '../../../../guest-agent/src/service/ring.ts';
 
-/** What a stream does to a reader: asks for bytes when told that there are some. */
+/** A stream's calls to a reader: requests bytes when it is notified. */
 class FakeStream {
   handlers: Stream['handlers'] = {};
   finished: unknown;
@@ -25,7 +25,7 @@ class FakeStream {
   finish(result: unknown): void {
     this.finished = result;
   }
-  /** Everything that is there now, in pieces of at most `maxBytes`. */
+  /** Everything that is available now, in chunks of at most `maxBytes`. */
   read(decoder: ServiceRecordDecoder, maxBytes: number, pieces = Number.POSITIVE_INFINITY): ServiceRecord[] {
     const records: ServiceRecord[] = [];
     for (let n = 0; n < pieces; n++) {
@@ -37,7 +37,7 @@ class FakeStream {
   }
 }
 
-/** The first record that a ring of `limitBytes` still has of `sizes`: headers have half as much again, and a page. */
+/** The first record of `sizes` that a ring of `limitBytes` retains: headers get half as much again, and a page. */
 function oldestKept(sizes: readonly number[], limitBytes: number): number {
   let outputBytes = 0;
   for (let seq = sizes.length - 1; seq >= 0; seq--) {

@@ -1,4 +1,4 @@
-// What streams and channels do when they are called at awkward moments, and when others fail or do nothing.
+// Streams and channels: calls at unusual moments, failing handlers, and missing handlers.
 import {
   AgentError,
   DEFAULT_WINDOW_BYTES,

@@ -1,4 +1,4 @@
-// Both ends of a connection at the limits of what they agree on, and when a link comes, goes or has something to say.
+// Both sides of a connection at the protocol's limits, and link events at any time.
 import { mock } from 'node:test';
 import {
   type ByteLink,
@@ -25,7 +25,7 @@ const call = { stats: {} };
 const nonce = Buffer.alloc(NONCE_BYTES, 1);
 const MARK = syncMark(nonce);
 
-/** A link whose events the test makes, and what is written to it. */
+/** A link whose events the test emits; records what is written to it. */
 class MadeLink implements ByteLink {
   events!: LinkEvents;
   readonly written: ReturnType<typeof FrameCodec.decode>[] = [];
@@ -42,7 +42,7 @@ class MadeLink implements ByteLink {
   destroy(): void {}
 }
 
-/** A hello, and in one piece with it what comes `before`. */
+/** A hello, preceded by `before` in the same chunk. */
 function greet(link: MadeLink, ...before: Uint8Array[]): void {
   const hello = { version: 1, nonce, incarnation: 'one', window: 65_536 };
   link.events.data(Buffer.concat([...before, ...encodeFrame({ hello })]));
@@ -89,7 +89,7 @@ t.test('a guest sends as much ahead as the host allows, within bounds of its own
 });
 
 t.test('padding ends the longest frame, wherever that was cut', async (t) => {
-  // The length of the longest frame, in as many bytes as it may have.
+  // The length of the longest frame, in the maximum number of bytes.
   const length = Buffer.of((MAX_FRAME_BYTES & 0x7f) | 0x80, ((MAX_FRAME_BYTES >> 7) & 0x7f) | 0x80, 0x84, 0);
   for (const keep of [1, 2, 3, 4]) {
     const links = memoryLinks(1 << 20);
@@ -215,7 +215,7 @@ t.test('what only begins like a hello is none', async (t) => {
   guest.attach(link);
   greet(link);
   const hello = { version: 1, nonce, incarnation: 'two', window: 65_536 };
-  // The last of two bodies counts.
+  // Of two bodies, the last one wins.
   const both = Buffer.concat([
     FrameCodec.encode({ hello }).finish(),
     FrameCodec.encode({ pong: {} }).finish(),
@@ -253,7 +253,7 @@ t.test('what becomes of the link of an old host is nothing to the new one', asyn
   const { guest, streams } = noteTakingGuest(old);
   connectHost(old.host, { incarnation: 'one', needsResync: false }).catch(() => undefined);
   await settle(old);
-  // As one would that has stopped to read.
+  // Like a host that has stopped reading.
   old.host.start({ data: () => {}, drain: () => {}, close: () => {} });
   old.guest.write([Buffer.alloc(100_000)]);
   const next = memoryLinks();

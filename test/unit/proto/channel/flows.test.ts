@@ -1,4 +1,4 @@
-// One stream by itself: when its flows ask for a turn, and what comes of one.
+// A single stream: when its flows request a turn, and the result of a turn.
 import {
   DEFAULT_WINDOW_BYTES,
   type DirectWrite,
@@ -14,7 +14,7 @@ import { channelPair } from '../support/channel-pair.ts';
 
 const call = { stats: {} };
 
-/** A stream of a host whose channel only notes what it is told. */
+/** A host's stream whose channel only records calls. */
 function soloStream(sendWindow: number) {
   const turns: number[] = [];
   const sent: FrameInput[] = [];

@@ -1,4 +1,4 @@
-// What a channel makes of each frame: of those that are encoded otherwise than it would, at a limit, for nobody, or too late.
+// A channel's handling of each frame: unusual encodings, limits, unknown streams, and late frames.
 import { mock } from 'node:test';
 import {
   AgentError,
@@ -22,7 +22,7 @@ import { Tally } from '../support/tally.ts';
 
 const call = { stats: {} };
 
-/** A channel and what it writes. */
+/** A channel that records its writes. */
 function soloChannel(role: 'host' | 'guest', more: Partial<ChannelOptions> = {}) {
   const written: ReturnType<typeof FrameCodec.decode>[] = [];
   const decoder = new FrameDecoder('skip', (encoded) =>

@@ -1,5 +1,5 @@
-// Links that read for themselves what a stream sends, and put what it is sent where it belongs: the rules are those of bytes that
-// go through JavaScript.
+// Links that read a stream's source and write its received data themselves. The rules are the same as for bytes that
+// pass through JavaScript.
 import {
   type ByteLink,
   type DirectWrite,
@@ -16,7 +16,7 @@ import { type ChannelPair, channelPair } from '../support/channel-pair.ts';
 
 type Answer = ReturnType<NonNullable<ByteLink['writeFrom']>>;
 
-/** Has the guest's link read for itself. What a channel that forgot a rule asks without end fails. */
+/** Lets the guest's link read sources itself. Fails when the channel asks endlessly. */
 function readsItself(
   pair: ChannelPair,
   answer: (frames: SourceFrames, asked: number) => Answer,
@@ -31,12 +31,12 @@ function readsItself(
   return asked;
 }
 
-/** A source that names descriptor 7 for as much as it may. */
+/** A source that returns descriptor 7 for the maximum length. */
 const descriptor =
   (took: (result: number) => void = () => undefined): Source =>
   (_maxBytes, length) => ({ descriptor: 7, length, took });
 
-/** What a link does with a descriptor that has `bytes`. */
+/** A link's reads of a descriptor with `bytes`. */
 function fileOf(pair: ChannelPair, bytes: number): { answer: (frames: SourceFrames) => Answer } {
   let left = bytes;
   return {

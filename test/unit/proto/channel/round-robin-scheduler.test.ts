@@ -1,4 +1,4 @@
-// The round of flows that share a link: how long it goes on, and when it does not go on at all.
+// The round-robin scheduler of flows on a link: the length of a round, and when it stops.
 import {
   type ByteLink,
   type Flow,
@@ -15,7 +15,7 @@ const turn = () => new Promise(setImmediate);
 
 type Take = (maxBytes: number, maxSourceBytes: number) => ReturnType<Stream['take']>;
 
-/** A round whose link notes what it is given, and flows that want another turn after each that they used. */
+/** A scheduler whose link records frames, and flows that request another turn after each one. */
 function makeRound(more: Partial<ByteLink> = {}) {
   const link = { hasSpace: true, written: [] as string[] };
   const errors: unknown[] = [];

@@ -1,4 +1,4 @@
-// Frames, parts and varints: what they are as bytes, however these are split.
+// The encoding of frames, parts and varints, for any chunking.
 
 import {
   FrameCodec,
@@ -35,7 +35,7 @@ const anyFrame: fc.Arbitrary<FrameInput> = fc.oneof(
   fc.record({ stream: fc.constant(0), ping: fc.record({ payload: fc.uint8Array({ maxLength: 50 }) }) }),
   fc.record({ stream: streamId, request: fc.constant({ stats: {} }) }),
 );
-/** What a frame is when it comes back from the wire: `whole` apart. */
+/** A frame after a round trip, without `whole`. */
 const plain = (encoded: Uint8Array): string => {
   const { whole: _, ...frame } = FrameCodec.decode(encoded);
   return JSON.stringify(frame);
@@ -95,7 +95,7 @@ t.test('what is read by hand is what the generated code reads', async (t) => {
       return got?.stream === stream && got.credit === credit;
     }),
   );
-  // Bytes near a frame: whatever is taken for one is one, and the same.
+  // Bytes close to a frame: anything that decodes as a frame is that frame.
   const near = fc
     .tuple(
       id,
