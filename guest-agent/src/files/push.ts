@@ -83,7 +83,7 @@ class Push {
     if (this.#gunzip === undefined) {
       this.#reader.push(bytes);
       this.#stream.consumed(chunkBytes);
-      this.#offerIntake();
+      this.#offerDirectWrite();
     } else {
       // A copy, because the chunk is borrowed. Its credit returns after decompression, so that little data is buffered.
       this.#gunzip.write(Buffer.from(bytes), () => this.#stream.consumed(chunkBytes));
@@ -91,7 +91,7 @@ class Push {
   }
 
   /** Native code writes the rest of a large file. */
-  #offerIntake(): void {
+  #offerDirectWrite(): void {
     const target = this.#extractor.directFile;
     if (target === undefined || this.#reader.plainContentLeft < INTAKE_BYTES) return;
     this.#stream.offerDirectWrite({
