@@ -98,7 +98,7 @@ t.test('one that is too old is named, with what to do', async (t) => {
   t.equal(calls, '');
 });
 
-t.test('what failed is said, without the lines that only showed life', async (t) => {
+t.test('a failure is reported, without progress lines', async (t) => {
   const { status, stderr, again } = setUp({ nodeMajor: 18, hasNpm: true, env: { NPM_FAILS: '1' } });
   t.equal(status, 1);
   t.match(stderr, /^npm error no registry\nsetup: error: npm ci failed \(messages above\)/m);

@@ -27,7 +27,7 @@ t.test('one file runs as it is written', async (t) => {
   }
 });
 
-t.test('targets of make are there, and so are their rooms', async (t) => {
+t.test('make targets exist, and so do their modules', async (t) => {
   const named = [...page.matchAll(/`make ([a-z-]+)/g), ...examples.join('\n').matchAll(/^make ([a-z-]+)/gm)];
   t.ok(named.length > 8);
   for (const [, target = ''] of named) t.match(makefile, new RegExp(`^${target}:`, 'm'), target);

@@ -44,7 +44,7 @@ t.test('the first bytes of a host that comes back are answered', async (t) => {
   isAway = true;
   host.write('un');
   await left.promise;
-  t.equal(link.write([Buffer.from('to nobody')]), false, 'nobody is there');
+  t.equal(link.write([Buffer.from('to nobody')]), false, 'no host is connected');
   isAway = false;
   host.write('seen');
   t.equal(String((await once(host, 'data'))[0]), 'answer to unseen');

@@ -174,7 +174,7 @@ t.test('a command', async (t) => {
     t.equal((await done).out.split(' ')[0], createHash('sha256').update(bytes).digest('hex'));
     const early = run(channel, ['head', '-c', '3'], { stdin: true });
     sendInput(early.stream, bytes);
-    t.equal((await early.done).out.length > 0, true, 'input that nobody reads is thrown away');
+    t.equal((await early.done).out.length > 0, true, 'unread input is discarded');
   });
 
   await t.test('without an input throws away what is sent to it', async (t) => {
@@ -183,7 +183,7 @@ t.test('a command', async (t) => {
     t.match((await done).exec, { exitCode: 0 });
   });
 
-  await t.test('stalls while nobody reads, and loses nothing', async (t) => {
+  await t.test('blocks without a reader, and loses no output', async (t) => {
     const slow = run(channel, ['sh', '-c', 'seq 1 200000'], { isReading: false });
     await slow.started;
     t.equal((await sh('echo quick')).out, 'quick\n', 'others go on');

@@ -41,7 +41,7 @@ const stateOf = (pid: number): string =>
 const progressOf = (pid: number): string =>
   readFileSync(`/proc/${pid}/status`, 'utf8').match(/^voluntary_ctxt_switches:.*$/m)?.[0] ?? '';
 
-t.test('what runs stands still, whatever it is at, and goes on where it was', async (t) => {
+t.test('running processes freeze in any state, and continue from there', async (t) => {
   const agent = startAgent(t);
   const channel = await agent.connect();
   const busy = run(channel, ['sh', '-c', 'while :; do :; done'], { timeoutMs: 60_000 });

@@ -27,7 +27,7 @@ function startPoller() {
 }
 
 t.test(
-  'output that nobody wants is read away, a megabyte at a time, until its writers are gone',
+  'output without a reader is discarded, a megabyte at a time, until its writers are gone',
   async (t) => {
     const timers = takeTimers(t);
     const { poller, watches } = startPoller();
@@ -76,40 +76,43 @@ function makeFreezer(t: Test) {
   return { freezer, calls, world, timers: takeTimers(t) };
 }
 
-t.test('a freeze is answered once all stands still, is let go on, or half a second has passed', async (t) => {
-  const { freezer, calls, world, timers } = makeFreezer(t);
-  let nowMs = 1000;
-  const { now } = performance;
-  performance.now = () => nowMs;
-  t.teardown(() => Object.assign(performance, { now }));
-  let answers = 0;
-  const freeze = (): void => freezer.freeze('one', () => answers++);
-  freeze();
-  t.same([calls, answers, timers.waiting()], [[true], 0, [1]]);
-  world.hasStopped = true;
-  timers.goOff();
-  t.same([answers, timers.waiting()], [1, []]);
-  world.hasStopped = false;
-  freeze();
-  freezer.thaw();
-  timers.goOff();
-  t.same([answers, timers.waiting(), calls], [2, [], [true, true, false]]);
-  freeze();
-  nowMs += 500;
-  timers.goOff();
-  t.equal(answers, 2);
-  nowMs += 1;
-  timers.goOff();
-  t.same([answers, timers.waiting()], [3, []]);
-  freezer.thaw();
-  freezer.thaw();
-  t.equal(calls.length, 5, 'what goes on is not let go on');
-  world.canFreeze = false;
-  t.throws(freeze, { code: 'unsupported' });
-  t.equal(calls.length, 5);
-});
+t.test(
+  'a freeze is answered once all processes have stopped, are thawed, or half a second has passed',
+  async (t) => {
+    const { freezer, calls, world, timers } = makeFreezer(t);
+    let nowMs = 1000;
+    const { now } = performance;
+    performance.now = () => nowMs;
+    t.teardown(() => Object.assign(performance, { now }));
+    let answers = 0;
+    const freeze = (): void => freezer.freeze('one', () => answers++);
+    freeze();
+    t.same([calls, answers, timers.waiting()], [[true], 0, [1]]);
+    world.hasStopped = true;
+    timers.goOff();
+    t.same([answers, timers.waiting()], [1, []]);
+    world.hasStopped = false;
+    freeze();
+    freezer.thaw();
+    timers.goOff();
+    t.same([answers, timers.waiting(), calls], [2, [], [true, true, false]]);
+    freeze();
+    nowMs += 500;
+    timers.goOff();
+    t.equal(answers, 2);
+    nowMs += 1;
+    timers.goOff();
+    t.same([answers, timers.waiting()], [3, []]);
+    freezer.thaw();
+    freezer.thaw();
+    t.equal(calls.length, 5, 'what goes on is not let go on');
+    world.canFreeze = false;
+    t.throws(freeze, { code: 'unsupported' });
+    t.equal(calls.length, 5);
+  },
+);
 
-t.test('while all stands still, commands are refused, and the service waits', async (t) => {
+t.test('while frozen, commands are refused, and the service waits', async (t) => {
   const { freezer, world } = makeFreezer(t);
   world.hasStopped = true;
   const done: string[] = [];
@@ -180,7 +183,7 @@ t.test('input waits for its reader, and is consumed as that takes it', async (t)
   t.equal(state()[2], 1, 'once');
 });
 
-t.test('input that nobody reads any more is consumed all the same', async (t) => {
+t.test('input without a reader is consumed too', async (t) => {
   const gone = startInput(t);
   gone.push('never read');
   t.same([gone.state(), gone.watches.length], [['', 10, 0], 0]);

@@ -26,7 +26,7 @@ import { freshDirectory, put, unpack } from '../support/unpack.ts';
 
 const { errno } = constants;
 
-t.test('what the kernel refuses is said with the name, and nothing stays open or half made', (t) => {
+t.test('a kernel error names the file, and leaves no descriptor or partial file', (t) => {
   const dir = freshDirectory();
   const before = openDescriptors();
   const small: Member = { name: 'sub/small', content: 'x' };
@@ -131,7 +131,7 @@ t.test('directories take the place of files and of links to nowhere, and of noth
   t.end();
 });
 
-t.test('a directory that somebody else makes at the same time is as good', (t) => {
+t.test('a directory that another process creates concurrently is accepted', (t) => {
   const dir = freshDirectory();
   const real = replaceInAddon(t, {
     addDirectory: (parent, leaf) => real.addDirectory(parent, leaf) || real.addDirectory(parent, leaf),

@@ -99,7 +99,7 @@ t.test('a header has every field where it belongs', async (t) => {
   t.ok(endMark().equals(Buffer.alloc(1024)));
 });
 
-t.test('what has no room in a header is in records ahead of it', async (t) => {
+t.test('values too large for a header are in records before it', async (t) => {
   const max = 8 ** 11 - 1;
   for (const [changes, field, inField, record] of [
     [{ uid: 8 ** 7 - 1 }, 'uid', '7777777\0', undefined],
@@ -132,7 +132,7 @@ t.test('what has no room in a header is in records ahead of it', async (t) => {
   t.equal(records.length, 3, 'in one header');
 });
 
-t.test('a name is cut in two at a slash that both parts have room for', async (t) => {
+t.test('a name is split at a slash where both parts fit', async (t) => {
   const part = (bytes: number): string => 'p'.repeat(bytes);
   for (const [name, prefix] of [
     [part(100), ''],
@@ -231,7 +231,7 @@ t.test('what the kernel says of a file is read from its fields', async (t) => {
   t.same([isDirectory(status), isSymlink(status)], [false, true]);
 });
 
-t.test('names of archives are taken apart, and what leads out or is none is refused', async (t) => {
+t.test('names of archives are split, and names that lead outside or are invalid are refused', async (t) => {
   t.same(normalize('/a//./b/../c/'), ['a', 'c']);
   t.same(normalize('a/..'), []);
   t.same(normalize('.'), []);

@@ -62,7 +62,7 @@ t.test('a second after a call', async (t) => {
   t.teardown(() => mock.timers.reset());
   trim.touch();
   mock.timers.tick(999);
-  t.equal(trims(), 0, 'nobody has to wait for it');
+  t.equal(trims(), 0, 'no call waits for it');
   mock.timers.tick(1);
   t.equal(trims(), 1);
 });

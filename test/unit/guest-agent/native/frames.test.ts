@@ -49,7 +49,7 @@ function readAll(fd: number): Buffer {
 }
 
 t.test(
-  'the same bytes, from a file and from a pipe, over a link with room and over a full one',
+  'the same bytes, from a file and from a pipe, over a link with free space and over a full one',
   async (t) => {
     const [ours, theirs] = addon.socketPair();
     t.teardown(() => {

@@ -31,7 +31,7 @@ if (process.getuid?.() !== 0) t.bailout('file systems are mounted as root: run t
 const TMPFS = 0x0102_1994;
 const TOO_MUCH = -constants.errno.E2BIG;
 const MANY = 1000;
-const ROOM = 2 ** 20;
+const CAPACITY_BYTES = 2 ** 20;
 
 /** Prints or sets extended attributes of a path; Node has no API for them. */
 const attributeTool = join(mkdtempSync(join(tmpdir(), 'attributes-')), 'attributes');
@@ -71,7 +71,7 @@ function isInMemory(path: string): boolean {
   return found?.isDirectory() === true && statfsSync(path).type === TMPFS;
 }
 
-const move = (run: string, entries = MANY, bytes = ROOM): number =>
+const move = (run: string, entries = MANY, bytes = CAPACITY_BYTES): number =>
   addon.moveToMemory(run, entries, bytes, 'sandbox');
 
 /** All `stat` data and contents of a tree, by path. */

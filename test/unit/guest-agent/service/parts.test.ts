@@ -265,17 +265,17 @@ t.test('times are counted from the start of each run, however long the machine h
   t.equal(supervisor.state, 'failed', 'none of its lives was a long one');
   t.equal(supervisor.restarts, 2);
   supervisor.configure({ ...SPEC, cmd: ['other'] });
-  t.equal(supervisor.restarts, 0, 'nobody has restarted this one');
+  t.equal(supervisor.restarts, 0, 'this one was not restarted');
 });
 
-t.test('whatever a launch fails with is said, and how long it took', async (t) => {
-  for (const [error, said] of [
+t.test('any error of a launch is reported, with its duration', async (t) => {
+  for (const [error, text] of [
     [new Error('no such program'), 'no such program'],
     ['no room', 'no room'],
   ]) {
     const { supervisor } = supervise(error);
     supervisor.configure(SPEC);
     t.equal(supervisor.state, 'failed');
-    t.same(supervisor.lastExit?.result, { exitCode: -1, durationUs: 7000, error: said });
+    t.same(supervisor.lastExit?.result, { exitCode: -1, durationUs: 7000, error: text });
   }
 });

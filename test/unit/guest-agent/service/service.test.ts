@@ -216,7 +216,7 @@ t.test(
     t.equal(supervisor.findRing(first.id), undefined);
     t.equal(runs[1]?.ring, supervisor.ring);
     t.equal(first.next?.next, supervisor.ring);
-    t.equal(first.counts.droppedRecords, 0, 'what ran meanwhile keeps what it said');
+    t.equal(first.counts.droppedRecords, 0, 'the earlier run keeps its output');
   },
 );
 

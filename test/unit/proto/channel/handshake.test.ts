@@ -75,8 +75,8 @@ t.test('a new host gets through wherever the old one stopped, and nothing half i
     links.guest.deliver(100 + keep);
     const before = seen.length;
     const { channel } = await connect(links, 'one', true);
-    const told = seen.slice(before).join();
-    if (!/^(superseded(,superseded)?)?$/.test(told)) t.fail(`after ${keep} bytes the guest saw ${told}`);
+    const losses = seen.slice(before).join();
+    if (!/^(superseded(,superseded)?)?$/.test(losses)) t.fail(`after ${keep} bytes the guest saw ${losses}`);
     let isAnswered = false;
     channel.open(call, {
       result: () => {
@@ -161,7 +161,7 @@ t.test('a link that closes leaves its streams as they are until the next hello s
   }
 });
 
-t.test('a bad hello is not answered and disturbs nobody', async (t) => {
+t.test('an invalid hello is not answered and disturbs no stream', async (t) => {
   const links = memoryLinks();
   let describes = 0;
   const { guest, seen } = noteTakingGuest(links, {

@@ -132,7 +132,7 @@ t.test('each thing that a guest must not send is a violation', async (t) => {
     t.type(guest.closeCause, ProtocolViolation, name);
     const reason = reasons.find(([kind]) => kind.test(name));
     if (reason) t.match(guest.closeCause?.message, reason[1], name);
-    t.strictSame(losses, ['lost'], 'its calls are told');
+    t.strictSame(losses, ['lost'], 'its calls are notified');
     t.ok(guest.links.host.isClosed, 'and the link is closed');
   }
 });

@@ -53,7 +53,7 @@ function fileOf(pair: ChannelPair, bytes: number): { answer: (frames: SourceFram
   };
 }
 
-t.test('it waits for room, and a source without bytes is not asked until it is ready', async (t) => {
+t.test('it waits for free space, and a source without bytes is not called until it is ready', async (t) => {
   const results: number[] = [];
   let stream: Stream | undefined;
   const pair = channelPair((opened) => {
@@ -70,7 +70,7 @@ t.test('it waits for room, and a source without bytes is not asked until it is r
   }));
   pair.host.open({ stats: {} }, {});
   await settle(pair.links);
-  t.same(results, [1000], 'a link without room is not asked again');
+  t.same(results, [1000], 'a full link is not called again');
   pair.guest.drained();
   await settle(pair.links);
   t.same(results, [1000, 0], 'and a source without bytes is not until it is ready');

@@ -133,10 +133,10 @@ t.test('control frames that wait for a link are counted, up to a limit', async (
   link.hasSpace = true;
   round.control([Buffer.alloc(1)]);
   round.control([Buffer.alloc(MAX_BACKLOG_BYTES + 1)]);
-  t.notOk(round.isBacklogged, 'nothing waits for one with room');
+  t.notOk(round.isBacklogged, 'a link with free space has no backlog');
 });
 
-t.test('flows wait for a link without room, and while it is held', async (t) => {
+t.test('flows wait for a full link, and while it is held', async (t) => {
   const { round, link, flow } = makeRound();
   let takes = 0;
   const stream = flow(1, () => {
@@ -158,7 +158,7 @@ t.test('flows wait for a link without room, and while it is held', async (t) => 
   round.control([Buffer.from('b'), Buffer.from('c')]);
   link.written.length = 0;
   round.release();
-  t.same([link.written, takes], [['abc'], 2], 'one write, which left no room');
+  t.same([link.written, takes], [['abc'], 2], 'one write, which filled the link');
   round.drained();
   t.equal(takes, 3);
   link.written.length = 0;
@@ -194,7 +194,7 @@ t.test(
     const able = makeRound({ writeFrom: () => ({ result: 10, hasSpace: false }) });
     able.round.enqueue(able.flow(1, take), FLOW);
     able.round.enqueue(able.flow(2, take), FLOW);
-    t.equal(asked.length, 1, 'it left no room');
+    t.equal(asked.length, 1, 'it filled the link');
     able.round.drained();
     t.same(asked, [
       [MAX_DATA_BYTES, MAX_SOURCE_BYTES],

@@ -183,7 +183,7 @@ t.test('lengths over the limit are violations, before anything is allocated', (t
   t.throws(
     () => decodeAll([Buffer.of(2, 8, 0)], 'refuse'),
     ProtocolViolation,
-    'a cut frame is refused where nobody pads',
+    'a truncated frame is refused where padding is not permitted',
   );
   t.end();
 });
@@ -292,7 +292,7 @@ t.test('parts interleave between streams and hold no more than their limits', as
   t.throws(() => joiner.add(3, full, false), ProtocolViolation, 'all messages over their limit');
   joiner.drop(1);
   joiner.drop(1);
-  t.doesNotThrow(() => joiner.add(3, full, false), 'dropping makes room');
+  t.doesNotThrow(() => joiner.add(3, full, false), 'dropping frees space');
 });
 
 t.test('a small view is copied out of a large chunk, a large one is not', (t) => {
