@@ -1,6 +1,6 @@
 #!/bin/sh
-# Generates src/gen/agent.{js,d.ts} from agent.proto; `make check` runs it into a temporary folder and compares.
-# 64-bit fields are plain numbers: every one is a count or a time in units that stay below 2^53.
+# Generates src/gen/agent.{js,d.ts} from agent.proto. `make check` runs it into a temporary folder and compares.
+# 64-bit fields are plain numbers: each is a count or a time in units that stay below 2^53.
 set -eu
 out=${1:-$(dirname "$0")/src/gen}
 mkdir -p "$out"

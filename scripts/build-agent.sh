@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the guest agent into dist/agent/, which is what goes into every guest at /.sandbox/: the executable, the native
-# addon, and the dynamic loader with the libraries that both need; and dist/guest-init, the initramfs's init. Does nothing
-# when no input has changed.
+# Builds the guest agent into dist/agent/, which every guest has at /.sandbox/: the executable, the native addon, and
+# the dynamic loader with the libraries of both. Also builds dist/guest-init, the initramfs's init. Does nothing when
+# no input has changed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -54,7 +54,7 @@ echo "  bundle" >&2
 node_modules/.bin/esbuild guest-agent/src/main.ts --bundle --platform=node --target=node26 --format=cjs \
   --minify-syntax --minify-whitespace --legal-comments=none --external:long --log-level=warning --outfile=$work/main.cjs
 
-# A runtime without symbols: stripping after the program was put in would break it. Kept, because it takes seconds.
+# A runtime without symbols: stripping the finished executable would break it. Cached, because it takes seconds.
 runtime=dist/.runtime/node-$(sha256sum $node_package/package.json | cut -c1-16)
 if [ ! -x "$runtime" ]; then
   echo "  runtime" >&2

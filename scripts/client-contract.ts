@@ -1,6 +1,6 @@
-// client/src/gen: the interface as the client sees it, made from the table of routes through the OpenAPI document: types of what is sent
-// and answered, and of each route its method and path. The library carries neither schemas nor their validator with it.
-// usage: node scripts/client-contract.ts [folder]
+// Generates client/src/gen from the route table through the OpenAPI document: types of requests and responses, and the
+// method and path of each route. The client library includes neither schemas nor a validator. usage: node
+// scripts/client-contract.ts [folder]
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import {
@@ -14,13 +14,13 @@ import openapiTs, { astToString } from 'openapi-typescript';
 
 const HEADER = '// Made by scripts/client-contract.ts from api/. Do not edit.\n';
 
-/** Contents by file name. */
+/** File contents by file name. */
 export async function renderContract(): Promise<Readonly<Record<string, string>>> {
   const document = toOpenApi();
   return { 'schemas.ts': await renderSchemas(document), 'routes.ts': renderRoutes(document) };
 }
 
-/** Fields with a default may be left out: they are what a client sends. */
+/** Fields with a default are optional, because the types describe what a client sends. */
 async function renderSchemas({ components, ...rest }: OpenApiDocument): Promise<string> {
   const { schemas } = components;
   const document = { ...rest, paths: {}, components: { schemas } };
@@ -44,7 +44,7 @@ ${routes.join('')}} as const;
 
 export type RouteName = keyof typeof ROUTES;
 
-/** What goes with each: a JSON body, and a JSON answer. */
+/** For each operation: its JSON request body, and its JSON response. */
 export type Calls = {
 ${calls.join('')}};
 `;

@@ -1,4 +1,5 @@
-// `make demo`: starts the daemon, and does with the command `sandbox` what a newcomer would: a sandbox, commands in it, files, forks.
+// `make demo`: starts the daemon and runs the first steps of a new user with `sandbox`: a sandbox, commands, files,
+// forks.
 import { type ChildProcess, spawn } from 'node:child_process';
 import {
   copyFileSync,
@@ -25,7 +26,7 @@ const SCRIPTS = [
     exitCode: 0,
   },
   {
-    title: 'output comes as it is made',
+    title: 'output is streamed',
     script: 'for i in 1 2 3; do echo tick $i; sleep 0.4; done',
     exitCode: 0,
   },
@@ -40,7 +41,7 @@ const { values } = parseArgs({
 const sharedDir = resolve(values['data-dir']);
 const steps: { readonly step: string; readonly ms: number }[] = [];
 
-// A data directory of its own, with what is baked shared: a daemon that runs already is left alone.
+// Uses its own data directory with shared baked images, so it does not interfere with a running daemon.
 mkdirSync(sharedDir, { recursive: true });
 const dataDir = mkdtempSync(join(sharedDir, 'demo-'));
 const runDir = mkdtempSync(join(tmpdir(), 'sandboxd-demo-'));
@@ -53,13 +54,13 @@ writeFileSync(logPath, '');
 let daemon: ChildProcess | undefined;
 let ending: Promise<never> | undefined;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => void finish(130));
-// Nobody reads any longer (`make demo | head`, a closed terminal): the daemon must not be left behind.
+// The reader is gone (`make demo | head`, a closed terminal): stop the daemon too.
 process.stdout.on('error', () => void finish(1));
 
 try {
   const url = await timed('daemon start, engine probe included', startDaemon);
   say(`\n$ export SANDBOXD_HOST=${url}`);
-  const sandbox = (...words: readonly string[]) => runCommand(url, words, 0);
+  const sandbox = (...args: readonly string[]) => runCommand(url, args, 0);
   say('\n# a virtual machine of its own');
   const id = await timed('first create: boots a guest, saves it as a template, copies it', () =>
     sandbox('run', 'base'),
@@ -102,7 +103,7 @@ function startDaemon(): Promise<string> {
     '--on-exit',
     'destroy',
   ];
-  // A session of its own: signals of the terminal reach this program alone, which ends the daemon in order.
+  // A session of its own: the terminal's signals reach only this program, which stops the daemon gracefully.
   const child = spawn(join(checkout, 'dist/sandboxd'), args, {
     stdio: ['ignore', 'ignore', 'pipe'],
     detached: true,
@@ -117,7 +118,7 @@ function startDaemon(): Promise<string> {
     let seen = '';
     child.on('error', reject);
     child.on('exit', (code) => {
-      // The daemon says in one line why it does not start, behind what it logged.
+      // The daemon prints the reason as one line after its log.
       const reason = /^sandboxd: (.+)$/m.exec(seen)?.[1] ?? `it ended with exit code ${code}`;
       reject(new Error(`the daemon did not start: ${reason}`));
     });
@@ -141,13 +142,15 @@ async function stopDaemon(): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Says what went wrong, unless it is that the demo was ended. */
+/** Reports the error, unless the demo was interrupted. */
 async function fail(error: unknown): Promise<never> {
   if (ending !== undefined) return ending;
-  const kept = join(sharedDir, 'demo-failed.log');
-  copyFileSync(logPath, kept);
+  const savedLog = join(sharedDir, 'demo-failed.log');
+  copyFileSync(logPath, savedLog);
   process.stderr.write(`\ndemo failed: ${error instanceof Error ? error.message : error}.\n`);
-  process.stderr.write(`The daemon's log is in ${kept}; run \`make demo\` again when that is put right.\n`);
+  process.stderr.write(
+    `The daemon's log is in ${savedLog}; run \`make demo\` again when the cause is fixed.\n`,
+  );
   return finish(1);
 }
 
@@ -162,10 +165,10 @@ async function cleanUp(code: number): Promise<never> {
   process.exit(code);
 }
 
-/** Shows the words and what they say; resolves with what went to stdout, rejects at another exit code. */
-function runCommand(url: string, words: readonly string[], exitCode: number): Promise<string> {
-  say(`$ sandbox ${words.map((word) => (/^[\w/.:-]+$/.test(word) ? word : `'${word}'`)).join(' ')}`);
-  const child = spawn(join(checkout, 'dist/sandbox'), words, {
+/** Prints the command and its output. Resolves with its stdout; rejects for another exit code. */
+function runCommand(url: string, args: readonly string[], exitCode: number): Promise<string> {
+  say(`$ sandbox ${args.map((arg) => (/^[\w/.:-]+$/.test(arg) ? arg : `'${arg}'`)).join(' ')}`);
+  const child = spawn(join(checkout, 'dist/sandbox'), args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: checkout,
     env: { ...process.env, SANDBOXD_HOST: url },
@@ -178,7 +181,7 @@ function runCommand(url: string, words: readonly string[], exitCode: number): Pr
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code) => {
-      if (code !== exitCode) return reject(new Error(`sandbox ${words[0]} ended with ${code}`));
+      if (code !== exitCode) return reject(new Error(`sandbox ${args[0]} ended with ${code}`));
       if (code !== 0) say(`→ exit code ${code}`);
       resolve(output.trim());
     });

@@ -1,4 +1,4 @@
-// `make install`: what was built, into a directory.
+// `make install`: copies the build into a directory.
 // usage: node scripts/install.ts directory
 import { resolve } from 'node:path';
 import { copyProgram } from './program-files.ts';

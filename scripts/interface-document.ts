@@ -1,5 +1,5 @@
-// docs/openapi.json, which is made from the table of routes. As a program it writes the file; `make check` asks whether it is
-// what the table gives, and what a linter says of it.
+// docs/openapi.json, generated from the route table. As a program it writes the file. `make check` compares the file
+// and runs a linter on it.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
@@ -7,21 +7,21 @@ import { toOpenApi } from '@sandboxd/api';
 
 const PATH = resolve(import.meta.dirname, '../docs/openapi.json');
 
-/** The linter's recommended rules but those that have no word for what this interface is. */
+/** The linter's recommended rules, except those that do not apply to this interface. */
 const RULES: Parameters<typeof createConfig>[0] = {
   extends: ['recommended'],
   rules: {
-    // The answer to a WebSocket's request is a 101.
+    // A WebSocket request is answered with 101.
     'operation-2xx-response': 'off',
-    // What frames hold is referred to in words.
+    // Frame payloads are described in text, so their schemas are not referenced.
     'no-unused-components': 'off',
-    // Without it an example that is none would be a warning only.
+    // Otherwise an invalid example would only be a warning.
     'no-invalid-media-type-examples': 'error',
     'no-invalid-schema-examples': 'error',
   },
 };
 
-/** Rejects with what is wrong. */
+/** Rejects with the list of problems. */
 export async function checkDocument(): Promise<void> {
   const written = readFileSync(PATH, 'utf8');
   if (written !== render())
@@ -30,7 +30,7 @@ export async function checkDocument(): Promise<void> {
   if (found.length > 0) throw new Error(found.join('\n'));
 }
 
-/** Problems of a document, a line each. */
+/** Problems of a document, one per line. */
 export async function lintDocument(source: string): Promise<string[]> {
   const config = await createConfig(RULES);
   const problems = await lintFromString({ source, absoluteRef: PATH, config });

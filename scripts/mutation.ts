@@ -1,5 +1,6 @@
-// `make mutation MODULE=sandboxes` or `MODULE=sandboxes/manager.ts`: changes one thing of the code at a time and sees whether a
-// test without guests notices. Says what nobody noticed. docs/testing.md says what is left out, and how to read it.
+// `make mutation MODULE=sandboxes` or `MODULE=sandboxes/manager.ts`: makes one change to the code at a time, and
+// checks whether a test without guests fails. Lists the surviving mutants. docs/testing.md explains exclusions and the
+// output.
 import { globSync, mkdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
@@ -11,7 +12,7 @@ import { summarize } from './mutation/summary.ts';
 import { openWorkplace, removePlace } from './mutation/workplace.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
-/** What a room's tests need of the tree, beside packages and what was built. */
+/** Files that a module's tests need, in addition to packages and the build. */
 const PARTS = [
   'api',
   'proto',
@@ -24,7 +25,7 @@ const PARTS = [
   'scripts',
 ];
 const WORK = 'dist/.mutation';
-/** Mutants at a time: most of a test's time is waiting. */
+/** Mutants in parallel: a test mostly waits. */
 const JOBS = 3;
 
 process.chdir(ROOT);
@@ -48,14 +49,14 @@ if (
 }
 
 process.env.MUTATION_TEST_FILES = JSON.stringify(testFilesOf(module));
-// What a run that was stopped left.
+// Left by an interrupted run.
 rmSync(join(WORK, name), { recursive: true, force: true });
 mkdirSync(WORK, { recursive: true });
 const place = openWorkplace();
 process.env.MUTATION_PLACE = place;
 process.on('exit', () => removePlace(place));
 if (values.sample === undefined) {
-  // What is known is written after each file: a run that is stopped goes on from there.
+  // Results are saved after each file, so that an interrupted run continues from there.
   const known = `${WORK}/${name}.json`;
   for (const path of mutated) await mutate([path], { incremental: true, incrementalFile: known });
   console.log(summarize(known, mutated));
@@ -70,19 +71,19 @@ if (values.sample === undefined) {
 async function mutate(paths: string[], more: PartialStrykerOptions, reporters: string[] = []): Promise<void> {
   await new Stryker({
     mutate: paths,
-    // Words: those of a type would not compile, and most others are for people. Nor do objects without their fields.
+    // String mutations of a type would not compile, and most others are messages. Objects without fields add nothing.
     mutator: { excludedMutations: ['StringLiteral', 'ObjectLiteral'] },
     ignorers: ['log-calls'],
     plugins: [join(ROOT, 'scripts/mutation/runner.ts')],
-    testRunner: 'room',
+    testRunner: 'module',
     coverageAnalysis: 'perTest',
     ignorePatterns: ['**', '!package.json', ...PARTS.map((part) => `!${part}/**`)],
-    // The sandbox's packages must be its own, not those that node_modules of this tree links to.
+    // The sandbox must use its own packages, not those that this tree's node_modules links to.
     symlinkNodeModules: false,
     buildCommand: `sh ${join(ROOT, 'scripts/mutation/link-modules.sh')} ${ROOT}`,
     tempDirName: `${WORK}/${name}`,
     concurrency: JOBS,
-    // The runner decides what hangs; these end the runner itself.
+    // The runner detects hanging tests; these limits apply to the runner itself.
     timeoutMS: 900_000,
     dryRunTimeoutMinutes: 30,
     reporters: [process.stdout.isTTY ? 'progress' : 'progress-append-only', ...reporters],

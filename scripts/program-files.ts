@@ -1,17 +1,17 @@
-// What an installation of the daemon is made of, by name in dist and in the directory that it lies in elsewhere.
+// The files of a daemon installation, by name in dist and in the target directory.
 import { chmodSync, cpSync, globSync, mkdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Small static programs of our own: they lie beside the executable. */
+/** Our own small static programs, next to the executable. */
 export const PROGRAMS = ['claim', 'jail', 'memfd', 'peers', 'portd'];
-/** The same, but they load libraries of the host. */
+/** Like PROGRAMS, but linked to libraries of the host. */
 export const DYNAMIC_PROGRAMS = ['netd'];
-/** Runs beside the daemon, in a process with nothing else. */
+/** The daemon runs it in a separate process. */
 export const CONVERTER = 'convert-image.mjs';
 
 const FILES = ['sandboxd', 'addons', 'agent', 'guest-init', 'node_modules', CONVERTER];
 
-/** Replaces what is there by what was built. Everybody may read it. */
+/** Replaces an installation with the build. Every user may read it. */
 export function copyProgram(target: string): void {
   mkdirSync(target, { recursive: true });
   for (const name of [...FILES, ...PROGRAMS, ...DYNAMIC_PROGRAMS]) {
@@ -20,7 +20,7 @@ export function copyProgram(target: string): void {
   }
   rmSync(join(target, 'agent/.stamp'), { force: true });
   rmSync(join(target, 'sandbox'), { force: true });
-  // Under this name it is the command.
+  // Under this name, the executable acts as the client command.
   symlinkSync('sandboxd', join(target, 'sandbox'));
   for (const path of globSync('**', { cwd: target })) {
     const absolute = join(target, path);

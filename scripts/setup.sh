@@ -1,13 +1,14 @@
 #!/bin/sh
-# Brings a Debian machine to the point where `make` can build: system packages, then npm packages.
-# Does only what is missing, and calls neither apt nor npm when nothing is.
-# usage: scripts/setup.sh [packages|npm|tests|deb]  (default: the first two; tests, deb: Debian packages that only they need)
+# Installs what `make` needs to build on a Debian machine: system packages, then npm packages.
+# Installs only missing packages, and calls neither apt nor npm when none is missing.
+# usage: scripts/setup.sh [packages|npm|tests|deb]  (default: the first two; tests, deb: Debian packages that only they
+# need)
 set -eu
 
 cd "$(dirname "$0")/.."
 LIST=scripts/packages.txt
 STAMP=node_modules/.installed-lock
-# Only `npm ci` runs on the machine's own Node, everything else on the one that it installs. Debian 12 has 18.
+# Only `npm ci` runs on the machine's own Node; everything else runs on the pinned Node. Debian 12 has 18.
 MIN_NODE_MAJOR=18
 TAIL_LINES=20
 
@@ -17,7 +18,7 @@ die() { say "error: $*"; exit 1; }
 LOG=
 TICKER=
 stop_ticker() {
-  # Not TERM: one that comes before the child has dropped its parent's trap is lost, and the wait had no end.
+  # Not TERM: the child would miss one that arrives before it has reset its parent's trap, and the wait would not end.
   [ -z "$TICKER" ] || kill -KILL "$TICKER" 2>/dev/null || true
   [ -z "$TICKER" ] || wait "$TICKER" 2>/dev/null || true
   TICKER=
@@ -31,10 +32,10 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# Once a second on a terminal, in one line that is rewritten; elsewhere a line every ten seconds.
+# Once per second on a terminal, in one line that is rewritten; otherwise a line every ten seconds.
 tick() {
   seconds=0
-  # The script may be killed in a way that it cannot see: then this must end as well.
+  # The script may be killed without running its trap; then this loop must end too.
   while sleep 1 && kill -0 $$ 2>/dev/null; do
     seconds=$((seconds + 1))
     line="setup: $1 … $seconds s: $(tail -n 1 "$LOG" 2>/dev/null | cut -c 1-60)"
@@ -46,26 +47,26 @@ tick() {
   done
 }
 
-# Runs a command that says much, shows that it is alive, and passes on only the end of what it said, if it failed.
+# Runs a verbose command, shows a progress line, and prints the end of its output if it failed.
 watched() {
   label=$1
   shift
   LOG=${LOG:-$(mktemp)}
   : >"$LOG"
   say "$label"
-  # sudo's question must not be overwritten.
+  # sudo's prompt must not be overwritten.
   case $1 in as_root | apt_get) as_root true ;; esac
   tick "$label" &
   TICKER=$!
   status=0
   "$@" >"$LOG" 2>&1 || status=$?
   stop_ticker
-  # A line for each download shows that npm is alive, but not what went wrong; nor do its warnings.
+  # npm's line for each download shows progress, but not the cause of a failure; nor do its warnings.
   [ "$status" = 0 ] || grep -v -i -E '^npm (http|warn)' "$LOG" | tail -n "$TAIL_LINES" >&2
   return "$status"
 }
 
-# Names of the packages that are absent or older than the list allows, and Debian's Node where the machine has none.
+# Names of the packages that are missing or older than the list allows, and Debian's Node where the machine has none.
 missing_packages() {
   installed=$(dpkg-query -W -f '${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null || true)
   while read -r name oldest _; do
@@ -74,7 +75,7 @@ missing_packages() {
     if [ -z "$version" ] || dpkg --compare-versions "$version" lt "$oldest"; then echo "$name"; fi
   done <"$LIST"
   if needs_npm; then
-    # One from elsewhere is kept: Debian's beside it would be in its way, or refused.
+    # Another Node is kept: Debian's package would shadow it or be refused.
     command -v node >/dev/null || echo nodejs
     command -v npm >/dev/null || echo npm
   fi
@@ -101,18 +102,18 @@ refresh_lists() {
     die 'apt-get update failed (messages above): check the apt sources and the network'
 }
 
-# Whether the package lists that the machine has name all of the given packages.
+# Whether the machine's package lists contain all of the given packages.
 are_known() { apt-get -qq --simulate --no-install-recommends install "$@" >/dev/null 2>&1; }
 
 install_packages() {
   missing=$(missing_packages | tr '\n' ' ')
   [ -n "$missing" ] || return 0
   command -v apt-get >/dev/null || die "this is no Debian: install by hand what $LIST names (missing: $missing)"
-  # A new machine has no lists, and its first install must not begin with errors.
+  # A new machine has no lists, and its first install must not start with errors.
   # shellcheck disable=SC2086
   are_known $missing || refresh_lists
   say "missing: $missing"
-  # Lists that are too old show as a failure.
+  # Outdated lists cause a failure.
   # shellcheck disable=SC2086
   if ! watched 'installing Debian packages' apt_get install $missing; then
     refresh_lists
@@ -140,7 +141,8 @@ require_node() {
 install_npm_packages() {
   needs_npm || return 0
   require_node
-  # No install scripts: nothing needs theirs. Warnings are left out, as they name tools that run on the pinned Node.
+  # No install scripts: no package needs them. Warnings are hidden, because they concern tools that run on the pinned
+  # Node.
   watched 'installing npm packages (npm ci)' \
     npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --no-progress --loglevel=http ||
     die 'npm ci failed (messages above): the registry is out of reach, or package-lock.json does not match package.json'

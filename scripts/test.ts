@@ -1,6 +1,6 @@
-// Runs test suites and says the total: `node scripts/test.ts unit native contract http package vm [--only part-of-a-name]`. The exit
-// code is 0 only when every suite ran at least one test (with --only: one of them did), every file came to its end, and nothing failed.
-// With SOAK=1 only files that have a long form run, in that form.
+// Runs test suites and prints the total: `node scripts/test.ts unit native contract http package vm [--only
+// part-of-a-name]`. The exit code is 0 only when every suite ran at least one test (with --only: one of them did),
+// every file finished, and no test failed. With SOAK=1, only files with a long form run, in that form.
 import { execFileSync, spawn } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,23 +11,23 @@ import { SHARED_TEMPLATES } from '../test/support/shared-templates.ts';
 import { TIME_SCALE } from '../test/support/time-scale.ts';
 
 type Suite = {
-  /** Files at once. Those with guests wait a good part of their time, too. */
+  /** Files in parallel. Files with guests also spend much of their time waiting. */
   readonly jobs: number;
   readonly fileTimeoutS: number;
-  /** Whether each test is shown when it is done, for files that take long. */
+  /** Whether to print each test when it finishes, for long files. */
   readonly isShownLive: boolean;
-  /** Where its files are, unless in the folder of its name. */
+  /** Folders of its files, if not the folder of the same name. */
   readonly folders?: readonly string[];
   readonly env?: () => Record<string, string>;
-  /** Undoes what `env` made. */
+  /** Releases what `env` created. */
   readonly after?: (env: Readonly<Record<string, string>>) => void;
-  /** Whether files of a folder within the suite use the same thing of the machine: one after another then. */
+  /** Whether files of one subfolder share a resource of the machine, so that they must run one after another. */
   readonly sharesFolders?: boolean;
 };
 
 const SUITES: Readonly<Record<string, Suite>> = {
   unit: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
-  // What runs C or C++ of the guest in a process of its own, on a build that reports each wrong access.
+  // Runs the guest's C and C++ in separate processes, built to report each invalid memory access.
   native: {
     jobs: 2,
     fileTimeoutS: 300,
@@ -37,10 +37,10 @@ const SUITES: Readonly<Record<string, Suite>> = {
   },
   contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
-  // The Debian package, in a tree of Debian.
+  // The Debian package, in a Debian tree.
   package: { jobs: 2, fileTimeoutS: 1200, isShownLive: true },
   vm: {
-    // Elsewhere than on a machine of its own there is one CPU.
+    // A soak run and the emulated test host use one CPU.
     jobs: isSoak() || TIME_SCALE > 1 ? 1 : 3,
     fileTimeoutS: (isSoak() ? 7200 : 900) * TIME_SCALE,
     isShownLive: true,
@@ -51,10 +51,10 @@ const SUITES: Readonly<Record<string, Suite>> = {
   // Needs the profile of docs/examples/docker-profile.json.
   docker: { jobs: 1, fileTimeoutS: 1200 * TIME_SCALE, isShownLive: true },
 };
-/** A file that does not obey its own time limit is killed this much later. */
+/** A file that ignores its own timeout is killed this much later. */
 const KILL_AFTER_S = 15;
 const MAX_SHOWN_LINES = 200;
-/** Behind a test of the file's top level. */
+/** Ends the diagnostics of a top-level test. */
 const END_OF_REASON = '  ...';
 
 type Counts = { passed: number; failed: number; skipped: number; planned: number | undefined };
@@ -69,7 +69,7 @@ if (names.length === 0 || names.some((name) => !Object.hasOwn(SUITES, name))) {
   process.exit(2);
 }
 
-/** A quarter of what a short file costs is to compile what all of them load. */
+/** Shared compile cache: a quarter of a short file's cost is compiling what all files load. */
 const compiled = mkdtempSync(join(tmpdir(), 'sandboxd-compiled-'));
 process.on('exit', () => rmSync(compiled, { recursive: true, force: true }));
 
@@ -97,7 +97,7 @@ async function runSuite(name: string, suite: Suite): Promise<void> {
   const before = sum.passed + sum.failed;
   const turnOf = (file: string) =>
     suite.sharesFolders === true && dirname(file) !== name ? dirname(file) : file;
-  // The longest turn first: begun last, everything would wait for it.
+  // Longest first: a long file that starts last would delay the end.
   const queue = [...Map.groupBy(files.sort(), turnOf).values()].sort((a, b) => b.length - a.length);
   const env = suite.env?.() ?? {};
   const work = async () => {
@@ -111,16 +111,16 @@ async function runSuite(name: string, suite: Suite): Promise<void> {
   sum.failed++;
 }
 
-/** Directories that tap leaves empty: after a run as root, tests of another user could not use them. */
+/** Removes tap's empty directories: after a run as root, tests of another user could not use them. */
 function removeFixtures(): void {
   try {
     for (const directory of ['.tap/fixtures', '.tap']) rmdirSync(directory);
   } catch {
-    // None was made, or another run is using them.
+    // The directory does not exist, or another run uses it.
   }
 }
 
-/** Node itself is not built for the sanitizer, whose library must come first, and keeps much until it ends. */
+/** Node itself is not built with the sanitizer, so its library must be preloaded, and Node's leaks are ignored. */
 function sanitizerEnv(): Record<string, string> {
   const library = execFileSync('gcc', ['-print-file-name=libasan.so'], { encoding: 'utf8' }).trim();
   return {
@@ -164,13 +164,13 @@ async function runFile(
     const title = countLine(line, counts);
     if (!isShownLive || (title === undefined && line !== END_OF_REASON)) return;
     if (title !== undefined) console.log(`    ${title}`);
-    // Why, at once: a run that takes hours may be ended from outside before this file comes to its end.
+    // Printed at once: a run of several hours may be killed before this file finishes.
     if (!title?.startsWith('ok')) console.log(explain(output));
     output.length = 0;
   };
   const end = await runProgram(file, { timeoutS: fileTimeoutS, env }, onLine);
   const failure = judge(counts, end);
-  // A file that broke is a failure even when no test of it said so.
+  // A crashed file is a failure even when no test reported one.
   const failed = Math.max(counts.failed, failure === undefined ? 0 : 1);
   sum.passed += counts.passed;
   sum.failed += failed;
@@ -181,7 +181,7 @@ async function runFile(
   console.log(`  ${file}: ${counts.passed} passed, ${verdict} (${seconds} s)`);
 }
 
-/** Resolves with the exit code, or with what ended it instead. A test file is a TAP program of its own. */
+/** Resolves with the exit code, or with the reason of the end. A test file is a TAP program. */
 function runProgram(
   file: string,
   { timeoutS, env }: { readonly timeoutS: number; readonly env: Readonly<Record<string, string>> },
@@ -209,7 +209,7 @@ function runProgram(
   });
 }
 
-/** Counts tests of the file's top level, whose assertions are inside them. Returns the line when it is such a test. */
+/** Counts top-level tests of the file; their assertions are nested. Returns the line if it is such a test. */
 function countLine(line: string, counts: Counts): string | undefined {
   const plan = /^1\.\.(\d+)/.exec(line);
   if (plan !== null) counts.planned = Number(plan[1]);
@@ -229,12 +229,12 @@ function judge({ passed, failed, skipped, planned }: Counts, end: number | strin
   return end !== 0 && failed === 0 ? `CRASHED: exit code ${end}` : undefined;
 }
 
-/** The output without what passed. */
+/** The output without passed tests. */
 function explain(lines: readonly string[]): string {
-  const telling = lines.filter(
+  const relevant = lines.filter(
     (line) => line.trim() !== '' && !/^ *(?:ok \d|# Subtest|1\.\.\d|TAP v)/.test(line),
   );
-  const rest = telling.length - MAX_SHOWN_LINES;
-  const shown = rest > 0 ? [...telling.slice(0, MAX_SHOWN_LINES), `… and ${rest} lines more`] : telling;
+  const rest = relevant.length - MAX_SHOWN_LINES;
+  const shown = rest > 0 ? [...relevant.slice(0, MAX_SHOWN_LINES), `… and ${rest} lines more`] : relevant;
   return shown.map((line) => `    ${line}`).join('\n');
 }

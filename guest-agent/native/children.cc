@@ -1,4 +1,4 @@
-// Ended children: being told of them, looking at one before it is reaped, reaping with its resource usage; signals.
+// Child processes: notification of their exit, reaping with resource usage, signals.
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -14,13 +14,13 @@ int child_event_fd = -1;
 void on_child_signal(int) {
   int saved = errno;
   const uint64_t one = 1;
-  if (write(child_event_fd, &one, sizeof one) < 0) { /* a full counter is readable all the same */
+  if (write(child_event_fd, &one, sizeof one) < 0) { /* the counter is full, so the descriptor is readable already */
   }
   errno = saved;
 }
 
-// childEvents(): a descriptor that becomes readable whenever a child ended. Libuv spawns nothing here, so SIGCHLD is
-// ours. Watched edge-triggered it need never be read.
+// childEvents(): a descriptor that becomes readable whenever a child exits. Libuv spawns no process here, so the addon
+// owns SIGCHLD. With an edge-triggered watch, the descriptor need never be read.
 METHOD(child_events) {
   (void)info;
   if (child_event_fd < 0) {
@@ -35,7 +35,7 @@ METHOD(child_events) {
   return to_number(env, child_event_fd);
 }
 
-// peekEnded(): the id of a child that ended and was not reaped yet, or 0
+// peekEnded(): the pid of a zombie child, or 0
 METHOD(peek_ended) {
   (void)info;
   siginfo_t ended = {};
@@ -48,8 +48,8 @@ METHOD(peek_ended) {
 
 double microseconds(const timeval& time) { return static_cast<double>(time.tv_sec) * 1e6 + time.tv_usec; }
 
-// reap(pid, out: Float64Array(8)): whether it had ended. Fills in: exit code or -1, signal or 0, user µs, system µs,
-// major faults, involuntary switches, blocks of 512 bytes read, and written.
+// reap(pid, out: Float64Array(8)): returns whether the child had exited. Fills in: exit code or -1, signal or 0, user
+// µs, system µs, major faults, involuntary switches, blocks of 512 bytes read, and written.
 METHOD(reap) {
   ARGUMENTS(2);
   int32_t pid;

@@ -1,4 +1,4 @@
-// Ending the TCP connections that a copied guest has: their other ends speak to the guest that was copied.
+// Aborts the TCP connections of a copied guest: their peers communicate with the snapshotted guest.
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -40,7 +40,7 @@ bool is_loopback(const inet_diag_msg& socket) {
   return IN6_IS_ADDR_LOOPBACK(&address);
 }
 
-// Reads answers until the last one; calls `each` for a socket. 0 or an error number.
+// Reads netlink replies until the last one and calls `each` for a socket. Returns 0 or an error number.
 template <typename Each>
 int read_answers(int fd, Each each) {
   alignas(nlmsghdr) char buffer[16384];
@@ -72,7 +72,7 @@ int list_sockets(int fd, uint8_t family, std::vector<inet_diag_req_v2>* sockets)
   });
 }
 
-// abortConnections(): how many; those within the guest stay. Programs see an error (ECONNABORTED) at once.
+// abortConnections(): returns their number. Connections within the guest stay. Programs get ECONNABORTED at once.
 METHOD(abort_connections) {
   (void)info;
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -84,7 +84,7 @@ METHOD(abort_connections) {
     if (error) break;
     if (!send_request(fd, SOCK_DESTROY, NLM_F_ACK, one)) error = errno;
     else error = read_answers(fd, [](const inet_diag_msg&) {});
-    // Closed in the meantime.
+    // The connection was closed meanwhile.
     if (error == ENOENT) error = 0;
   }
   close(fd);

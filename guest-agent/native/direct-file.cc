@@ -11,7 +11,7 @@
 
 namespace {
 
-// What every block device and file system takes.
+// Alignment that every block device and file system accepts.
 constexpr size_t kBlockBytes = 4096;
 
 bool set_direct(int fd, bool is_direct) {
@@ -21,7 +21,7 @@ bool set_direct(int fd, bool is_direct) {
 
 bool is_direct(int fd) { return fcntl(fd, F_GETFL) & O_DIRECT; }
 
-// Whether the beginning, the middle and the end of a file are in the page cache.
+// Whether the first, middle and last page of a file are in the page cache.
 bool is_cached(int fd) {
   struct stat status;
   if (fstat(fd, &status) < 0 || status.st_size == 0) return true;
@@ -38,8 +38,8 @@ bool is_cached(int fd) {
   return is_all;
 }
 
-// startDirectWrite(fd, sizeBytes): whether what is written to the new file goes through writeDirect from now on. It has its
-// size at once.
+// startDirectWrite(fd, sizeBytes): returns whether writes to the new file must use writeDirect. The file gets its
+// final size at once.
 METHOD(start_direct_write) {
   ARGUMENTS(2);
   int32_t fd;
@@ -60,13 +60,14 @@ METHOD(write_direct) {
   return to_number(env, -direct_writer.append(data, size));
 }
 
-// endDirectWrite(): 0, or -errno; everything is written then
+// endDirectWrite(): 0, or -errno; all bytes are written on return
 METHOD(end_direct_write) {
   (void)info;
   return to_number(env, -direct_writer.end());
 }
 
-// startDirectRead(fd): whether it is read so until it is closed; read and frames go on as with any file
+// startDirectRead(fd): returns whether reads of this descriptor bypass the page cache until it is closed; the calls
+// that read stay the same
 METHOD(start_direct_read) {
   ARGUMENTS(1);
   int32_t fd;
@@ -81,7 +82,7 @@ METHOD(start_direct_read) {
 DirectWriter direct_writer;
 DirectReader direct_reader;
 
-bool DirectPiece::begin(int fd, bool must_be_direct) {
+bool DirectBuffer::begin(int fd, bool must_be_direct) {
   if (memory_ != nullptr) return false;
   bool is_direct = set_direct(fd, true);
   if (must_be_direct && !is_direct) return false;
@@ -95,28 +96,28 @@ bool DirectPiece::begin(int fd, bool must_be_direct) {
   return true;
 }
 
-void DirectPiece::end() {
+void DirectBuffer::end() {
   if (memory_ != nullptr) munmap(memory_, kBytes);
   memory_ = nullptr;
 }
 
-ssize_t DirectPiece::transfer(bool is_write, size_t from, size_t to, off_t position) {
+ssize_t DirectBuffer::transfer(bool is_write, size_t from, size_t to, off_t position) {
   for (;;) {
     ssize_t done =
         is_write ? pwrite(fd_, at(from), to - from, position) : pread(fd_, at(from), to - from, position);
     if (done >= 0) return done;
     if (errno == EINTR) continue;
-    // Refused only now, by a file system below, or behind a write that was cut short within a block.
+    // Refused only now: by a lower file system, or after a write that ended within a block.
     if (errno == EINVAL && is_direct(fd_) && set_direct(fd_, false)) continue;
     return -1;
   }
 }
 
-void DirectPiece::leave_direct() { set_direct(fd_, false); }
+void DirectBuffer::leave_direct() { set_direct(fd_, false); }
 
 bool DirectWriter::begin(int fd, off_t size) {
-  if (!piece_.begin(fd, false)) return false;
-  // A write that makes the file longer costs ext4 more. Where this is refused the writes do it.
+  if (!buffer_.begin(fd, false)) return false;
+  // ext4 writes beyond the file's end are slower. If ftruncate is refused, the writes extend the file.
   if (ftruncate(fd, size) < 0) errno = 0;
   filled_ = 0;
   start_ = 0;
@@ -127,7 +128,7 @@ bool DirectWriter::begin(int fd, off_t size) {
 
 int DirectWriter::advance(size_t size) {
   filled_ += size;
-  if (filled_ < DirectPiece::kBytes) return error_;
+  if (filled_ < DirectBuffer::kBytes) return error_;
   write(0, filled_);
   start_ += static_cast<off_t>(filled_);
   filled_ = 0;
@@ -137,7 +138,7 @@ int DirectWriter::advance(size_t size) {
 int DirectWriter::append(const uint8_t* data, size_t size) {
   int error = 0;
   while (size > 0 && error == 0) {
-    size_t step = room() < size ? room() : size;
+    size_t step = space() < size ? space() : size;
     memcpy(next(), data, step);
     error = advance(step);
     data += step;
@@ -147,25 +148,25 @@ int DirectWriter::append(const uint8_t* data, size_t size) {
 }
 
 int DirectWriter::end() {
-  if (!piece_.is_open()) return EBADF;
+  if (!buffer_.is_open()) return EBADF;
   size_t whole = filled_ / kBlockBytes * kBlockBytes;
   write(0, whole);
-  piece_.leave_direct();
+  buffer_.leave_direct();
   write(whole, filled_);
-  piece_.end();
+  buffer_.end();
   return error_;
 }
 
 void DirectWriter::write(size_t from, size_t to) {
   while (error_ == 0 && from < to) {
-    ssize_t put = piece_.transfer(true, from, to, start_ + static_cast<off_t>(from));
+    ssize_t put = buffer_.transfer(true, from, to, start_ + static_cast<off_t>(from));
     if (put < 0) error_ = errno;
     else from += static_cast<size_t>(put);
   }
 }
 
 bool DirectReader::begin(int fd) {
-  if (is_cached(fd) || !piece_.begin(fd, true)) return false;
+  if (is_cached(fd) || !buffer_.begin(fd, true)) return false;
   position_ = lseek(fd, 0, SEEK_CUR);
   start_ = 0;
   filled_ = 0;
@@ -176,15 +177,15 @@ ssize_t DirectReader::read(uint8_t* into, size_t size) {
   if (position_ < start_ || position_ >= start_ + static_cast<off_t>(filled_)) {
     start_ = position_ / static_cast<off_t>(kBlockBytes) * static_cast<off_t>(kBlockBytes);
     filled_ = 0;
-    ssize_t got = piece_.transfer(false, 0, DirectPiece::kBytes, start_);
+    ssize_t got = buffer_.transfer(false, 0, DirectBuffer::kBytes, start_);
     if (got <= 0) return got;
     filled_ = static_cast<size_t>(got);
   }
   size_t offset = static_cast<size_t>(position_ - start_);
-  // Less than a block before the position may be all that there is.
+  // A short read may end less than one block before the position.
   if (offset >= filled_) return 0;
   size_t step = filled_ - offset < size ? filled_ - offset : size;
-  memcpy(into, piece_.at(offset), step);
+  memcpy(into, buffer_.at(offset), step);
   position_ += static_cast<off_t>(step);
   return static_cast<ssize_t>(step);
 }

@@ -1,4 +1,5 @@
-// Small files of /proc and /sys relative to a directory descriptor: one open, one read, one close, no Node machinery.
+// Small files of /proc and /sys relative to a directory descriptor: one open, one read, one close, without Node's
+// overhead.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,7 +47,8 @@ METHOD(remove_directory) {
   return to_number(env, unlinkat(directory, name.c_str(), AT_REMOVEDIR) < 0 ? -errno : 0);
 }
 
-// Of a file of /proc/sys the kernel clears as much memory as a read asks for, and each copy of a guest would have that for itself.
+// For files of /proc/sys, the kernel clears as many bytes as a read requests, and each copy of a guest would own those
+// pages.
 constexpr size_t kReadBytes = 4095;
 
 // readText(directoryFd, name): at most 64 KiB; "" when the file cannot be read
@@ -84,8 +86,8 @@ METHOD(write_text) {
   return to_number(env, -error);
 }
 
-// replaceText(path, text): the file's whole content, mode 0644 when it is new; 0 or -errno. In place, without emptying
-// the file first: freeing and allocating blocks is most of the work where text of the same length replaces another.
+// replaceText(path, text): replaces the file's content, mode 0644 when it is new; 0 or -errno. Does not truncate first:
+// freeing and allocating blocks is most of the work when the new text has the same length.
 METHOD(replace_text) {
   ARGUMENTS(2);
   std::string path, text;

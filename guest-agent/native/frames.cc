@@ -1,5 +1,5 @@
-// The one writer of data frames whose bytes JavaScript never sees: it reads them from a pipe or a file. What it writes is what
-// proto/src/wire/data-frame.ts would, byte for byte (tested).
+// Writes data frames whose payload comes from a pipe or a file, without JavaScript. The output is byte-identical to
+// proto/src/wire/data-frame.ts (tested).
 #include <string.h>
 
 #include "io.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxHeaderBytes = 24;
 
-// What stands before `payload` bytes of a frame with `tail` bytes behind them; returns its length.
+// Writes the header of a frame with `payload` bytes and a trailer of `tail` bytes. Returns the header's length.
 size_t put_header(uint8_t* into, uint32_t stream, uint32_t flow, size_t payload, size_t tail) {
   uint8_t head[kMaxHeaderBytes];
   size_t size = 0;
@@ -27,13 +27,13 @@ size_t put_header(uint8_t* into, uint32_t stream, uint32_t flow, size_t payload,
   return prefix + size;
 }
 
-// Frames that are being made, one behind the other, and written in the pieces that the virtio-serial driver takes at once.
+// Encoded frames, written in chunks of the size that the virtio-serial driver accepts.
 class FrameBuffer {
  public:
-  // Reads up to `want` bytes (at most kMaxPayload) and appends a frame of those that there are. Returns how many: 0 at the
-  // end, -errno when none could be read. To be called only when it is not full.
+  // Reads up to `want` bytes (at most kMaxPayload) and appends them as a frame. Returns the byte count: 0 at the end,
+  // -errno when nothing could be read. The buffer must not be full.
   ssize_t append(int source, uint32_t stream, uint32_t flow, size_t want);
-  // Writes whole pieces, or all: 0 or what write said.
+  // Writes the full chunks, or everything: 0 or the error of write.
   int flush(int fd, bool is_all);
 
   bool is_full() const { return sizeof bytes_ - filled_ < kFrameBytes; }
@@ -42,32 +42,32 @@ class FrameBuffer {
   void clear() { filled_ = 0; }
 
  private:
-  static constexpr size_t kFrameBytes = kMaxPayload + 64, kPieceBytes = 32768;
+  static constexpr size_t kFrameBytes = kMaxPayload + 64, kChunkBytes = 32768;
 
-  uint8_t bytes_[4 * kFrameBytes + kPieceBytes];
+  uint8_t bytes_[4 * kFrameBytes + kChunkBytes];
   size_t filled_ = 0;
 };
 
 ssize_t FrameBuffer::append(int source, uint32_t stream, uint32_t flow, size_t want) {
   uint8_t unused[kMaxHeaderBytes];
-  // Where the payload goes when all of it is there.
-  size_t room = put_header(unused, stream, flow, want, 0);
+  // Offset of the payload of a full frame.
+  size_t header_space = put_header(unused, stream, flow, want, 0);
   uint8_t* frame = bytes_ + filled_;
   size_t size = 0;
   while (size < want) {
-    ssize_t got = read_source(source, frame + room + size, want - size);
+    ssize_t got = read_source(source, frame + header_space + size, want - size);
     if (got > 0) {
       size += static_cast<size_t>(got);
       continue;
     }
-    if (size > 0) break;  // the next call says why
+    if (size > 0) break;  // the next call returns the error
     return got < 0 ? -errno : 0;
   }
   // A frame never ends in a zero byte.
-  size_t tail = frame[room + size - 1] == 0 ? sizeof kWhole : 0;
+  size_t tail = frame[header_space + size - 1] == 0 ? sizeof kWhole : 0;
   uint8_t header[kMaxHeaderBytes];
   size_t header_size = put_header(header, stream, flow, size, tail);
-  if (header_size != room) memmove(frame + header_size, frame + room, size);
+  if (header_size != header_space) memmove(frame + header_size, frame + header_space, size);
   memcpy(frame, header, header_size);
   memcpy(frame + header_size + size, kWhole, tail);
   filled_ += header_size + size + tail;
@@ -77,9 +77,9 @@ ssize_t FrameBuffer::append(int source, uint32_t stream, uint32_t flow, size_t w
 int FrameBuffer::flush(int fd, bool is_all) {
   size_t at = 0;
   int error = fd < 0 ? EAGAIN : 0;
-  while (error == 0 && (filled_ - at >= kPieceBytes || (is_all && filled_ > at))) {
-    size_t piece = filled_ - at < kPieceBytes ? filled_ - at : kPieceBytes;
-    ssize_t put = write(fd, bytes_ + at, piece);
+  while (error == 0 && (filled_ - at >= kChunkBytes || (is_all && filled_ > at))) {
+    size_t chunk = filled_ - at < kChunkBytes ? filled_ - at : kChunkBytes;
+    ssize_t put = write(fd, bytes_ + at, chunk);
     if (put >= 0) at += static_cast<size_t>(put);
     else if (errno != EINTR) error = errno;
   }
@@ -90,9 +90,9 @@ int FrameBuffer::flush(int fd, bool is_all) {
 
 FrameBuffer frames;
 
-// writeFrom(link, source, stream, flow, length): writes up to `length` bytes that can be read from `source` as data frames.
-// Returns how many it read: 0 at the end, -errno when none could be. What the link did not take is takeUnwritten's; a link
-// of -1 takes nothing.
+// writeFrom(link, source, stream, flow, length): reads up to `length` bytes from `source` and writes them as data
+// frames. Returns the bytes read: 0 at the end, -errno when nothing could be read. takeUnwritten returns the bytes
+// that the link did not accept. A link of -1 accepts nothing.
 METHOD(write_from) {
   ARGUMENTS(5);
   int32_t link, source, flow;
@@ -119,7 +119,7 @@ METHOD(write_from) {
   return to_number(env, total > 0 ? static_cast<double>(total) : static_cast<double>(got));
 }
 
-// takeUnwritten(): a copy of what writeFrom left, or undefined
+// takeUnwritten(): a copy of the bytes that writeFrom could not write, or undefined
 METHOD(take_unwritten) {
   (void)info;
   if (frames.unwritten_size() == 0) return undefined(env);

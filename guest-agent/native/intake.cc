@@ -1,6 +1,6 @@
-// The intake: the payload of one stream's data frames goes from the link into a file that is written past the page cache,
-// without JavaScript and without a copy in between. Whatever else the link brings stops it between two frames. Credit is
-// JavaScript's.
+// Direct write: the payload of one stream's data frames goes from the link into a file with O_DIRECT, without
+// JavaScript and without an intermediate copy. Any other frame stops it at a frame boundary. JavaScript returns the
+// credit.
 #include <string.h>
 #include <unistd.h>
 
@@ -21,22 +21,22 @@ enum class Parsed { cut_off, other, data };
 struct Intake {
   bool is_running, has_trailer;
   int link, target;
-  // Of the file: its stream may be over before the link has given all of a frame.
+  // Generation of the file: its stream may end before the link has delivered a whole frame.
   unsigned generation;
   uint32_t stream;
-  // Bytes that the file still takes.
+  // Bytes that the file still accepts.
   double left;
-  // Since JavaScript was told last: payload bytes, and frames that began.
-  double took, frames;
+  // Since the last report to JavaScript: payload bytes, and frames that began.
+  double taken, frames;
   Place place;
   uint8_t head[kMaxHeader];
   size_t head_size;
   uint32_t payload_left;
-  // Why the file could not be written.
+  // Error number of the failed write.
   int error;
 
   bool is_open() const { return direct_writer.is_writing(target) && direct_writer.generation() == generation; }
-  Status run(double most);
+  Status run(double max_bytes);
   Status take_header();
   Status take_trailer();
   Parsed parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) const;
@@ -61,29 +61,29 @@ Parsed Intake::parse(size_t* header_size, uint32_t* payload, uint32_t* trailer) 
   if (length == 0) return head_size < kMaxHeader ? Parsed::cut_off : Parsed::other;
   at += length;
   uint32_t around = static_cast<uint32_t>(at - start);
-  // The frame that makes the file whole is JavaScript's: it might have been cut off and filled up, which its end shows.
+  // JavaScript handles the file's last frame: that frame may be truncated and padded, which only its end shows.
   if (*payload == 0 || *payload > kMaxPayload || *payload >= left || frame < around + *payload) return Parsed::other;
   *trailer = frame - around - *payload;
   *header_size = at;
   return *trailer == 0 || *trailer == sizeof kWhole ? Parsed::data : Parsed::other;
 }
 
-Status Intake::run(double most) {
+Status Intake::run(double max_bytes) {
   static uint8_t waste[4096];
-  while (took < most) {
+  while (taken < max_bytes) {
     uint8_t* into;
-    size_t room;
+    size_t capacity;
     if (place == Place::payload) {
       bool is_kept = error == 0 && is_open();
       into = is_kept ? direct_writer.next() : waste;
-      room = is_kept ? direct_writer.room() : sizeof waste;
-      if (room > payload_left) room = payload_left;
+      capacity = is_kept ? direct_writer.space() : sizeof waste;
+      if (capacity > payload_left) capacity = payload_left;
     } else {
       if (place == Place::header && error != 0) return kStopped;
       into = head + head_size;
-      room = (place == Place::header ? kMaxHeader : sizeof kWhole) - head_size;
+      capacity = (place == Place::header ? kMaxHeader : sizeof kWhole) - head_size;
     }
-    ssize_t got = read_again(link, into, room);
+    ssize_t got = read_again(link, into, capacity);
     if (got < 0 && errno == EAGAIN) return kNothingNow;
     if (got < 0) {
       error = errno;
@@ -96,8 +96,8 @@ Status Intake::run(double most) {
       left -= size;
       if (payload_left == 0) place = has_trailer ? Place::trailer : Place::header;
       if (into == waste) continue;
-      took += size;
-      // A frame that ends so was cut off and filled up by another host: its payload was none.
+      taken += size;
+      // A frame with this end was truncated and padded by another host: its payload is invalid.
       bool is_filled_up = payload_left == 0 && !has_trailer && into[size - 1] == 0;
       error = is_filled_up ? EPROTO : direct_writer.advance(size);
       if (error != 0) return kFailed;
@@ -110,13 +110,13 @@ Status Intake::run(double most) {
   return kTurnOver;
 }
 
-// kTurnOver: nothing special.
+// Returns kTurnOver unless something special happened.
 Status Intake::take_trailer() {
   if (head_size < sizeof kWhole) return kTurnOver;
   place = Place::header;
   head_size = 0;
   if (memcmp(head, kWhole, sizeof kWhole) == 0) return kTurnOver;
-  // It was filled up, too.
+  // This frame was padded as well.
   if (error != 0) return kStopped;
   error = EPROTO;
   return kFailed;
@@ -129,9 +129,9 @@ Status Intake::take_header() {
   if (parsed == Parsed::cut_off) return kTurnOver;
   if (parsed == Parsed::other) return kStopped;
   uint32_t early = static_cast<uint32_t>(head_size - header_size);
-  // A frame so short that the next one's beginning was read with it is rare, and for JavaScript.
+  // A frame this short, read together with the next frame's start, is rare; JavaScript handles it.
   if (early >= payload || !is_open()) return kStopped;
-  took += early;
+  taken += early;
   frames += 1;
   left -= early;
   head_size = 0;
@@ -142,7 +142,7 @@ Status Intake::take_header() {
   return error == 0 ? kTurnOver : kFailed;
 }
 
-// startIntake(link, stream, target, wantedBytes)
+// startIntake(link, stream, target, targetBytes)
 METHOD(start_intake) {
   ARGUMENTS(4);
   int32_t link, target;
@@ -161,33 +161,33 @@ METHOD(start_intake) {
   return undefined(env);
 }
 
-// stopIntake(): it reads no more
+// stopIntake(): stops reading
 METHOD(stop_intake) {
   (void)info;
   intake.is_running = false;
   return undefined(env);
 }
 
-// runIntake(mostBytes, numbers: Float64Array of 4, unread: Uint8Array): reads what is there. A Status; where the file could
-// not be written the frame's rest is thrown away by the next calls. Numbers: payload bytes taken, frames begun, the length of
-// what was read and belongs to others, the error's number.
+// runIntake(maxBytes, numbers: Float64Array of 4, unread: Uint8Array): reads the available bytes and returns a
+// Status. If a write to the file fails, the next calls discard the frame's rest. Numbers: payload bytes taken, frames
+// begun, length of the bytes read for other streams, error number.
 METHOD(run_intake) {
   ARGUMENTS(3);
-  double most;
+  double max_bytes;
   uint8_t* unread;
   size_t unread_size, length;
   napi_typedarray_type type;
   void* data;
-  CHECK(read_double(env, arguments[0], &most));
+  CHECK(read_double(env, arguments[0], &max_bytes));
   TRY(napi_get_typedarray_info(env, arguments[1], &type, &length, &data, nullptr, nullptr));
   CHECK(read_bytes(env, arguments[2], &unread, &unread_size));
   if (type != napi_float64_array || length < 4 || unread_size < kMaxHeader || !intake.is_running)
     return throw_errno(env, "intake", EINVAL);
   double* numbers = static_cast<double*>(data);
-  intake.took = intake.frames = 0;
-  Status status = intake.run(most);
+  intake.taken = intake.frames = 0;
+  Status status = intake.run(max_bytes);
   if (status == kBroken) return throw_errno(env, "read", intake.error);
-  numbers[0] = intake.took;
+  numbers[0] = intake.taken;
   numbers[1] = intake.frames;
   numbers[2] = status == kStopped ? static_cast<double>(intake.head_size) : 0;
   numbers[3] = intake.error;

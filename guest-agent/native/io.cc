@@ -1,4 +1,4 @@
-// Reading and writing of non-blocking descriptors, and pipes. "Not now" is a number (-EAGAIN), not an exception.
+// Reads and writes of non-blocking descriptors, and pipes. A call that would block returns -EAGAIN and throws nothing.
 #include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,8 +11,8 @@
 
 namespace {
 
-// read(fd, buffer, offset, length): reads until the range is full, nothing more is there, or the end. A terminal gives a
-// line a call, a pipe what it has. Returns bytes; 0 at the end; -EAGAIN for nothing now.
+// read(fd, buffer, offset, length): reads until the range is full, no data is ready, or the end. A terminal returns one
+// line per call, a pipe all of its data. Returns the byte count; 0 at the end; -EAGAIN when no data is ready.
 METHOD(read_available) {
   ARGUMENTS(4);
   int32_t fd;
@@ -27,7 +27,7 @@ METHOD(read_available) {
       filled += static_cast<size_t>(got);
       continue;
     }
-    if (filled > 0) break;  // the next call says why
+    if (filled > 0) break;  // the next call returns the error
     if (got == 0) return to_number(env, 0);
     if (errno == EAGAIN) return to_number(env, -EAGAIN);
     return throw_errno(env, "read", errno);
@@ -35,7 +35,7 @@ METHOD(read_available) {
   return to_number(env, static_cast<double>(filled));
 }
 
-// write(fd, buffer, offset, length): bytes written, which may be fewer; -EAGAIN for none now.
+// write(fd, buffer, offset, length): bytes written, which may be fewer; -EAGAIN when none can be written now.
 METHOD(write_some) {
   ARGUMENTS(4);
   int32_t fd;
@@ -51,22 +51,22 @@ METHOD(write_some) {
   return throw_errno(env, "write", errno);
 }
 
-// Collects bytes and writes them in whole pieces. The virtio-serial driver takes at most 32 KiB a call, turns each call
-// into one buffer of the queue and one exit to the VMM, and has no writev; so small chunks are copied together.
+// Joins small chunks and writes them together. The virtio-serial driver accepts at most 32 KiB per call, turns each
+// call into one queue buffer and one VM exit, and has no writev.
 class Gatherer {
  public:
-  Gatherer(int fd, size_t piece_bytes) : fd_(fd), piece_bytes_(piece_bytes) {}
+  Gatherer(int fd, size_t chunk_bytes) : fd_(fd), chunk_bytes_(chunk_bytes) {}
 
-  // False when no more can be written now, or for ever (error()).
+  // False when no more can be written, now or at all (error()).
   bool add(const uint8_t* data, size_t size) {
     while (size > 0) {
-      size_t take = piece_bytes_ - held_ < size ? piece_bytes_ - held_ : size;
-      if (held_ == 0 && take == piece_bytes_) {
+      size_t take = chunk_bytes_ - buffered_ < size ? chunk_bytes_ - buffered_ : size;
+      if (buffered_ == 0 && take == chunk_bytes_) {
         if (!put(data, take)) return false;
       } else {
-        memcpy(piece_ + held_, data, take);
-        held_ += take;
-        if (held_ == piece_bytes_ && !flush()) return false;
+        memcpy(buffer_ + buffered_, data, take);
+        buffered_ += take;
+        if (buffered_ == chunk_bytes_ && !flush()) return false;
       }
       data += take;
       size -= take;
@@ -75,9 +75,9 @@ class Gatherer {
   }
 
   bool flush() {
-    size_t size = held_;
-    held_ = 0;
-    return size == 0 || put(piece_, size);
+    size_t size = buffered_;
+    buffered_ = 0;
+    return size == 0 || put(buffer_, size);
   }
 
   size_t written() const { return written_; }
@@ -99,18 +99,18 @@ class Gatherer {
     return true;
   }
 
-  static constexpr size_t kMaxPieceBytes = 32768;
-  static uint8_t piece_[kMaxPieceBytes];
+  static constexpr size_t kMaxChunkBytes = 32768;
+  static uint8_t buffer_[kMaxChunkBytes];
   int fd_;
-  size_t piece_bytes_;
-  size_t held_ = 0;
+  size_t chunk_bytes_;
+  size_t buffered_ = 0;
   size_t written_ = 0;
   int error_ = 0;
 };
 
-uint8_t Gatherer::piece_[Gatherer::kMaxPieceBytes];
+uint8_t Gatherer::buffer_[Gatherer::kMaxChunkBytes];
 
-// writeGathered(fd, chunks: Uint8Array[]): how many bytes of all chunks were written; fewer when no more can be now.
+// writeGathered(fd, chunks: Uint8Array[]): bytes written of all chunks; fewer when the descriptor is full.
 METHOD(write_gathered) {
   ARGUMENTS(2);
   int32_t fd;
@@ -132,7 +132,7 @@ METHOD(write_gathered) {
   return to_number(env, static_cast<double>(gatherer.written()));
 }
 
-// pipe(ours: 0 | 1, sizeBytes): [read end, write end]; end `ours` is non-blocking. A size that is refused is ignored.
+// pipe(ours: 0 | 1, sizeBytes): [read end, write end]; end `ours` is non-blocking. A refused size is ignored.
 METHOD(make_pipe) {
   ARGUMENTS(2);
   int32_t ours, size;
@@ -145,7 +145,7 @@ METHOD(make_pipe) {
   return to_pair(env, ends[0], ends[1]);
 }
 
-// available(fd): bytes that can be read now of a pipe or a terminal
+// available(fd): bytes that can be read now from a pipe or a terminal
 METHOD(available) {
   ARGUMENTS(1);
   int32_t fd;
@@ -155,15 +155,15 @@ METHOD(available) {
   return to_number(env, bytes);
 }
 
-// socketPair(): two connected stream sockets, both non-blocking, with room for more than a stream's window where that is
-// allowed: as a virtio-serial port has
+// socketPair(): two connected non-blocking stream sockets. Where permitted, their buffers are larger than a stream's
+// window, as those of a virtio-serial port are.
 METHOD(socket_pair) {
   (void)info;
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
     return throw_errno(env, "socketpair", errno);
-  int room = 4 << 20;
-  for (int end : ends) setsockopt(end, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+  int buffer_bytes = 4 << 20;
+  for (int end : ends) setsockopt(end, SOL_SOCKET, SO_SNDBUFFORCE, &buffer_bytes, sizeof buffer_bytes);
   return to_pair(env, ends[0], ends[1]);
 }
 
@@ -179,7 +179,7 @@ METHOD(open_file) {
   return to_number(env, fd);
 }
 
-// close(fd): errors are of no use to anyone
+// close(fd): ignores errors, because no caller can act on them
 METHOD(close_file) {
   ARGUMENTS(1);
   int32_t fd;

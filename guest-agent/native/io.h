@@ -1,4 +1,4 @@
-// What reading and writing in more than one file needs.
+// Read and write helpers shared by several files.
 #pragma once
 
 #include <errno.h>
@@ -14,5 +14,5 @@ inline ssize_t read_again(int fd, uint8_t* data, size_t size) {
   return got;
 }
 
-// As read_again, of a file that may be read past the page cache.
+// As read_again, for a file that may be read with O_DIRECT.
 ssize_t read_source(int fd, uint8_t* data, size_t size);

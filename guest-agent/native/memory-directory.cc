@@ -1,5 +1,6 @@
-// A directory of the root moves into memory: a tmpfs above it with all that it has. Nothing of the image runs yet, so names
-// mean the same from one call to the next; what an image may do is have too much, or odd things, there.
+// Moves a directory of the root to memory: copies its content to a tmpfs and mounts that over it. No process of the
+// image runs yet, so a name refers to the same file in every call. The image may still have too much or unusual
+// content there.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -37,22 +38,22 @@ class Descriptor {
   int fd_;
 };
 
-// One entry and its copy, each as a directory's descriptor and a name in it.
+// A file and its copy, each as a directory descriptor and a name in that directory.
 struct Pair {
   int from;
   int to;
   const char* name;
 };
 
-// Calls for extended attributes know no descriptor of a directory, and follow no link by such a path.
+// The calls for extended attributes take no directory descriptor. With such a path they follow no link.
 std::string path_of(int directory, const char* name) {
   return "/proc/self/fd/" + std::to_string(directory) + "/" + name;
 }
 
-// Copies a tree. Each step gives 0 or an errno; E2BIG when a bound is passed.
+// Copies a tree. Each step returns 0 or an errno; E2BIG when a limit is exceeded.
 class Copy {
  public:
-  // `left_out`: a name that is not copied, of the top.
+  // `left_out`: a name in the top directory that is not copied.
   Copy(int target, dev_t device, double entries, double bytes, const char* left_out)
       : target_(target), device_(device), entries_(entries), bytes_(bytes), left_out_(left_out) {}
 
@@ -78,7 +79,7 @@ class Copy {
 
   int metadata(const Pair& pair, const struct stat& status) {
     if (fchownat(pair.to, pair.name, status.st_uid, status.st_gid, AT_SYMLINK_NOFOLLOW) < 0) return errno;
-    // Behind the owner, which takes the set-user-ID bits and capabilities away.
+    // After chown, which clears the set-user-ID bits and capabilities.
     if (!S_ISLNK(status.st_mode) && fchmodat(pair.to, pair.name, status.st_mode & 07777, 0) < 0) return errno;
     if (int error = attributes(pair)) return error;
     const struct timespec times[2] = {status.st_atim, status.st_mtim};
@@ -91,7 +92,7 @@ class Copy {
     if (--entries_ < 0) return E2BIG;
     if (fstatat(pair.from, pair.name, &status, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     bool is_directory = S_ISDIR(status.st_mode);
-    // Something is mounted there.
+    // This is a mount point.
     if (is_directory && status.st_dev != device_) return 0;
     if (!is_directory && status.st_nlink > 1) {
       auto known = links_.find(status.st_ino);
@@ -115,7 +116,7 @@ class Copy {
   }
 
   int file(const Pair& pair, off_t size) {
-    // As it appears: a hole costs what it would on being read.
+    // Counts the apparent size: reading a hole allocates memory too.
     if (static_cast<double>(size) > bytes_) return E2BIG;
     Descriptor from(openat(pair.from, pair.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     Descriptor to(openat(pair.to, pair.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -133,7 +134,7 @@ class Copy {
     }
   }
 
-  // Its text, wherever that leads: it is the guest that follows it.
+  // Copies the link's text without resolving it; only the guest follows the link.
   int link(const Pair& pair) {
     char text[4096];
     ssize_t length = readlinkat(pair.from, pair.name, text, sizeof text - 1);
@@ -143,7 +144,7 @@ class Copy {
     return symlinkat(text, pair.to, pair.name) < 0 ? errno : 0;
   }
 
-  // A device is there and cannot be opened, as the file system is mounted.
+  // The device node is copied, but the mount options prevent opening it.
   int node(const Pair& pair, const struct stat& status) {
     return mknodat(pair.to, pair.name, (status.st_mode & S_IFMT) | 0600, status.st_rdev) < 0 ? errno : 0;
   }
@@ -158,7 +159,7 @@ class Copy {
       ssize_t size = lgetxattr(from.c_str(), name, value, sizeof value);
       if (size < 0) return errno;
       if ((bytes_ -= static_cast<double>(size)) < 0) return E2BIG;
-      // Memory has no attributes of users on all kernels.
+      // Some kernels do not support user attributes on tmpfs.
       if (lsetxattr(to.c_str(), name, value, static_cast<size_t>(size), 0) < 0 && errno != EOPNOTSUPP) return errno;
     }
     return 0;
@@ -169,15 +170,15 @@ class Copy {
   double entries_;
   double bytes_;
   const char* left_out_;
-  std::map<ino_t, std::string> links_;  // the first name of what has several
+  std::map<ino_t, std::string> links_;  // first name of each inode with several names
 };
 
-// A tmpfs that nobody sees yet.
+// Creates a tmpfs that is not mounted yet.
 long make_memory() {
   Descriptor context(syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC));
   if (!context.is_open()) return -1;
   if (syscall(SYS_fsconfig, context.get(), FSCONFIG_SET_STRING, "mode", "0755", 0) < 0) return -1;
-  // Everybody may write to /run/lock: more would take the memory of all commands from them.
+  // Every user may write to /run/lock. A larger limit would let one user take the memory of all commands.
   if (syscall(SYS_fsconfig, context.get(), FSCONFIG_SET_STRING, "size", "10%", 0) < 0) return -1;
   if (syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) < 0) return -1;
   return syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
@@ -187,7 +188,7 @@ int show(const Descriptor& memory, const char* path) {
   return syscall(SYS_move_mount, memory.get(), "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? errno : 0;
 }
 
-// The directory that a link leads to; not one of another file system, such as /proc.
+// Opens the directory that a link leads to, unless it is on another file system, such as /proc.
 long open_behind_link(const std::string& path) {
   size_t slash = path.rfind('/');
   Descriptor parent(open(slash == 0 ? "/" : path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -226,8 +227,8 @@ int move_to_memory(const std::string& path, double entries, double bytes, const 
   return memory.is_open() ? show(memory, path.c_str()) : errno;
 }
 
-// moveToMemory(path, entries, bytes, leftOut): 0, or -errno and the directory stays as it is; -E2BIG when it has more than that
-// many entries or bytes. Its entry `leftOut` is not taken along. What is no directory gives way to one.
+// moveToMemory(path, entries, bytes, leftOut): 0, or -errno with the directory unchanged; -E2BIG when it has more
+// entries or bytes. The entry `leftOut` is not moved. A file that is not a directory is replaced by a directory.
 METHOD(move_directory) {
   ARGUMENTS(4);
   std::string path, left_out;

@@ -1,4 +1,4 @@
-// The module: what each of the other files adds to its exports.
+// The module's entry point: registers the exports of the other files.
 #include "napi.h"
 
 bool add_poll(napi_env env, napi_value exports);

@@ -1,4 +1,4 @@
-// Arguments, results and errors between JavaScript and the system calls of the other files.
+// Converts arguments, results and errors between JavaScript and the other files.
 #include "napi.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ napi_value throw_errno(napi_env env, const char* syscall, int error, const char*
 }
 
 napi_status read_arguments(napi_env env, napi_callback_info info, size_t count, napi_value* values) {
-  size_t given = count;  // missing ones read as undefined, which the typed readers refuse
+  size_t given = count;  // missing arguments read as undefined, which the typed readers refuse
   return napi_get_cb_info(env, info, &given, values, nullptr, nullptr);
 }
 

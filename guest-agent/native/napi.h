@@ -1,4 +1,4 @@
-// What every file of the addon needs of Node-API: one status check, errno as an Error with code and syscall, arguments.
+// Node-API helpers for every file of the addon: status check, errno as an Error with code and syscall, arguments.
 #pragma once
 
 #include <errno.h>
@@ -10,13 +10,13 @@
 
 #define METHOD(name) napi_value name(napi_env env, napi_callback_info info)
 
-// Leaves a method whose Node-API call failed; a TypeError is pending then.
+// Returns from a method whose Node-API call failed, with a TypeError pending.
 #define TRY(call)                                \
   do {                                           \
     if ((call) != napi_ok) return rejected(env); \
   } while (0)
 
-// Leaves a method whose argument or system call failed; the exception is already pending.
+// Returns from a method whose argument or system call failed, with the exception pending.
 #define CHECK(condition)              \
   do {                                \
     if (!(condition)) return nullptr; \
@@ -39,7 +39,7 @@ bool read_int(napi_env env, napi_value value, int32_t* out);
 bool read_double(napi_env env, napi_value value, double* out);
 bool read_string(napi_env env, napi_value value, std::string* out);
 bool read_bytes(napi_env env, napi_value value, uint8_t** data, size_t* size);
-// Of three arguments, a buffer, an offset and a length, the bytes that they name.
+// Reads three arguments (buffer, offset, length) and returns the range of bytes they describe.
 bool read_range(napi_env env, napi_value* arguments, uint8_t** data, size_t* size);
 
 bool property_int(napi_env env, napi_value object, const char* name, int32_t* out);
@@ -50,7 +50,7 @@ napi_value to_string(napi_env env, const char* text, size_t size);
 napi_value to_pair(napi_env env, int first, int second);
 napi_value undefined(napi_env env);
 
-// Adds the methods of one file to the exports; false when that failed.
+// Adds the methods of one file to the exports; false on failure.
 struct Method {
   const char* name;
   napi_callback callback;

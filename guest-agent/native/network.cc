@@ -1,4 +1,4 @@
-// The guest's one network interface: its driver bound and unbound, its addresses and its way out.
+// The guest's network interface: binds and unbinds its driver, sets its addresses and routes.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,11 +22,11 @@ namespace {
 
 constexpr const char* DEVICES = "/sys/bus/virtio/devices";
 constexpr const char* DRIVER = "/sys/bus/virtio/drivers/virtio_net";
-// A device that was plugged in just now comes within milliseconds.
+// A hot-plugged device appears within milliseconds.
 constexpr int DEVICE_WAIT_MS = 10000;
 constexpr int DEVICE_POLL_MS = 1;
 
-// The first name in a directory that does not begin with a dot; "" when there is none.
+// The first name in a directory that does not begin with a dot; "" when there is no such name.
 std::string first_name(const std::string& directory) {
   std::string name;
   DIR* entries = opendir(directory.c_str());
@@ -47,7 +47,7 @@ int write_file(const std::string& path, const std::string& text) {
   return error;
 }
 
-// The bus name (virtio3) of a network device; "" when there is none.
+// The bus name (virtio3) of a network device; "" when there is no such device.
 std::string find_device() {
   std::string found;
   DIR* devices = opendir(DEVICES);
@@ -69,8 +69,8 @@ std::string interface_of(const std::string& device) {
   return first_name(std::string(DEVICES) + "/" + device + "/net");
 }
 
-// The device that was found last, and its interface. To look through the bus again costs an emulated guest 10 to 40 ms, which
-// every copy would pay.
+// The last device found, and its interface. Another search of the bus would cost 10 to 40 ms in an emulated guest, in
+// every copy.
 std::string known_device, known_name;
 
 bool is_still_known() {
@@ -82,7 +82,7 @@ bool is_still_known() {
   return path.substr(path.rfind('/') + 1) == known_device;
 }
 
-// bindInterface(): binds the driver unless it is bound; the interface's name
+// bindInterface(): binds the driver unless it is bound; returns the interface's name
 METHOD(bind_interface) {
   (void)info;
   if (is_still_known()) return to_string(env, known_name.data(), known_name.size());
@@ -94,10 +94,10 @@ METHOD(bind_interface) {
   }
   std::string name = interface_of(device);
   for (int tries = 0; name.empty() && tries < 2; tries++) {
-    // A program may have taken the interface into a network namespace of its own: it comes back as a new one.
+    // A program may have moved the interface to its own network namespace. Unbinding and binding creates it here again.
     if (tries > 0) write_file(std::string(DRIVER) + "/unbind", device);
     int error = write_file(std::string(DRIVER) + "/bind", device);
-    // The kernel may just have bound it.
+    // The kernel may have bound it meanwhile.
     if (error && error != EBUSY && error != ENODEV) return throw_errno(env, "bind", error, device.c_str());
     name = interface_of(device);
   }
@@ -107,7 +107,7 @@ METHOD(bind_interface) {
   return to_string(env, name.data(), name.size());
 }
 
-// unbindInterface(): there is no interface of a network device any more, in whatever namespace it was
+// unbindInterface(): removes the network device's interface, in whatever namespace it is
 METHOD(unbind_interface) {
   (void)info;
   std::string device = find_device();
@@ -118,7 +118,7 @@ METHOD(unbind_interface) {
   return undefined(env);
 }
 
-// One interface, changed by the old calls of sockets: they need neither a netlink dialogue nor a program.
+// One interface, configured by socket ioctls, which need neither a netlink dialogue nor a program.
 class Interface {
  public:
   explicit Interface(const std::string& name) : name_(name), fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
@@ -130,12 +130,12 @@ class Interface {
   Interface(const Interface&) = delete;
   Interface& operator=(const Interface&) = delete;
 
-  // The first call that failed, and why; nothing is done after it.
+  // The first call that failed, and its error; later calls are skipped.
   const char* failed = nullptr;
   int error = 0;
 
-  // Whether it has one address, another one, and no other interface has any but the loopback's: with that address go all
-  // routes and neighbours.
+  // Whether only the address changes: the interface has exactly one address, another one, and no other interface except
+  // loopback has any. Removing that address removes all routes and neighbours.
   bool needs_only(in_addr address) const {
     size_t own = 0;
     for (const ifreq& one : addresses()) {
@@ -153,7 +153,7 @@ class Interface {
       std::string label = request.ifr_name;
       if (label != name_ && label.rfind(name_ + ":", 0) != 0) continue;
       put(&request.ifr_addr, {0});
-      // It may have gone with the one before.
+      // The kernel may have removed it together with the address before.
       ioctl(fd_, SIOCSIFADDR, &request);
     }
   }
@@ -207,7 +207,7 @@ class Interface {
   std::string name_;
   int fd_;
 
-  // Of all interfaces here.
+  // Addresses of all interfaces in this namespace.
   std::vector<ifreq> addresses() const {
     std::vector<ifreq> found(256);
     ifconf list = {};
@@ -259,7 +259,7 @@ bool read_address(napi_env env, napi_value value, in_addr* out) {
   return false;
 }
 
-// setInterface(name, mac, address, prefixLength, gateway, gatewayMac): as if it had never had others
+// setInterface(name, mac, address, prefixLength, gateway, gatewayMac): replaces the whole earlier configuration
 METHOD(set_interface) {
   ARGUMENTS(6);
   std::string name;
@@ -273,7 +273,7 @@ METHOD(set_interface) {
   CHECK(read_address(env, arguments[4], &gateway));
   CHECK(read_mac(env, arguments[5], gateway_mac));
   mask.s_addr = htonl(prefix_length == 0 ? 0 : ~0U << (32 - prefix_length));
-  // Kernels without have nothing to switch off.
+  // A kernel without IPv6 has nothing to disable.
   write_file("/proc/sys/net/ipv6/conf/" + name + "/disable_ipv6", "1");
   auto configure = [&](Interface* interface) {
     interface->set_mac(mac);
@@ -283,8 +283,8 @@ METHOD(set_interface) {
     interface->set_gateway(gateway);
     return interface->failed == nullptr;
   };
-  // Down for a moment it would lose all routes and neighbours, but that stops its queues and waits for whoever reads them: half
-  // of what an emulated copy needs for its network.
+  // Setting the interface down would remove all routes and neighbours too, but it also stops the queues and waits for
+  // their readers: half of the time that an emulated copy needs for its network.
   Interface running(name);
   if (running.needs_only(address) && configure(&running)) return undefined(env);
   Interface stopped(name);

@@ -1,6 +1,6 @@
-// The poll loop: one epoll set of our own, itself watched by Node's loop. Libuv only polls level-triggered, which would
-// spin on a virtio-serial port whose host is away (POLLHUP stays); here each watch chooses EPOLLET. A wake-up costs one
-// call into JavaScript, however many descriptors are ready. No threads.
+// The poll loop: an epoll set of the agent, watched by Node's event loop. Libuv polls only level-triggered, which
+// would spin on a virtio-serial port whose host is disconnected (POLLHUP persists). Here each watch chooses EPOLLET. A
+// wake-up costs one call into JavaScript for all ready descriptors. There are no threads.
 #include <sys/epoll.h>
 #include <unistd.h>
 #include <uv.h>

@@ -1,5 +1,5 @@
-// Takes the agent of a bare guest into the root of a sandbox: its disks are bound to their driver, joined as init joins them
-// on a cold boot (rootfs-builder/initramfs/init.c, where the mount options are explained), and become the root.
+// Switches the agent of a generic template to a sandbox's root: binds the disks to their driver, joins them as init.c
+// does on a cold boot (rootfs-builder/initramfs/init.c, which explains the mount options), and makes them the root.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,11 +20,11 @@ constexpr const char* BIND = "/sys/bus/virtio/drivers/virtio_blk/bind";
 // Virtio specification, section 5.
 constexpr unsigned BLOCK_DEVICE = 2;
 
-// Images of containers are of this kind, known by their super block; those of profiles are ext4.
+// Container images are EROFS, recognized by the superblock; profile images are ext4.
 constexpr unsigned char EROFS_MAGIC[4] = {0xe2, 0xe1, 0xf5, 0xe0};
 constexpr off_t SUPER_BLOCK = 1024;
 
-// Numbers of the disks that no driver serves, as the bus counts them: in the order of their slots.
+// Bus numbers of the disks without a driver, in the order of their slots.
 std::vector<int> find_unbound() {
   std::vector<int> numbers;
   DIR* devices = opendir(DEVICES);
@@ -89,7 +89,7 @@ Step mount_root_image() {
   return mount_at("/dev/vda", "/.lower", is_erofs ? "erofs" : "ext4", MS_RDONLY | MS_NOATIME, is_erofs ? "" : "noload");
 }
 
-// The writable layer's root directory is what the guest sees as its own: it is as the image has it.
+// The guest sees the writable layer's root directory as `/`, so it gets the image's attributes.
 Step make_upper() {
   struct stat root;
   Step made = make("/.layer/upper", 0755);
@@ -112,12 +112,12 @@ Step enter(const char* layer_options) {
   std::string options = "lowerdir=/.agent:/.lower,upperdir=/.layer/upper,workdir=/.layer/work,"
                         "redirect_dir=on,xino=on,metacopy=off,index=off,volatile";
   then([&] { return mount_at("overlay", "/.root", "overlay", MS_NOATIME, options.c_str()); });
-  // What it kept in memory is of a guest without a root; it may have none of it.
+  // These in-memory mounts belong to the guest without a root; they may be absent.
   for (const char* path : {"/proc/sys/kernel/random/boot_id", "/run"}) umount2(path, MNT_DETACH);
   for (const char* path : {"/dev", "/proc", "/sys"})
     then([=] {
       std::string target = std::string("/.root") + path;
-      unlink(target.c_str());  // a file or a link of the image; a directory stays
+      unlink(target.c_str());  // removes a file or a link of the image; a directory stays
       return mount_at(path, target.c_str(), "", MS_MOVE, "");
     });
   then([] { return call("chdir", chdir("/.root")); });
@@ -127,7 +127,7 @@ Step enter(const char* layer_options) {
   return step;
 }
 
-// enterRoot(layerOptions): all threads of the process are in the new root then
+// enterRoot(layerOptions): afterwards all threads of the process are in the new root
 METHOD(enter_root) {
   ARGUMENTS(1);
   std::string layer_options;

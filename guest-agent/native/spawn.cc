@@ -1,6 +1,6 @@
-// Starting a program: clone3 with a shared address space straight into its cgroup, then the steps of the child. The
-// parent is suspended until the program runs or a step failed, as with vfork; the child has a stack of its own, so that
-// nothing of the parent's frames is touched. Page tables are not copied: the cost does not grow with the agent.
+// Starts a program: clone3 with a shared address space directly into its cgroup, then the child's steps. The parent is
+// suspended until the program runs or a step failed, as with vfork. The child has its own stack, so it does not touch
+// the parent's frames. Page tables are not copied, so the cost does not grow with the agent's memory.
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/close_range.h>
@@ -51,7 +51,7 @@ struct Plan {
   _exit(127);
 }
 
-// The agent itself is exempt from the OOM killer; what it starts is not. Only for this process, since it is in vfork.
+// The agent is exempt from the OOM killer; its children are not. Affects only this process, although memory is shared.
 void leave_oom_exemption() {
   int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
@@ -60,8 +60,8 @@ void leave_oom_exemption() {
   close(fd);
 }
 
-// Handlers were cleared by CLONE_CLEAR_SIGHAND; what the agent ignores (Node some, who started it perhaps others) would stay
-// ignored in the program. Raw calls: the library keeps some real-time signals to itself.
+// CLONE_CLEAR_SIGHAND cleared the handlers. Signals that the agent ignores (set by Node or by the agent's parent)
+// would stay ignored in the program. Raw system calls, because the C library reserves some real-time signals.
 void reset_signals() {
   const struct {
     void* handler;
@@ -74,15 +74,15 @@ void reset_signals() {
 }
 
 void become_user(Plan* plan) {
-  // Raw calls: the library's would change every thread of the agent.
+  // Raw system calls: the library's functions would change every thread of the agent.
   if (syscall(SYS_setgroups, plan->groups.size(), plan->groups.data()) < 0 ||
       syscall(SYS_setresgid, plan->group, plan->group, plan->group) < 0 ||
       syscall(SYS_setresuid, plan->user, plan->user, plan->user) < 0)
     give_up(plan, kUser, errno);
 }
 
-// Not a script, whatever the kernel says: a program of another machine, or data. A shell would run it as one, and say
-// something about syntax. As bash tells them apart: a zero byte in the first line.
+// Whether a file is binary although the kernel reports ENOEXEC: a program for another CPU, or data. A shell would run
+// it as a script and report a syntax error. Same test as in bash: a zero byte in the first line.
 bool is_binary(const char* path) {
   char head[128];
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -96,7 +96,7 @@ bool is_binary(const char* path) {
   return memchr(head, 0, line) != nullptr;
 }
 
-// Tries each candidate as execvp does: a missing one is passed over, an unusable one is remembered.
+// Tries each candidate as execvp does: a missing one is skipped, the error of an unusable one is remembered.
 [[noreturn]] void execute(Plan* plan) {
   int error = ENOENT;
   for (char* candidate : plan->candidates) {
@@ -128,7 +128,7 @@ bool is_binary(const char* path) {
   if (plan->has_terminal && ioctl(0, TIOCSCTTY, 0) < 0) give_up(plan, kTerminal, errno);
   leave_oom_exemption();
   umask(022);
-  const struct rlimit files = {1024, 1048576};  // as a login on Debian
+  const struct rlimit files = {1024, 1048576};  // the values of a Debian login
   syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &files, nullptr);
   become_user(plan);
   if (chdir(plan->directory) < 0) give_up(plan, kDirectory, errno);
@@ -139,7 +139,7 @@ bool is_binary(const char* path) {
 
 extern "C" [[noreturn]] __attribute__((used)) void spawn_child_entry(Plan* plan) { run_child(plan); }
 
-// The child begins on the new stack in spawn_child_entry; only the parent returns from here.
+// The child starts on the new stack in spawn_child_entry; only the parent returns from here.
 long clone_child(clone_args* arguments, Plan* plan) {
   long result;
   register Plan* plan_register __asm__("r8") = plan;
@@ -167,7 +167,7 @@ void* child_stack() {
 long start(Plan* plan, int cgroup_fd) {
   void* stack = child_stack();
   if (stack == MAP_FAILED) return -ENOMEM;
-  // The child before left this stack for its program amid its frames. (Does nothing but in a build for that sanitizer.)
+  // The previous child left this stack by exec with frames on it. (No effect except in AddressSanitizer builds.)
   ASAN_UNPOISON_MEMORY_REGION(stack, kStackBytes);
   clone_args arguments = {};
   arguments.flags = CLONE_VM | CLONE_VFORK | CLONE_CLEAR_SIGHAND;
@@ -178,7 +178,7 @@ long start(Plan* plan, int cgroup_fd) {
   arguments.exit_signal = SIGCHLD;
   arguments.stack = reinterpret_cast<uint64_t>(stack);
   arguments.stack_size = kStackBytes;
-  // No handler of the agent may run in the child, which shares its memory.
+  // No signal handler of the agent may run in the child, which shares its memory.
   uint64_t all = ~0ull, before;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, kKernelSignalSetBytes);
   long pid = clone_child(&arguments, plan);
@@ -186,7 +186,7 @@ long start(Plan* plan, int cgroup_fd) {
   return pid;
 }
 
-// Splits strings that each end in a zero byte, without copying, and adds the null pointer that ends the list.
+// Splits zero-terminated strings in place, and adds the null pointer that ends the list.
 void split(std::string* text, std::vector<char*>* out) {
   for (size_t at = 0; at < text->size(); at += strlen(text->data() + at) + 1) out->push_back(text->data() + at);
   out->push_back(nullptr);
@@ -224,8 +224,8 @@ bool read_id(napi_env env, napi_value spec, const char* name, uint32_t* out) {
   return true;
 }
 
-// spawn(spec): the process id, or -(stage × 1000 + errno) of the step that failed. Lists are strings whose items each
-// end in a zero byte. Of a failed child nothing is left.
+// spawn(spec): the pid, or -(stage × 1000 + errno) of the failed step. Lists are strings whose items each end in a zero
+// byte. A failed child is already reaped.
 METHOD(spawn) {
   ARGUMENTS(1);
   napi_value spec = arguments[0];

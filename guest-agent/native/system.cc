@@ -1,4 +1,4 @@
-// What the first process of a system does once: mounts, host name, clock, entropy, loopback, limits, power.
+// The one-time tasks of PID 1: mounts, host name, clock, entropy, loopback, limits.
 #include <fcntl.h>
 #include <linux/random.h>
 #include <malloc.h>
@@ -23,7 +23,7 @@
 
 namespace {
 
-// Of the kernel's fs/ext4/ext4.h, which has no header for programs.
+// From the kernel's fs/ext4/ext4.h, which is not a UAPI header.
 constexpr unsigned long EXT4_IOC_RESIZE_FS = _IOW('f', 16, uint64_t);
 
 // mount(source, target, type, flags, options)
@@ -52,7 +52,7 @@ METHOD(unmount) {
   return undefined(env);
 }
 
-// makeDevice(path, mode, major, minor): `mode` with the type; what is there stays
+// makeDevice(path, mode, major, minor): `mode` includes the type; an existing file is kept
 METHOD(make_device) {
   ARGUMENTS(4);
   std::string path;
@@ -89,16 +89,16 @@ METHOD(set_clock) {
   return undefined(env);
 }
 
-// shiftClock(us): moves the clock by so much, unless it is 0; the time then, in microseconds since 1970
+// shiftClock(us): shifts the clock by `us` unless it is 0; returns the resulting time, in microseconds since 1970
 METHOD(shift_clock) {
   ARGUMENTS(1);
-  double wanted_us;
-  CHECK(read_double(env, arguments[0], &wanted_us));
-  int64_t shift_us = static_cast<int64_t>(wanted_us);
+  double requested_us;
+  CHECK(read_double(env, arguments[0], &requested_us));
+  int64_t shift_us = static_cast<int64_t>(requested_us);
   if (shift_us != 0) {
     timex change = {};
     change.modes = ADJ_SETOFFSET;
-    // The second part must not be negative.
+    // The microseconds must not be negative.
     change.time.tv_sec = shift_us / 1000000 - (shift_us % 1000000 < 0);
     change.time.tv_usec = (shift_us % 1000000 + 1000000) % 1000000;
     if (clock_adjtime(CLOCK_REALTIME, &change) < 0) return throw_errno(env, "clock_adjtime", errno);
@@ -108,7 +108,7 @@ METHOD(shift_clock) {
   return to_number(env, static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec / 1000));
 }
 
-// addEntropy(bytes): mixes them in, credits them, and makes the kernel's generator start from the new state at once
+// addEntropy(bytes): adds and credits them (RNDADDENTROPY), and reseeds the kernel's generator at once
 METHOD(add_entropy) {
   ARGUMENTS(1);
   uint8_t* data;
@@ -144,8 +144,8 @@ METHOD(bring_up) {
   return undefined(env);
 }
 
-// runInBatches(): this thread no longer interrupts a running command the moment it has something to do; what it starts
-// is scheduled as usual. The wait is a few milliseconds at most.
+// runInBatches(): SCHED_BATCH, so that this thread does not preempt a running command on each wake-up. Children are
+// scheduled normally. The delay is a few milliseconds at most.
 METHOD(run_in_batches) {
   (void)info;
   sched_param none = {};
@@ -154,7 +154,7 @@ METHOD(run_in_batches) {
   return undefined(env);
 }
 
-// limitFiles(count): soft and hard limit of open files of the agent itself
+// limitFiles(count): soft and hard limit of the agent's open files
 METHOD(limit_files) {
   ARGUMENTS(1);
   double count;
@@ -164,14 +164,14 @@ METHOD(limit_files) {
   return undefined(env);
 }
 
-// growFileSystem(directory, blocks): grows the mounted ext4 file system that `directory` is on, while it is in use
+// growFileSystem(directory, blocks): grows the mounted ext4 file system of `directory` online
 METHOD(grow_file_system) {
   ARGUMENTS(2);
   std::string directory;
-  double wanted;
+  double requested;
   CHECK(read_string(env, arguments[0], &directory));
-  CHECK(read_double(env, arguments[1], &wanted));
-  uint64_t blocks = static_cast<uint64_t>(wanted);
+  CHECK(read_double(env, arguments[1], &requested));
+  uint64_t blocks = static_cast<uint64_t>(requested);
   int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return throw_errno(env, "open", errno, directory.c_str());
   int error = ioctl(fd, EXT4_IOC_RESIZE_FS, &blocks) < 0 ? errno : 0;
@@ -180,9 +180,9 @@ METHOD(grow_file_system) {
   return undefined(env);
 }
 
-// Calls `use` with each piece of files that is in this process's memory and that it cannot write to: its code and constants.
+// Calls `use` for each file mapping of this process without write permission: code and constants.
 template <typename Use>
-void for_each_piece(Use use) {
+void for_each_mapping(Use use) {
   FILE* maps = fopen("/proc/self/maps", "re");
   if (!maps) return;
   char line[512];
@@ -196,21 +196,21 @@ void for_each_piece(Use use) {
   fclose(maps);
 }
 
-// holdCode(): what this process runs stays in memory once it is there, even where commands take all the rest, which would
-// have it wait for the disk at each step
+// holdCode(): locks the agent's code in memory once it is loaded. Otherwise commands that use up the memory would
+// evict it, and the agent would wait for the disk on each page.
 METHOD(hold_code) {
   (void)info;
-  for_each_piece([](void* start, size_t size, bool) { mlock2(start, size, MLOCK_ONFAULT); });
+  for_each_mapping([](void* start, size_t size, bool) { mlock2(start, size, MLOCK_ONFAULT); });
   return undefined(env);
 }
 
-// trimMemory(): what the allocator holds free goes back to the kernel, and code that was not run since the last time no
-// longer counts as used: most of it only the start needs. What is run comes back from the page cache.
+// trimMemory(): returns the allocator's free memory to the kernel, and deactivates code that did not run since the
+// last call: most of that is used only at start. The page cache provides it again on demand.
 METHOD(trim_memory) {
   (void)info;
   malloc_trim(0);
-  for_each_piece([](void* start, size_t size, bool is_code) {
-    // Only what nobody can have written to.
+  for_each_mapping([](void* start, size_t size, bool is_code) {
+    // Only mappings that no process can have written to.
     if (!is_code) return;
     munlock(start, size);
     madvise(start, size, MADV_DONTNEED);

@@ -1,4 +1,4 @@
-// What pushing files does to a tree, see tree.h.
+// Writes files into a tree for pushes; see tree.h.
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Creates, in place of any file or link that has the name; a directory stays and is -EISDIR.
+// Creates a file in place of any file or link with that name; an existing directory gives -EISDIR.
 int create_file(int parent, const char* leaf) {
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   for (int attempt = 0;; attempt++) {
@@ -62,7 +62,7 @@ METHOD(write_at) {
   return outcome(env, write_all(fd, data, size, static_cast<off_t>(position)));
 }
 
-// finishFile(fd, sizeBytes, mode, seconds, nanos): closes the descriptor in any case; a negative size leaves it alone
+// finishFile(fd, sizeBytes, mode, seconds, nanos): always closes the descriptor; a negative size keeps the file's size
 METHOD(finish_file) {
   ARGUMENTS(5);
   int32_t fd, mode;
@@ -104,7 +104,7 @@ METHOD(put_file) {
   return outcome(env, result);
 }
 
-// addDirectory(parent, leaf): -EEXIST for anything that has the name
+// addDirectory(parent, leaf): -EEXIST for any existing file with that name
 METHOD(add_directory) {
   ARGUMENTS(2);
   int32_t parent;
@@ -114,7 +114,7 @@ METHOD(add_directory) {
   return outcome(env, mkdirat(parent, leaf.get(), 0755));
 }
 
-// addSymlink(parent, leaf, target, seconds, nanos): in place of any file or link that has the name
+// addSymlink(parent, leaf, target, seconds, nanos): replaces any file or link with that name
 METHOD(add_symlink) {
   ARGUMENTS(5);
   int32_t parent;
@@ -135,7 +135,7 @@ METHOD(add_symlink) {
   return outcome(env, utimensat(parent, leaf.get(), times, AT_SYMLINK_NOFOLLOW));
 }
 
-// addLink(fromParent, fromLeaf, parent, leaf): in place of any other file or link that has the name; never follows one
+// addLink(fromParent, fromLeaf, parent, leaf): replaces any other file or link with that name; never follows a link
 METHOD(add_link) {
   ARGUMENTS(4);
   int32_t from_parent, parent;
@@ -148,8 +148,8 @@ METHOD(add_link) {
   if (fstatat(from_parent, from_leaf.get(), &from, AT_SYMLINK_NOFOLLOW) < 0) return outcome(env, -1);
   int result = linkat(from_parent, from_leaf.get(), parent, leaf.get(), 0);
   for (int attempt = 0; result < 0 && errno == EEXIST && attempt < 8; attempt++) {
-    if (fstatat(parent, leaf.get(), &to, AT_SYMLINK_NOFOLLOW) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
-      return outcome(env, 0);
+    bool exists = fstatat(parent, leaf.get(), &to, AT_SYMLINK_NOFOLLOW) == 0;
+    if (exists && from.st_dev == to.st_dev && from.st_ino == to.st_ino) return outcome(env, 0);
     if (unlinkat(parent, leaf.get(), 0) < 0 && errno != ENOENT) return outcome(env, -1);
     result = linkat(from_parent, from_leaf.get(), parent, leaf.get(), 0);
   }

@@ -1,4 +1,4 @@
-// What resolving names in a tree does, and pulling files from it, see tree.h.
+// Resolves names in a tree and reads files for pulls; see tree.h.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -11,10 +11,10 @@
 
 namespace {
 
-// What openFile and openEntry give instead of a descriptor for what is neither a regular file nor a directory.
+// Result of openFile and openEntry for a file that is neither regular nor a directory.
 constexpr int kSpecial = -4096;
 
-// out: Float64Array of mode, size, mtime seconds, mtime nanoseconds, links, device, inode / 2^32, inode % 2^32, user, group
+// out: Float64Array of mode, size, mtime s, mtime ns, links, device, inode / 2^32, inode % 2^32, user, group
 constexpr size_t kStatFields = 10;
 
 bool read_stat_out(napi_env env, napi_value value, double** out) {
@@ -60,20 +60,20 @@ METHOD(open_beneath) {
   how.resolve = static_cast<uint64_t>(resolve);
   long fd;
   int attempt = 0;
-  // EAGAIN: something was renamed meanwhile, and the kernel could not tell whether `..` stayed inside.
+  // EAGAIN: after a concurrent rename, the kernel could not determine whether `..` stayed inside.
   do fd = syscall(SYS_openat2, directory, name.get(), &how, sizeof how);
   while (fd < 0 && (errno == EAGAIN || errno == EINTR) && ++attempt < 64);
   return outcome(env, static_cast<int>(fd));
 }
 
-// openFile(path, out): for reading, through any link; kSpecial for a FIFO, socket or device, which is not opened
+// openFile(path, out): opens for reading, through any link; kSpecial for a FIFO, socket or device, which is not opened
 METHOD(open_file_for_reading) {
   ARGUMENTS(2);
   Name path;
   double* out;
   CHECK(path.read(env, arguments[0]));
   CHECK(read_stat_out(env, arguments[1], &out));
-  // A descriptor that only names it: opening some devices and FIFOs does something, or waits.
+  // O_PATH first: opening some devices and FIFOs has side effects or blocks.
   int place = open(path.get(), O_PATH | O_CLOEXEC);
   if (place < 0) return outcome(env, place);
   struct stat status;
@@ -90,8 +90,8 @@ METHOD(open_file_for_reading) {
   return result == kSpecial ? to_number(env, kSpecial) : outcome(env, result);
 }
 
-// openEntry(directory, leaf, out): a regular file or directory for reading, never through a link; kSpecial for the
-// rest, of which `out` tells
+// openEntry(directory, leaf, out): opens a regular file or directory for reading, never through a link; kSpecial for
+// other files, which `out` describes
 METHOD(open_entry) {
   ARGUMENTS(3);
   int32_t directory;
@@ -114,7 +114,7 @@ METHOD(open_entry) {
   return to_number(env, kSpecial);
 }
 
-// statusOf(fd, out): of what a descriptor has open, a link too; 0 or -errno
+// statusOf(fd, out): status of an open descriptor, which may name a link; 0 or -errno
 METHOD(status_of) {
   ARGUMENTS(2);
   int32_t fd;
@@ -127,7 +127,7 @@ METHOD(status_of) {
   return outcome(env, result);
 }
 
-// readLink(directory, leaf): the target, or -errno; of "" that of the link itself that the descriptor names
+// readLink(directory, leaf): the target, or -errno; with "" the target of the link that the descriptor itself names
 METHOD(read_link) {
   ARGUMENTS(2);
   int32_t directory;
@@ -142,7 +142,7 @@ METHOD(read_link) {
   return text;
 }
 
-// nextEntries(directory): some more names, each followed by a slash; "" at the end; or -errno
+// nextEntries(directory): the next names, each followed by a slash; "" at the end; or -errno
 METHOD(next_entries) {
   ARGUMENTS(1);
   int32_t directory;

@@ -1,6 +1,6 @@
-// What making and reading file trees share. Both work relative to held directory descriptors. Names are bytes (JavaScript
-// strings of code units below 256), results are numbers: a descriptor or count, or -errno. No path is resolved twice, and
-// none but by openat2 with the caller's RESOLVE flags.
+// Shared by writing and reading file trees. Both work relative to open directory descriptors. Names are byte strings
+// (JavaScript strings of code units below 256). Results are numbers: a descriptor, a count, or -errno. No path is
+// resolved twice, and every path is resolved by openat2 with the caller's RESOLVE flags.
 #pragma once
 
 #include <errno.h>
@@ -16,7 +16,7 @@ class Name {
       rejected(env);
       return false;
     }
-    // A longer one was cut; the kernel takes 4095 bytes and says so itself.
+    // A longer name was truncated; the kernel accepts 4095 bytes and returns its own error.
     return true;
   }
   const char* get() const { return text_; }

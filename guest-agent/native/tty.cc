@@ -27,7 +27,7 @@ METHOD(open_terminal) {
   winsize size = size_of(columns, rows);
   int slave = -1;
   if (unlockpt(master) == 0 && ioctl(master, TIOCSWINSZ, &size) == 0)
-    slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);  // needs no path, so no /dev/pts in sight
+    slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);  // needs no path, and so no /dev/pts
   if (slave < 0) {
     int error = errno;
     close(master);
@@ -47,7 +47,7 @@ METHOD(resize_terminal) {
   return to_number(env, ioctl(master, TIOCSWINSZ, &size) < 0 ? -errno : 0);
 }
 
-// endCharacter(master): what the terminal reads as end of input, or -1 when it passes every byte on
+// endCharacter(master): the terminal's end-of-input character, or -1 when the terminal is in raw mode
 METHOD(end_character) {
   ARGUMENTS(1);
   int32_t master;

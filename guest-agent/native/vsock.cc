@@ -1,4 +1,4 @@
-// The guest's end of virtio-vsock.
+// The guest's side of virtio-vsock.
 #include <linux/vm_sockets.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ METHOD(listen_vsock) {
   return to_number(env, fd);
 }
 
-// acceptVsock(listener, cid): a connection from that context, or -EAGAIN. Others are turned away.
+// acceptVsock(listener, cid): a connection from that context id, or -EAGAIN. Other connections are refused.
 METHOD(accept_vsock) {
   ARGUMENTS(2);
   int32_t listener, cid;

@@ -1,4 +1,4 @@
-// Which request is answered where.
+// Dispatches each request to its handler.
 import {
   AgentError,
   type DirPull,
@@ -29,14 +29,14 @@ import type { Supervisor } from './service/supervisor.ts';
 
 export type CallContext = ExecContext & {
   readonly service: Supervisor;
-  readonly trim: Pick<MemoryTrim, 'startAnew'>;
+  readonly trim: Pick<MemoryTrim, 'resetBaseline'>;
   readonly streamCount: () => number;
   readonly isEmulated: boolean;
-  /** Of the host that the call came from. */
+  /** Incarnation of the host process that sent the call. */
   readonly incarnation: () => string | undefined;
 };
 
-/** Serves one request; its stream always gets a result. */
+/** Serves one request. Its stream always gets a result. */
 export function serveRequest(context: CallContext, stream: Stream, request: Request): void {
   try {
     dispatch(context, stream, request);
@@ -52,9 +52,9 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     const identity = request.identity as Identity;
     const unixTimeUs = applyIdentity(identity);
     context.cgroups.limitPids(identity.pidsLimit);
-    // The last of it: from here on what runs is the new guest.
+    // The last step: from here on, everything that runs belongs to the new guest.
     context.freezer.thaw();
-    context.trim.startAnew();
+    context.trim.resetBaseline();
     stream.finish({ identity: { unixTimeUs } });
   } else if (request.freeze) {
     freeze(context, stream, request.freeze as Freeze);

@@ -1,2 +1,2 @@
-// The parts of the agent that others (tests) may use; the agent itself is main.ts.
+// The modules of the agent that tests use; the agent's entry point is main.ts.
 export { parseMountTargets } from './boot/mounts.ts';

@@ -9,9 +9,8 @@ import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
 import { ExecCgroups } from './exec/cgroups.ts';
 import { Freezer } from './exec/freezer.ts';
-import { hasKernelWord } from './lib/kernel-words.ts';
+import { hasKernelParameter, readIsEmulated } from './lib/kernel-parameters.ts';
 import { logError } from './lib/log.ts';
-import { readIsEmulated } from './machine/emulated.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
 import { Poller } from './native/poller.ts';
@@ -21,7 +20,7 @@ import { createLauncher } from './service/process.ts';
 import { Supervisor } from './service/supervisor.ts';
 
 const AGENT_VERSION = '0.1.0';
-/** A word of the kernel's command line, written by the host agent: init.c reads it likewise. */
+/** Kernel command-line parameter that the host agent writes; init.c reads the same parameter. */
 const BARE = 'sandbox.bare';
 
 /** Microseconds since the kernel started. */
@@ -35,19 +34,19 @@ let agentReadyUs = 0;
 // The name that `ps` shows.
 process.title = 'sandbox-agent';
 
-// The first process must never end: whatever goes wrong, the others are served on.
+// PID 1 must never exit: after an unexpected error, the agent keeps serving other requests.
 process.on('uncaughtException', (error) => logError('uncaught', error));
 process.on('unhandledRejection', (reason) => logError('unhandled', reason));
 
 mountFileSystems();
-// One that gets its root later gets them there.
-if (!hasKernelWord(BARE)) mountModules();
+// A generic template gets its modules later, together with its root.
+if (!hasKernelParameter(BARE)) mountModules();
 setUpSystem();
 
 const isEmulated = readIsEmulated();
-// Copies of a template take a third longer with the optimizing compiler (docs/measurements/bulk-bytes.md), and compile in each copy what
-// the middle one finds worth it (docs/measurements/idle-copy.md). No start options: with another set of those, Node's own compiled code
-// would be thrown away.
+// Restored copies are a third slower with the optimizing compiler (docs/measurements/bulk-bytes.md), and the mid-tier
+// compiler would compile the same functions again in each copy (docs/measurements/idle-copy.md). These are not start
+// options, because with different start options V8 rejects Node's precompiled code.
 if (isEmulated) setFlagsFromString('--no-opt --no-maglev');
 
 const poller = new Poller((error) => logError('event', error));

@@ -1,6 +1,6 @@
-// Errors of the agent protocol: the codes that a result may carry, and the violation that ends a connection.
+// Errors of the agent protocol: the codes of a result's error, and the violation that closes a connection.
 
-/** What an `Error` message's code may be; an unknown one is read as `internal`. */
+/** Codes of an `Error` message; an unknown code is read as `internal`. */
 export const AGENT_ERROR_CODES = [
   'invalid',
   'not_found',
@@ -17,7 +17,7 @@ export const AGENT_ERROR_CODES = [
 ] as const;
 export type AgentErrorCode = (typeof AGENT_ERROR_CODES)[number];
 
-/** A call that the guest agent could not do. */
+/** A call that failed in the guest agent. */
 export class AgentError extends Error {
   override readonly name = 'AgentError';
   readonly code: AgentErrorCode;
@@ -28,7 +28,7 @@ export class AgentError extends Error {
   }
 }
 
-/** The peer broke the protocol; the connection must be closed. */
+/** The peer violated the protocol; the connection must be closed. */
 export class ProtocolViolation extends Error {
   override readonly name = 'ProtocolViolation';
 }

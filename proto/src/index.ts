@@ -1,4 +1,4 @@
-// The one place where host and guest code meet.
+// The agent protocol: the only code shared by host and guest.
 export * from './channel/channel.ts';
 export * from './channel/guest-connection.ts';
 export * from './channel/host-connection.ts';

@@ -1,52 +1,52 @@
-// Numbers that both ends of the agent protocol agree on.
+// Constants that both sides of the agent protocol share.
 
-/** Version in Hello and HelloReply; both ends must have the same. */
+/** Version in Hello and HelloReply; both sides must have the same version. */
 export const PROTOCOL_VERSION = 1;
 
-/** Most payload bytes of one data frame. */
+/** Maximum payload of one data frame. */
 export const MAX_DATA_BYTES = 65_536;
 
-/** Most bytes that a link reads for itself in one turn of a flow, in frames of MAX_DATA_BYTES. */
+/** Maximum bytes that a link reads itself in one turn of a flow, in frames of MAX_DATA_BYTES. */
 export const MAX_SOURCE_BYTES = 16 * MAX_DATA_BYTES;
 
-/** Longest encoded frame, its length prefix apart: a full data frame and its field headers. */
+/** Maximum encoded frame, without its length prefix: a full data frame and its field headers. */
 export const MAX_FRAME_BYTES = MAX_DATA_BYTES + 64;
 
 /**
- * Credit that a data frame costs beside its bytes. Without it a peer that sends single bytes could make the other end
- * hold some hundred times the window in objects.
+ * Credit that a data frame costs in addition to its bytes. Otherwise a peer that sends single bytes could make the
+ * receiver allocate some hundred times the window in objects.
  */
 export const FRAME_CREDIT_BYTES = 64;
 
-/** Longest message that may be sent in parts (an exec request with a very long argument list or environment). */
+/** Maximum message that may be sent in parts (an exec request with a very long argument list or environment). */
 export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 
-/** Bytes of every part of a long message but the last. */
+/** Size of every part of a long message except the last. */
 export const PART_BYTES = MAX_DATA_BYTES;
 
-/** Most bytes of unfinished parts that one connection may hold, all streams together. */
+/** Maximum bytes of unfinished parts per connection, over all streams. */
 export const MAX_PARTS_BYTES = 8 * 1024 * 1024;
 
-/** Control bytes that may wait for a link that takes none; then calls, pings, signals and resizes are refused. */
+/** Maximum queued control bytes of a blocked link; above it, calls, pings, signals and resizes are refused. */
 export const MAX_BACKLOG_BYTES = 4 * 1024 * 1024;
 
-/** Streams that may be open at once on one connection. */
+/** Maximum open streams of one connection. */
 export const MAX_STREAMS = 4096;
 
-/** Longest payload of a ping. */
+/** Maximum payload of a ping. */
 export const MAX_PING_BYTES = 65_536;
 
-/** Credit of a new stream in each direction, bytes. Above the channel's bandwidth × delay, below 1 MiB of memory. */
+/** Initial credit of a stream in each direction, bytes. Above the bandwidth-delay product, below 1 MiB of memory. */
 export const DEFAULT_WINDOW_BYTES = 768 * 1024;
 
-/** Bounds of a window that a peer may announce. */
+/** Limits of a window that a peer may announce. */
 export const MIN_WINDOW_BYTES = 4096;
 export const MAX_WINDOW_BYTES = 1024 * 1024;
 
-/** Capability of a guest that tells its time and shifts its clock. */
+/** Capability of a guest that reports its time and shifts its clock. */
 export const CLOCK = 'clock';
 
-/** Capability of a guest whose commands and service stand still when it is told so. */
+/** Capability of a guest that can freeze its commands and its service. */
 export const FREEZE = 'freeze';
 
 /** Capability of a guest that gets its network interface with its identity. */
@@ -54,9 +54,9 @@ export const NETWORK = 'network';
 
 export const NONCE_BYTES = 16;
 
-/** The virtio-serial port's name, and the vsock port the guest agent listens on. */
+/** The virtio-serial port's name, and the guest agent's vsock port. */
 export const AGENT_PORT_NAME = 'sandbox.agent';
 export const AGENT_VSOCK_PORT = 1024;
 
-/** Where the guest agent lives in every root file system. */
+/** Directory of the guest agent in every root file system. */
 export const AGENT_DIR = '/.sandbox';

@@ -1,12 +1,14 @@
-// One-shot timers beyond the 24 days of setTimeout.
+// One-shot timers beyond the limit of setTimeout, 24 days.
 const MAX_DELAY_MS = 0x7fff_ffff;
 
 export type TimerOptions = {
-  /** The process may end before it does. */
+  /** The timer does not keep the process alive. */
   readonly isUnref?: boolean;
 };
 
-/** Calls `callback` after `delayMs`, at once where that is over; the returned function prevents it. */
+/**
+ * Calls `callback` after `delayMs`, or at once for a delay in the past, unless the returned function is called before.
+ */
 export function startTimer(
   delayMs: number,
   callback: () => void,

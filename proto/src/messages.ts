@@ -1,4 +1,4 @@
-// Short names for the generated messages. `XInput` is what may be given to encode; `X` is what decode returned.
+// Aliases of the generated message types. `XInput` is the argument of encode; `X` is the result of decode.
 import './plain-numbers.ts';
 import { sandboxd } from './gen/agent.js';
 

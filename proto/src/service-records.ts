@@ -1,4 +1,4 @@
-// How a service's output travels and is kept in the guest: a header of 24 bytes, then the bytes of one record.
+// Encoding of a service's output on the wire and in the guest's ring: a header of 24 bytes, then one record's payload.
 //   0 type · 1–3 zero · 4 payload bytes (u32) · 8 sequence number (f64) · 16 Unix time in ms (f64); little-endian.
 import { ProtocolViolation } from './errors.ts';
 import { MAX_DATA_BYTES } from './limits.ts';
@@ -6,9 +6,9 @@ import { MAX_DATA_BYTES } from './limits.ts';
 export const SERVICE_RECORD = {
   stdout: 1,
   stderr: 2,
-  /** Records before `seq` are gone: the payload is two f64, how many and how many bytes of output. */
+  /** Records before `seq` were dropped: the payload is two f64, the number of records and of output bytes. */
   gap: 3,
-  /** What follows is of the ring whose id is the payload, from `seq` on. */
+  /** The following records, from `seq` on, belong to the ring whose id is the payload. */
   ring: 4,
 } as const;
 
@@ -60,13 +60,13 @@ export function encodeRingStart(seq: number, id: string): Buffer {
   return record;
 }
 
-/** Records out of a stream that is split anyhow. What makes no sense is a ProtocolViolation: the sender is a guest. */
+/** Decodes records from chunks of any size. An invalid record is a ProtocolViolation, because the sender is a guest. */
 export class ServiceRecordDecoder {
   #parts: Buffer[] = [];
   #heldBytes = 0;
   #neededBytes = SERVICE_HEADER_BYTES;
 
-  /** Whether the bytes so far end between two records. */
+  /** Whether the bytes so far end at a record boundary. */
   get isAtBoundary(): boolean {
     return this.#heldBytes === 0;
   }
@@ -74,7 +74,7 @@ export class ServiceRecordDecoder {
   push(chunk: Buffer): ServiceRecord[] {
     this.#parts.push(chunk);
     this.#heldBytes += chunk.length;
-    // Joined only when it completes something: pieces of single bytes must not cost a copy of all before them each.
+    // Chunks are joined only for a complete record, so that single-byte chunks do not cause quadratic copying.
     if (this.#heldBytes < this.#neededBytes) return [];
     const bytes = this.#parts.length === 1 ? chunk : Buffer.concat(this.#parts, this.#heldBytes);
     const records: ServiceRecord[] = [];

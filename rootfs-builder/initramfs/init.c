@@ -1,18 +1,18 @@
 /*
- * The first process of every sandbox: loads the virtio drivers, joins the read-only root (/dev/vda)
+ * PID 1 of every sandbox during boot: loads the virtio drivers, joins the read-only root (/dev/vda)
  * and the writable layer (/dev/vdb) with overlayfs, switches root and executes the guest agent.
- * It runs on each cold boot, often under emulation, so it does nothing that the agent could do later.
+ * It runs on each cold boot, often under emulation, so it leaves everything else to the agent.
  *
  * Kernel command line:
- *   sandbox.init=<path>      execute this instead of the agent (looked up in the initramfs, then in the root)
- *   sandbox.agent-disk       the root image has no agent: it is in an image of its own (/dev/vdc), joined above it
+ *   sandbox.init=<path>      execute this instead of the agent (searched in the initramfs, then in the root)
+ *   sandbox.agent-disk       the root image has no agent: join the agent's own image (/dev/vdc) above it
  *   sandbox.modules=<a,b>    also load these optional modules of /modules/list
- *   sandbox.bare             no root yet: the agent runs from an image of its own (/dev/vdc), and nothing has the other disks
- *   sandbox.disk-errors      writes that the host cannot take come back as errors of the layer's disk
+ *   sandbox.bare             no root yet: run the agent from its own image (/dev/vdc), and release the other disks
+ *   sandbox.disk-errors      the layer's disk returns errors for writes that the host cannot store
  *   sandbox.debug            print the time of each stage
- *   sandbox.probe=<nonce>    start no sandbox: show signs of life that only this program can give, until the VM is ended
+ *   sandbox.probe=<nonce>    start no sandbox: print proofs of life that only this program can print, until the VM ends
  *
- * /modules/list has one module file per line in load order, followed by its conditions: none = always,
+ * /modules/list has one module file per line in load order, followed by its conditions: empty = always,
  * a number = only when a virtio device with that id is present, a name = only when sandbox.modules names it.
  */
 #define _GNU_SOURCE
@@ -25,15 +25,15 @@
 
 /* ---- probe -------------------------------------------------------------------------------------- */
 
-/* FNV-1a: the kernel prints its command line, so the nonce itself would prove nothing. */
+/* FNV-1a: the kernel prints its command line, so printing the nonce itself would prove nothing. */
 static uint64_t hash_text(const char *text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
   return hash;
 }
 
-/* Counts for ever, each time after a sleep and a write to the layer's disk: a copy that goes on has its memory, timer,
-   interrupts and disk. The engine looks for these lines. */
+/* Counts forever, after a sleep and a write to the layer's disk each time. A copy that continues to count has working
+   memory, timer, interrupts and disk. The engine waits for these lines. */
 static void show_life(const char *nonce) {
   static char block[4096] __attribute__((aligned(4096)));
   wait_for_disk("/dev/vda");

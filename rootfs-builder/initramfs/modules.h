@@ -1,4 +1,4 @@
-/* The kernel modules that this machine has devices for. */
+/* Loads the kernel modules for this machine's devices. */
 #pragma once
 #include "report.h"
 
@@ -22,8 +22,8 @@ static int has_virtio_device(unsigned long id) {
 }
 
 /*
- * Each request of a disk's queue is memory that the kernel clears when it finds the disk, and a copy finds its own: with 256, the
- * usual number, and twice as many for the scheduler, more than anything else that an idle copy writes.
+ * The kernel allocates and clears memory for each request of a disk's queue, and a copy gets new disks. The default of
+ * 256 requests, and twice as many for the scheduler, would be the largest part of the memory that an idle copy writes.
  */
 static const char *options_of(const char *file) {
   return strncmp(file, "virtio_blk.", 11) == 0 ? "queue_depth=64" : "";
@@ -39,10 +39,10 @@ static void load_module(const char *file) {
   mark(file);
 }
 
-/* `named`: only those of that name, when it is known that they are needed. */
+/* `named`: load only the modules of that name. */
 static void load_modules(const char *named) {
   static char list[4096];
-  if (read_text("/modules/list", list, sizeof list) < 0) return; /* a kernel with everything built in */
+  if (read_text("/modules/list", list, sizeof list) < 0) return; /* this kernel has all drivers built in */
   const char *wanted = named ? named : parameter("sandbox.modules");
   char *line_state = NULL, *word_state = NULL;
   for (char *line = strtok_r(list, "\n", &line_state); line; line = strtok_r(NULL, "\n", &line_state)) {

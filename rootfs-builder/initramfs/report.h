@@ -1,4 +1,4 @@
-/* What init says, how it gives up, and the words of the kernel's command line. */
+/* init's console messages, its failure path, and the parameters of the kernel command line. */
 #pragma once
 #include <dirent.h>
 #include <errno.h>
@@ -32,13 +32,16 @@ static void say(const char *format, ...) {
   if (write(STDERR_FILENO, line, length) < 0) return;
 }
 
-/* The engine recognises this line on the console; powering off ends the VMM, so it need not wait for a timeout. */
+/**
+ * The engine recognises this line on the console. Powering off ends the VMM, so the engine need not wait for a
+ * timeout.
+ */
 static void fail(const char *stage, const char *detail) {
   say("sandbox-init: %s: %s", stage, detail);
-  tcdrain(STDERR_FILENO); /* a power-off would cut the line short */
+  tcdrain(STDERR_FILENO); /* a power-off would truncate the line */
   sync();
   reboot(RB_POWER_OFF);
-  reboot(RB_AUTOBOOT); /* no ACPI power-off: a reset ends a VMM that was told not to reboot */
+  reboot(RB_AUTOBOOT); /* there is no ACPI power-off: a reset ends a VMM that runs with a no-reboot option */
   _exit(1);            /* and a kernel panic if even that failed */
 }
 
@@ -55,7 +58,7 @@ static void mark(const char *stage) {
   say("sandbox-init: %ld.%03ld ms %s", now.tv_sec * 1000 + now.tv_nsec / 1000000, now.tv_nsec / 1000 % 1000, stage);
 }
 
-/* Reads at most size - 1 bytes and ends them with a zero byte; -1 when the file cannot be opened. */
+/* Reads at most size - 1 bytes and appends a zero byte; -1 when the file cannot be opened. */
 static ssize_t read_text(const char *path, char *text, size_t size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;
@@ -66,7 +69,7 @@ static ssize_t read_text(const char *path, char *text, size_t size) {
   return total;
 }
 
-/* The value of a `name=value` (or bare `name`) word of the command line, copied; NULL when absent. */
+/* A copy of the value of `name=value` (or of a lone `name`) on the command line; NULL when absent. */
 static char *parameter(const char *name) {
   size_t length = strlen(name);
   const char *word = command_line;
@@ -75,7 +78,7 @@ static char *parameter(const char *name) {
     word += strspn(word, " \n");
     size_t size = strcspn(word, " \n");
     if (size >= length && !strncmp(word, name, length) && (size == length || word[length] == '=')) {
-      free(found); /* the last one wins, as with the kernel's own parameters */
+      free(found); /* the last one wins, as in the kernel's own parameters */
       found = size == length ? strdup("") : strndup(word + length + 1, size - length - 1);
     }
     word += size;

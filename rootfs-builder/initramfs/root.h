@@ -1,4 +1,4 @@
-/* The root file system: the disks, their overlay, and the move into it. */
+/* The root file system: the disks, their overlay, and the switch of the root. */
 #pragma once
 #include "modules.h"
 
@@ -19,7 +19,7 @@ static void wait_for_disk(const char *path) {
   }
 }
 
-/* By its super block. Images of containers are of another kind than those of profiles, and need a module of their own. */
+/* Detected by the superblock. Container images use EROFS, which needs a module of its own; profile images use ext4. */
 static const char *type_of_root(void) {
   static const unsigned char erofs_magic[4] = {0xe2, 0xe1, 0xf5, 0xe0};
   unsigned char found[4] = {0};
@@ -36,7 +36,7 @@ static void mount_root_image(void) {
   mount_or_fail("/dev/vda", "/lower", type, MS_RDONLY | MS_NOATIME, is_erofs ? NULL : "noload");
 }
 
-/* The writable layer's root directory is what the guest sees as its own: it is as the image has it. */
+/* The guest sees the writable layer's root directory as `/`, so it gets the image's attributes. */
 static void make_upper(void) {
   struct stat root;
   if (mkdir("/layer/upper", 0755) < 0) {
@@ -55,14 +55,14 @@ static void mount_disks(void) {
   mark("root image mounted");
   /* noinit_itable: no background zeroing, which would fill the sparse layer that forks must copy.
      nobarrier: this disk never outlives a crash of its VM, so flushes protect nothing.
-     nodelalloc: after an error that ended its journal, Linux 6.1 goes on taking writes that are to get their blocks later,
-     never gets rid of them, and makes everyone who writes more wait for that, for good. Without, each write fails at once. */
+     nodelalloc: after an error that aborted its journal, Linux 6.1 continues to accept delayed-allocation writes,
+     cannot complete them, and blocks later writers forever. Without delayed allocation, each write fails at once. */
   mount_or_fail("/dev/vdb", "/layer", "ext4", MS_NOATIME,
                 parameter("sandbox.disk-errors") ? "nobarrier,noinit_itable,nodelalloc" : "nobarrier,noinit_itable");
   mark("layer mounted");
 }
 
-/* Its driver lets go of a disk: a copy of this guest has another one in its place. */
+/* Unbinds the driver from a disk: a copy of this guest has another disk in its place. */
 static void release_disk(const char *name) {
   char path[64], device[256];
   snprintf(path, sizeof path, "/sys/block/%s/device", name);
@@ -76,7 +76,7 @@ static void release_disk(const char *name) {
   close(fd);
 }
 
-/* The same kinds of file systems in the same places, so that the kernel's part of it is warm when copies get theirs. */
+/* Mounts the same kinds of file systems at the same places, so that the kernel's code and caches are warm in copies. */
 static void mount_agent_image(void) {
   wait_for_disk("/dev/vda");
   wait_for_disk("/dev/vdb");
@@ -85,7 +85,7 @@ static void mount_agent_image(void) {
   if (umount("/layer") < 0) fail_errno("release", "/layer");
   mount_or_fail("/dev/vdc", "/lower", "ext4", MS_RDONLY | MS_NOATIME, "noload");
   mount_or_fail("tmpfs", "/layer", "tmpfs", MS_NOATIME, "mode=0755");
-  load_modules("erofs"); /* the root of a copy may be an image's */
+  load_modules("erofs"); /* a copy's root may be a container image */
   release_disk("vda");
   release_disk("vdb");
 }
@@ -96,8 +96,8 @@ static void assemble_root(void) {
   else mount_disks();
   make_upper();
   if (mkdir("/layer/work", 0755) < 0 && errno != EEXIST) fail_errno("layer", "/layer/work");
-  /* A volatile mount leaves this marker. A layer that comes back is that of a snapshot whose memory is left behind; what its guest had
-     not written by then is lost, and whoever asked for that knows. */
+  /* A volatile mount leaves this marker. A layer that is mounted again belongs to a snapshot without its memory. Writes
+     that its guest had not flushed are lost, and the caller accepts that. */
   unlink("/layer/work/work/incompat/volatile/dirty");
   rmdir("/layer/work/work/incompat/volatile");
   rmdir("/layer/work/work/incompat");
@@ -121,12 +121,12 @@ static void assemble_root(void) {
 }
 
 static void relocate_mount(const char *from, const char *to) {
-  unlink(to); /* a file or a link of the image; a directory stays */
+  unlink(to); /* removes a file or a link of the image; a directory stays */
   if (mkdir(to, 0755) < 0 && errno != EEXIST) fail_errno("switch root", to); /* an empty image has no mount points */
   if (mount(from, to, NULL, MS_MOVE, NULL) < 0) fail_errno("switch root", to);
 }
 
-/* Gives the memory of the unpacked initramfs back: its files have no other name once root is switched. */
+/* Frees the memory of the unpacked initramfs: its files are unreachable once the root is switched. */
 static void remove_initramfs_files(void) {
   DIR *modules = opendir("/modules");
   struct dirent *entry;

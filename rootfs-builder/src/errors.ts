@@ -1,4 +1,4 @@
-// The catalogue of everything that can go wrong in the bakery: one class, one stable code per cause.
+// All errors of the bakery: one class, one stable code per cause.
 
 export type BuilderErrorCode =
   | 'recipe_invalid'
@@ -6,7 +6,7 @@ export type BuilderErrorCode =
   | 'agent_missing'
   | 'tool_missing'
   | 'command_failed'
-  /** A program that was run found a disk of the host full. */
+  /** A disk of the host is full, as a program reported. */
   | 'host_disk_full'
   | 'not_root'
   | 'apt_sources_missing'

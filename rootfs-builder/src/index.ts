@@ -1,4 +1,4 @@
-// The public face of the bakery: profiles, the guest kernel, and writable layers.
+// The bakery's public interface: profiles, the guest kernel, and writable layers.
 export { BuilderError, type BuilderErrorCode, describeError } from './errors.ts';
 export {
   digestInit,

@@ -1,4 +1,4 @@
-// The writable disk of a sandbox: an empty sparse ext4 file, made by copying a pristine one of the same size.
+// A sandbox's writable disk: an empty sparse ext4 file, copied from a pristine one of the same size.
 import { constants } from 'node:fs';
 import { copyFile, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { sweepWorkDirectories, temporaryPath } from './lib/atomic.ts';
 import { runCommand } from './lib/command.ts';
 import { layersDirectory } from './lib/layout.ts';
 
-/** Raise when the mke2fs options change: pristine files of older versions are then left alone. */
+/** Increase when the mke2fs options change; pristine files of older versions are ignored then. */
 const LAYER_FORMAT = 3;
 const MIN_LAYER_BYTES = 64 << 20;
 const LAYER_UNIT_BYTES = 1 << 20;
@@ -17,7 +17,7 @@ export async function createWritableLayer(dataDir: string, path: string, sizeByt
   await copySparse(await ensurePristineLayer(dataDir, sizeBytes), path);
 }
 
-/** Makes the pristine file of a size beforehand, so that the first sandbox need not wait for it. */
+/** Creates the pristine file of a size in advance, so that the first sandbox need not wait for it. */
 export async function ensurePristineLayer(dataDir: string, sizeBytes: number): Promise<string> {
   if (!Number.isSafeInteger(sizeBytes) || sizeBytes < MIN_LAYER_BYTES || sizeBytes % LAYER_UNIT_BYTES !== 0) {
     const message = `a writable layer has a size of whole MiB and at least 64 MiB, not ${sizeBytes} bytes`;
@@ -41,7 +41,7 @@ export async function ensurePristineLayer(dataDir: string, sizeBytes: number): P
   }
 }
 
-/** Copies a file by its allocated extents: shared with the original where the file system can, copied where not. */
+/** Copies a file by its allocated extents: as a reflink where the file system supports it, otherwise by content. */
 export async function copySparse(from: string, to: string): Promise<void> {
   try {
     await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE_FORCE);
@@ -54,20 +54,20 @@ export async function copySparse(from: string, to: string): Promise<void> {
 }
 
 /**
- * The same with blocks of its own for all of `sizeBytes`, which may be more than the file has: nothing that is written into
- * it later finds the disk full. Throws `host_disk_full`.
+ * Copies a file and allocates blocks for all of `sizeBytes`, which may exceed the file's size. Later writes into it
+ * never find the disk full. Throws `host_disk_full`.
  */
 export async function copyReserved(from: string, to: string, sizeBytes: number): Promise<void> {
-  // Blocks that are shared would have to be found when they are written.
+  // Shared blocks would have to be allocated on write.
   await runCommand('cp', ['--sparse=always', '--reflink=never', '--', from, to]);
   await runCommand('fallocate', ['--keep-size', '--length', String(sizeBytes), '--', to]);
 }
 
 /**
- * A small journal, though the layer lives only as long as its guest's memory: without one ext4 gives no inode out again
- * that was deleted within the last minutes, and looks at each of them for every new file (creating 4,000 files after
- * deleting as many took some 10 s instead of 2).
- * The empty file counts as zeroed, so neither mke2fs nor the guest's kernel fills the inode tables.
+ * A small journal, although the layer lives only as long as its guest's memory. Without a journal, ext4 does not reuse
+ * an inode that was deleted within the last minutes, and checks each of them for every new file: creating 4,000 files
+ * after deleting 4,000 took some 10 s instead of 2. The empty file counts as zeroed, so neither mke2fs nor the guest's
+ * kernel initializes the inode tables.
  */
 export function layerArguments(path: string): string[] {
   return [

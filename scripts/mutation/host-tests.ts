@@ -1,6 +1,6 @@
-// A program that the test runner of scripts/mutation/runner.ts starts: runs the test files that MUTATION_FILES lists in one
-// process, and writes which top-level test ran which mutant to the file that MUTATION_REPORT names. (They are no arguments:
-// tap makes the names of its directories of those, and names have an end.)
+// Started by scripts/mutation/runner.ts: runs the test files of MUTATION_FILES in one process, and writes which
+// top-level test reached which mutant to the file of MUTATION_REPORT. (These are not arguments, because tap derives
+// directory names from arguments, and names have a maximum length.)
 import { writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
@@ -28,7 +28,7 @@ t.test = ((...args: unknown[]) => {
   if (typeof args[0] === 'string') tests.push({ name: args[0], file: imported });
   return Reflect.apply(addTest, t, args);
 }) as typeof t.test;
-// A file's limit is not one for all of them.
+// The timeout of one file must not apply to all of them.
 t.setTimeout = () => undefined;
 t.beforeEach((test) => {
   if (test.parent === t && test.name !== GATE) space.currentTestId = test.name;
@@ -38,12 +38,12 @@ process.on('exit', () => {
   writeFileSync(process.env.MUTATION_REPORT ?? '/dev/null', JSON.stringify(report));
 });
 
-// Nothing is tested until all is imported: what modules do when they are loaded belongs to no test.
+// Tests start after all imports: code that runs while modules load belongs to no test.
 addTest(GATE, async () => {
   for (const file of files) {
     imported = file;
     await import(pathToFileURL(file).href);
   }
-  // Made by the first module with a mutant; a file of nothing but types has none.
+  // Created by the first module with a mutant; a file that contains only types has none.
   space.mutantCoverage ??= { static: {}, perTest: {} };
 });

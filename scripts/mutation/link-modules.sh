@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gives the sandbox in which mutants run the npm packages and the built agent of the tree at $1, but its own workspaces.
+# Links the npm packages and the built agent of the tree at $1 into the mutants' sandbox, except for its own workspaces.
 set -eu
 mkdir node_modules
 for entry in "$1"/node_modules/* "$1"/node_modules/.bin; do ln -s "$entry" node_modules/; done

@@ -1,10 +1,10 @@
-// Plugin of Stryker: leaves alone what only says something to a person.
+// Stryker plugin: excludes log calls from mutation.
 import { declareValuePlugin, PluginKind } from '@stryker-mutator/api/plugin';
 
 const LEVELS = /^(?:trace|debug|info|warn|error|fatal)$/;
 const LOGGERS = /^(?:log|logger|console)$/i;
 
-/** A private name has its own within. */
+/** A private name contains its identifier. */
 type Name = { readonly type?: string; readonly name?: string; readonly id?: Name };
 type Node = {
   readonly type: string;

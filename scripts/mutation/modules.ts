@@ -1,9 +1,8 @@
-// What `make mutation` mutates, and which tests without guests are there to notice.
+// The modules that `make mutation` mutates, and the tests without guests that cover each.
 import { globSync } from 'node:fs';
 
 /**
- * `tests` are folders, files and patterns of files; `alone` those of them that need a process of their own, in which nothing has begun
- * yet.
+ * `tests` are folders, files and patterns of files. `alone` lists those that need a fresh process.
  */
 export type MutationModule = {
   readonly source: string;
@@ -20,7 +19,8 @@ export function testFilesOf({ tests, alone = [] }: MutationModule): string[] {
 
 export const MODULES: Readonly<Record<string, MutationModule>> = {
   sandboxes: { source: 'host-agent/src/sandboxes', tests: ['unit/host-agent/sandboxes'] },
-  // Without `contract`, whose processes make a run of an hour one of many, and which are there for other faults than changed conditions.
+  // Without `contract`: its processes would multiply the duration of a run, and its tests aim at other faults than
+  // changed conditions.
   engines: {
     source: 'host-agent/src/engines',
     tests: ['unit/host-agent/engines'],
@@ -28,7 +28,8 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   guest: { source: 'host-agent/src/guest', tests: ['unit/host-agent/guest'] },
   images: { source: 'host-agent/src/images', tests: ['unit/host-agent/images'] },
-  // Without those of the client and the command, which start programs, reach all that is here, and look at their own answers.
+  // Without tests of the client and the command, which start programs, cover this whole module, and check other
+  // results.
   http: { source: 'host-agent/src/http', tests: ['unit/host-agent/http', 'http/*.test.ts'] },
   keys: {
     source: 'host-agent/src/keys',

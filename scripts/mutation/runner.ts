@@ -1,6 +1,6 @@
-// Plugin of Stryker: runs tap's test files of one room, all in one new process per mutant, and of them only the tests that
-// reach the mutant. (Stryker's own runner for tap takes a process per file and knows which file reaches what, not which
-// test: a mutant of a room with many files would take minutes.)
+// Stryker plugin: runs the tap test files of one module in one new process per mutant, and only the tests that reach
+// the mutant. (Stryker's own tap runner starts a process per file and records coverage by file, not by test: a mutant
+// of a module with many files would take minutes.)
 import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,10 +25,10 @@ import { GATE, type HostReport, isInSample } from './shared.ts';
 import { StallWatch } from './stall-watch.ts';
 import { closeBench, openBench } from './workplace.ts';
 
-/** What the run without a mutant told, in a file for all processes that run mutants. */
+/** Results of the run without a mutant, in a file for all processes that run mutants. */
 const KNOWN = 'mutation-dry-run.json';
 type Known = {
-  /** A name that two files have is there twice. */
+  /** A name that occurs in two files is listed twice. */
   readonly tests: readonly { readonly name: string; readonly file: string; readonly ms: number }[];
 };
 
@@ -45,14 +45,14 @@ type Outcome = {
   readonly output: string;
 };
 
-class RoomTests implements TestRunner {
+class ModuleTests implements TestRunner {
   private readonly files: readonly string[] = JSON.parse(process.env.MUTATION_TEST_FILES ?? '[]');
   private readonly sample = Number(process.env.MUTATION_SAMPLE ?? 1);
   private readonly seed = Number(process.env.MUTATION_SEED ?? 0);
   private known: Known | undefined;
 
   constructor() {
-    // The process that asked for it is gone; its tests end with this one.
+    // The parent process exited; this process ends with its tests.
     process.once('disconnect', () => process.exit(1));
   }
 
@@ -65,7 +65,7 @@ class RoomTests implements TestRunner {
     const failed = first.results.filter(({ status }) => status === TestStatus.Failed).map(({ id }) => id);
     const tests = first.report?.tests ?? [];
     const again = new Set(tests.filter(({ name }) => failed.includes(name)).map(({ file }) => file));
-    // On a busy host one of hundreds may fail for that: it has another try, with fewer beside it.
+    // On a loaded host, one of hundreds of tests may fail for that reason: run it again with fewer in parallel.
     const all = again.size === 0 ? [first] : [first, await this.runAll([...again])];
     const broken = all.find(({ stall, report }) => stall !== undefined || report?.coverage === undefined);
     if (broken !== undefined) {
@@ -73,7 +73,7 @@ class RoomTests implements TestRunner {
       return { status: DryRunStatus.Error, errorMessage: `${what}\n${broken.output}` };
     }
     const results = new Map(all.flatMap(({ results }) => results.map((result) => [result.id, result])));
-    // What came of one that failed then, and is no test: a process that was left.
+    // A failed result that belongs to no test is that of a leftover process; drop it.
     const names = new Set(tests.map(({ name }) => name));
     if (again.size > 0) for (const id of results.keys()) if (!names.has(id)) results.delete(id);
     const perTest = Object.assign({}, ...all.map(({ report }) => report?.coverage?.perTest));
@@ -132,7 +132,7 @@ class RoomTests implements TestRunner {
     const child = spawn(program, args, {
       cwd: 'test',
       stdio: ['ignore', 'pipe', 'pipe'],
-      // Without a limit of tap's own: a test that only takes long has not failed.
+      // Without tap's own timeout: a slow test has not failed.
       env: {
         ...process.env,
         ...env,
@@ -161,7 +161,7 @@ class RoomTests implements TestRunner {
     stopWatching();
     const report = readReport(reportPath);
     await closeBench(bench);
-    // A process that broke is a failure even when no test of it said so.
+    // A crashed process is a failure even when no test reported one.
     if (
       code !== 0 &&
       watch.stall === undefined &&
@@ -173,11 +173,11 @@ class RoomTests implements TestRunner {
   }
 }
 
-/** A top-level line of TAP, `not ok 3 - name # time=12ms`, and all that was said before it. */
-function parsePoint(line: string, said: string): TestResult | undefined {
+/** A top-level line of TAP, `not ok 3 - name # time=12ms`, and the output before it. */
+function parsePoint(line: string, output: string): TestResult | undefined {
   const [, state, name = '', directive = ''] = /^(ok|not ok) \d+ - (.*?)(?: # (.*))?$/.exec(line) ?? [];
   if (state === undefined || /^skip/i.test(directive)) return undefined;
-  if (state === 'not ok') return failed(name, said);
+  if (state === 'not ok') return failed(name, output);
   const timeSpentMs = Number(/time=([\d.]+)ms/.exec(directive)?.[1] ?? 0);
   return { id: name, name, timeSpentMs, status: TestStatus.Success };
 }
@@ -194,8 +194,8 @@ function readReport(path: string): HostReport | undefined {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as HostReport;
   } catch {
-    return undefined; // It was killed.
+    return undefined; // The process was killed.
   }
 }
 
-export const strykerPlugins = [declareClassPlugin(PluginKind.TestRunner, 'room', RoomTests), logCalls];
+export const strykerPlugins = [declareClassPlugin(PluginKind.TestRunner, 'module', ModuleTests), logCalls];

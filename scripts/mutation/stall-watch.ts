@@ -1,14 +1,14 @@
-// Whether tests of a mutant hang. A busy host makes them slow, but does not make them hang: so it counts the time that they
-// computed, and the time in which none of their processes computed or waited for a CPU.
+// Detects hanging tests of a mutant. A loaded host makes tests slow but not hang, so this counts the CPU time that
+// they used, and the time in which none of their processes ran or waited for a CPU.
 import { globSync, readFileSync } from 'node:fs';
 
-const LOOK_MS = 1000;
-/** Of the time between two looks: what polls is still waiting. */
+const SAMPLE_MS = 1000;
+/** Share of CPU time between two samples below which a process counts as waiting, although it polls. */
 const BUSY_SHARE = 0.25;
 const NS_PER_MS = 1e6;
 
 export class StallWatch {
-  /** What ended the tests, if this did. */
+  /** The reason, if the watch ended the tests. */
   stall: string | undefined;
   private cpuMs = 0;
   private idleMs = 0;
@@ -18,18 +18,18 @@ export class StallWatch {
     this.limits = limits;
   }
 
-  /** A test is done. */
+  /** A test has finished. */
   progress(): void {
     this.idleMs = 0;
   }
 
-  /** Looks at process `root` and all below it until the returned function is called. */
+  /** Samples process `root` and its descendants until the returned function is called. */
   start(root: number, onStall: () => void): () => void {
     const seen = new Map<number, { ranMs: number; waitedMs: number }>();
-    let lookedAt = performance.now();
+    let sampledAt = performance.now();
     const timer = setInterval(() => {
-      const sinceMs = performance.now() - lookedAt;
-      lookedAt += sinceMs;
+      const sinceMs = performance.now() - sampledAt;
+      sampledAt += sinceMs;
       let activeMs = 0;
       for (const pid of processTree(root)) {
         const now = readTimes(pid);
@@ -40,10 +40,10 @@ export class StallWatch {
         activeMs += now.ranMs - before.ranMs + now.waitedMs - before.waitedMs;
       }
       this.idleMs = activeMs < BUSY_SHARE * sinceMs ? this.idleMs + sinceMs : 0;
-      if (this.idleMs > this.limits.idleMs) this.stall = 'waits for what does not come';
-      if (this.cpuMs > this.limits.cpuMs) this.stall = 'computes without end';
+      if (this.idleMs > this.limits.idleMs) this.stall = 'hangs: it used no CPU time';
+      if (this.cpuMs > this.limits.cpuMs) this.stall = 'exceeded its CPU time';
       if (this.stall !== undefined) onStall();
-    }, LOOK_MS);
+    }, SAMPLE_MS);
     return () => clearInterval(timer);
   }
 }
@@ -53,7 +53,7 @@ function processTree(root: number): number[] {
   return [root, ...below.flatMap((pid) => processTree(pid))];
 }
 
-/** Of a process's first thread, which is where tests run. */
+/** Times of a process's main thread, which runs the tests. */
 function readTimes(pid: number): { ranMs: number; waitedMs: number } | undefined {
   const [ran, waited] = readWords(`/proc/${pid}/schedstat`) ?? [];
   return ran === undefined || waited === undefined
@@ -68,6 +68,6 @@ function readWords(path: string): number[] | undefined {
       .filter((word) => word.trim() !== '')
       .map(Number);
   } catch {
-    return undefined; // It has ended.
+    return undefined; // The process has exited.
   }
 }

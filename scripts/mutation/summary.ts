@@ -1,4 +1,4 @@
-// What is known of a room's mutants, in words: each that nobody noticed, then figures by file and for the room.
+// Report of a module's mutants: each survivor, then figures by file and for the module.
 import { readFileSync } from 'node:fs';
 import { isInSample } from './shared.ts';
 
@@ -14,7 +14,7 @@ type Report = {
 };
 
 const MAX_SHOWN = 100;
-/** Of the figures, by what Stryker calls them. Whatever else a mutant came to counts for nothing. */
+/** Columns of the figures, by Stryker's status. Other statuses are not counted. */
 const COLUMNS = [
   ['Killed', 'killed'],
   ['Timeout', 'hung'],
@@ -22,7 +22,7 @@ const COLUMNS = [
   ['NoCoverage', 'unreached'],
 ] as const;
 
-/** Of the report at `path`, each `sample`th mutant of a seed; those nobody noticed are named of the files in `shown` only. */
+/** From the report at `path`, one in `sample` mutants of a seed. Lists survivors only of the files in `shown`. */
 export function summarize(path: string, shown: readonly string[], sample = 1, seed = 0): string {
   const { files } = JSON.parse(readFileSync(path, 'utf8')) as Report;
   const known = Object.entries(files)
@@ -57,7 +57,7 @@ function listMissed(name: string, { source, mutants }: Report['files'][string]):
 }
 
 function figuresOf(mutants: readonly Mutant[]): string {
-  const counts = COLUMNS.map(([wanted]) => mutants.filter(({ status }) => status === wanted).length);
+  const counts = COLUMNS.map(([expected]) => mutants.filter(({ status }) => status === expected).length);
   const [killed = 0, hung = 0] = counts;
   const share = Math.floor((100 * (killed + hung)) / counts.reduce((sum, count) => sum + count, 0));
   const cells = COLUMNS.map(([, { length }], at) => String(counts[at]).padStart(length + 2));

@@ -1,5 +1,5 @@
-// Where tests run with a mutant: a directory for their files and a control group that is the root of theirs. A mutant may leave
-// anything in both; what a run that was killed left goes with the next one.
+// The environment of a mutant's tests: a directory for their files, and a cgroup as the root of theirs. A mutant may
+// leave anything in both. The next run removes what a killed run left.
 import {
   chmodSync,
   existsSync,
@@ -17,17 +17,17 @@ import process from 'node:process';
 
 const NAME = /^mutants-(\d+)$/;
 const CONTROLLERS = ['cpu', 'memory', 'io', 'pids'];
-/** Processes that were killed still count for a while. */
+/** Killed processes still count for a while. */
 const REMOVE_TRIES = 200;
 const REMOVE_PAUSE_MS = 20;
 
 export type Bench = {
   readonly dir: string;
-  /** In front of a program: it and all that it starts run there, and end with this process. */
+  /** Command prefix: the program and its children run in the environment, and end with this process. */
   readonly command: readonly string[];
 };
 
-/** Makes the place of this process, in `root`, and removes those of processes that are gone. */
+/** Creates this process's directory in `root`, and removes those of processes that no longer exist. */
 export function openWorkplace(root = tmpdir(), mount = findCgroupMount()): string {
   for (const place of [root, ...(mount === undefined ? [] : [mount])].flatMap(listPlaces))
     if (!isRunning(Number(NAME.exec(basename(place))?.[1]))) removePlace(place, mount);
@@ -47,7 +47,7 @@ export function openBench(place: string, mount = findCgroupMount()): Bench {
   const dir = mkdtempSync(join(place, 'm-'));
   chmodSync(dir, 0o755);
   const namespaces = ['unshare', '--net', '--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
-  // A mutant may signal its process group, which would be that of all who wait for it.
+  // A mutant may signal its process group, which must not include the processes that wait for it.
   const died = ['setsid', 'setpriv', '--pdeathsig', 'KILL'];
   if (mount === undefined) return { dir, command: [...died, ...namespaces, ...firstProcess('')] };
   const group = join(mount, basename(place), basename(dir));
@@ -58,7 +58,7 @@ export function openBench(place: string, mount = findCgroupMount()): Bench {
   return { dir, command: [...died, ...enter, ...namespaces, '--cgroup', ...firstProcess(mount)] };
 }
 
-/** Once all of its processes have ended. */
+/** Removes the directory once all of its processes have exited. */
 export async function closeBench({ dir }: Bench, mount = findCgroupMount()): Promise<void> {
   rmSync(dir, { recursive: true, force: true, maxRetries: 3 });
   const group = join(mount ?? '', basename(join(dir, '..')), basename(dir));
@@ -74,8 +74,8 @@ export async function closeBench({ dir }: Bench, mount = findCgroupMount()): Pro
 }
 
 /**
- * The first process of a namespace has to wait for orphans, which a node does not. Its network has loopback only, and no
- * control group that others are in may have processes itself.
+ * PID 1 of a namespace must reap orphans, which Node does not. The network has loopback only. A cgroup with child
+ * cgroups must not contain processes itself.
  */
 function firstProcess(mount: string): string[] {
   const move =
@@ -87,11 +87,11 @@ function enable(group: string, controller: string): void {
   try {
     writeFileSync(join(group, 'cgroup.subtree_control'), `+${controller}`);
   } catch {
-    // The host has it elsewhere, or not at all: tests know that.
+    // The host has no cgroup v2 at this path; tests handle that.
   }
 }
 
-/** With all that still runs in them. */
+/** Kills all processes in the cgroups and removes them. */
 function endCgroups(group: string): void {
   for (let tries = 0; ; tries++) {
     try {

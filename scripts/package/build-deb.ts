@@ -1,4 +1,4 @@
-// `make deb`: dist/sandboxd_<version>_amd64.deb of what was built, with debhelper. debian/ has what is written by hand.
+// `make deb`: packs the build as dist/sandboxd_<version>_amd64.deb with debhelper. debian/ has the handwritten files.
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -25,15 +25,15 @@ process.chdir(resolve(import.meta.dirname, '../..'));
 
 const WORK = resolve('dist/.deb');
 /**
- * The runtime is in it three times, some 110 MiB apart: a window that reaches that far stores it once. dpkg needs as much
- * memory to unpack it.
+ * The package contains the runtime three times, some 110 MiB apart. A window that reaches that far stores it once. dpkg
+ * needs as much memory to unpack it.
  */
 const XZ = ['--lzma2=preset=1,dict=256MiB', '--check=crc32', '--threads=1'];
 
 const { values } = parseArgs({
   options: {
     'data-dir': { type: 'string', default: '.data' },
-    /** For tests of upgrades: the same as another version. */
+    /** For upgrade tests: builds the same content with another version. */
     version: { type: 'string' },
     out: { type: 'string', default: 'dist' },
   },
@@ -71,17 +71,17 @@ async function layOut(): Promise<void> {
   }
 }
 
-/** The one that was prepared for guests here; a host without any begins with it. */
+/** The kernel that was prepared for guests here; a host without a kernel starts with it. */
 async function layOutKernel(target: string): Promise<void> {
   const dataDir = resolve(values['data-dir']);
   const { vmlinuxPath } = await ensureKernel({ dataDir, initPath: resolve('dist/guest-init') });
   cpSync(dirname(vmlinuxPath), target, { recursive: true });
-  // It must be one that a daemon takes.
+  // Checks that a daemon would accept it.
   await seedKernel(join(WORK, 'seeded'), target);
   rmSync(join(WORK, 'seeded'), { recursive: true });
 }
 
-/** Path of the package, not compressed. */
+/** Returns the path of the package, not compressed. */
 function debhelper(): string {
   say('  debhelper');
   cpSync('debian', join(WORK, 'debian'), { recursive: true });
@@ -109,12 +109,12 @@ function debhelper(): string {
   } catch (error) {
     const { stdout, stderr } = error as { readonly stdout: Buffer; readonly stderr: Buffer };
     process.stderr.write(`${stdout}${stderr}`);
-    throw new Error('debian/rules failed; what it said is above');
+    throw new Error('debian/rules failed; its output is above');
   }
   return resolve(WORK, '..', `sandboxd_${version}_amd64.deb`);
 }
 
-/** A package is an archive of two others: the one with the files is compressed here. */
+/** A .deb is an archive of two other archives: the one with the files is compressed here. */
 function compress(packed: string, target: string): void {
   const parts = join(WORK, 'parts');
   mkdirSync(parts);
@@ -123,15 +123,15 @@ function compress(packed: string, target: string): void {
   rmSync(packed);
   run('xz', ...XZ, 'data.tar');
   run('xz', '--check=crc32', 'control.tar');
-  const made = join(parts, 'made.deb');
-  // In this order.
-  run('ar', 'rcD', made, 'debian-binary', 'control.tar.xz', 'data.tar.xz');
-  execFileSync('dpkg-deb', ['--info', made], { stdio: 'ignore' });
+  const unpublished = join(parts, 'made.deb');
+  // The order is fixed.
+  run('ar', 'rcD', unpublished, 'debian-binary', 'control.tar.xz', 'data.tar.xz');
+  execFileSync('dpkg-deb', ['--info', unpublished], { stdio: 'ignore' });
   if (readdirSync(parts).length !== 4) throw new Error(`the package has other parts: ${readdirSync(parts)}`);
-  renameSync(made, resolve(target));
+  renameSync(unpublished, resolve(target));
 }
 
-/** Of the first part of the list, with the oldest version that will do. */
+/** Dependencies from the first part of the list, each with its minimum version. */
 function runPackages(): string[] {
   const [, run = ''] = readFileSync('scripts/packages.txt', 'utf8').split(/^# \[(?:run|build)\]$/m);
   return run.split('\n').flatMap((line) => {
@@ -140,7 +140,7 @@ function runPackages(): string[] {
   });
 }
 
-/** Of the newest commit: the same sources give the same package. */
+/** Time of the newest commit: the same sources produce the same package. */
 function sourceDate(): string {
   if (process.env.SOURCE_DATE_EPOCH) return process.env.SOURCE_DATE_EPOCH;
   if (!existsSync('.git')) return String(Math.trunc(statSync('package.json').mtimeMs / 1000));

@@ -1,4 +1,4 @@
-// What three shells need to complete words of both commands, in the files where Debian's shells look for them.
+// Completions of both commands for three shells, in the files where Debian's shells search for them.
 import { BASH, FISH, ZSH } from '../../client/src/command/completions.ts';
 import { COMMANDS, GROUPS } from '../../host-agent/src/commands/table.ts';
 import { createSettings, toFlag } from '../../host-agent/src/config/settings.ts';
@@ -20,7 +20,7 @@ const TOP: readonly Word[] = [
   ...COMMANDS.map(({ name, summary }) => ({ name, help: summary })),
   ...GROUPS.map(({ name, summary }) => ({ name, help: summary })),
 ];
-/** What may follow, by the words before it. */
+/** Possible next words, by the words before them. */
 const AFTER: Readonly<Record<string, readonly Word[]>> = {
   '': TOP,
   serve: [...SERVE, HELP],
@@ -33,7 +33,7 @@ const AFTER: Readonly<Record<string, readonly Word[]>> = {
   ),
 };
 
-/** By path below /usr/share. */
+/** File contents by path below /usr/share. */
 export function renderCompletions(): Readonly<Record<string, string>> {
   return {
     'bash-completion/completions/sandbox': BASH,
@@ -61,7 +61,7 @@ _sandboxd() {
     case \${COMP_WORDS[at]} in -*) break ;; esac
     path="$path\${path:+ }\${COMP_WORDS[at]}"
   done
-  # Operands are not part of it.
+  # Operands are not part of the path.
   case $path in
 ${Object.entries(AFTER)
   .filter(([path]) => path !== '' && !GROUPS.some(({ name }) => name === path))

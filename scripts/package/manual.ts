@@ -1,4 +1,4 @@
-// The manual pages, made of the tables that `--help` is made of.
+// Generates the manual pages from the tables of `--help`.
 
 import { VERBS } from '../../client/src/command/verbs.ts';
 import { GLOBAL_FLAGS } from '../../client/src/command/words.ts';
@@ -9,7 +9,7 @@ import { ENGINE_NAMES } from '../../host-agent/src/engines/index.ts';
 
 type Flag = { readonly placeholder?: string; readonly short?: string; readonly help: string };
 
-/** By file name. */
+/** File contents by file name. */
 export function renderManual(version: string): Readonly<Record<string, string>> {
   return { 'sandboxd.8': renderDaemon(version), 'sandbox.1': renderCommand(version) };
 }
@@ -125,7 +125,7 @@ function paragraph(head: string, body: string): string {
   return `.TP\n\\fB${roff(head)}\\fR\n${text(body)}`;
 }
 
-/** A line that begins as a request of roff does would be taken for one. */
+/** Escapes a line that roff would read as a request. */
 function text(words: string): string {
   const line = roff(words);
   return /^[.']/.test(line) ? `\\&${line}` : line;

@@ -1,4 +1,4 @@
-// Cloud Hypervisor by hand, with the daemon's own arguments and configuration.
+// Baseline: Cloud Hypervisor without the daemon, with the daemon's own arguments and configuration.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync } from 'node:fs';
@@ -87,14 +87,14 @@ async function start(dir: string): Promise<{ readonly vm: BareVm; readonly api: 
   return { vm, api };
 }
 
-/** A connection to the agent's port; what comes on it is the guest's. */
+/** Connects to the agent's port; returns the guest's side of the connection. */
 async function dialGuest(socketPath: string): Promise<Socket> {
-  // Paced as the daemon's own tries: each takes time from the guest that it waits for.
+  // Paced as the daemon's own tries: each costs CPU time of the guest.
   let [limitMs, pauseMs] = [100, 5];
   for (;;) {
     const socket = await connectUnix(socketPath);
     socket.write(`CONNECT ${AGENT_VSOCK_PORT}\n`);
-    // Before the guest's driver is up nothing ever answers.
+    // Before the guest's driver is up, no connection is ever answered.
     const limit = setTimeout(() => socket.destroy(), limitMs);
     await Promise.race([once(socket, 'readable'), once(socket, 'close')]).catch(() => undefined);
     clearTimeout(limit);
@@ -118,7 +118,7 @@ async function save(api: VmmApi, to: string): Promise<number> {
       await api.put('vm.snapshot', { destination_url: `file://${to}` }, CALL);
       return performance.now() - startedAt;
     } catch (error) {
-      // Its own memory is still coming.
+      // Its own memory is still being loaded.
       if (!isStillRestoring(error)) throw error;
       await api.put('vm.resume', undefined, CALL);
       await sleep(RETRY_MS);

@@ -1,4 +1,4 @@
-// QEMU by hand, with the daemon's own arguments.
+// Baseline: QEMU without the daemon, with the daemon's own arguments.
 import { execFileSync, spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -28,7 +28,8 @@ export class BareQemu implements BareEngine {
   }
 
   async boot(spec: VmSpec, dir: string, isStock = false): Promise<BareVm> {
-    // The daemon says the kernel's command line over the control socket, for nobody else to read; here it hides nothing.
+    // The daemon sends the kernel's command line over the control socket to hide it from other users; that is not
+    // needed here.
     const toBare = (arg: string): string[] => {
       if (arg === '-preconfig') return ['-append', qemuCommandLine(spec, this.#accelerator)];
       return [isStock && arg === TCG_CPU ? 'max' : arg];
@@ -58,7 +59,7 @@ export class BareQemu implements BareEngine {
       agentSocketPath,
       consolePath: join(dir, 'console.log'),
     });
-    // Restoring, it finds fault with a stream that ends behind the device state.
+    // On restore, QEMU reports an error for a stream that ends after the device state.
     const output = stateFd === undefined ? 'inherit' : 'ignore';
     const inherited = stateFd === undefined ? [] : [stateFd];
     const child = spawn(PROGRAM, args.flatMap(toArgs), { stdio: ['ignore', 'ignore', output, ...inherited] });
@@ -75,7 +76,7 @@ export class BareQemu implements BareEngine {
   }
 }
 
-/** Memory and all to one stream. */
+/** Saves everything, memory included, to one stream. */
 async function saveToStream(dir: string, controlSocketPath: string): Promise<number> {
   const control = await QmpClient.open(
     await connectWhenReady(controlSocketPath),
@@ -85,7 +86,7 @@ async function saveToStream(dir: string, controlSocketPath: string): Promise<num
   const server = createServer((socket) => socket.pipe(createWriteStream(join(dir, 'saved'))));
   const path = join(dir, 'migrate.sock');
   await new Promise<void>((resolve) => server.listen(path, resolve));
-  // Off by default in the bare VMM: a limit of 128 MiB/s.
+  // The bare VMM limits the bandwidth to 128 MiB/s by default.
   await control.execute('migrate-set-parameters', { 'max-bandwidth': 2 ** 40 });
   const startedAt = performance.now();
   await control.execute('stop');

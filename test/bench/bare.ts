@@ -1,5 +1,5 @@
-// The engine driven bare: the same kernel, disks and devices as a sandbox, without the daemon. One file per engine does
-// it; the one is used that the daemon under measurement chose.
+// The baseline: the engine without the daemon, with a sandbox's kernel, disks and devices. Each engine has its own
+// file. The baseline uses the engine that the measured daemon chose.
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { connect, type OnReadOpts, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -11,23 +11,25 @@ import { BAKED_DATA_DIR, type LogLine } from '../support/daemon.ts';
 
 export type BareVm = {
   readonly pid: number;
-  /** A new connection to the agent's port; `reader` gets its bytes instead of `data`, where the engine can do that. */
+  /**
+   * Opens a connection to the agent's port; `reader` gets its bytes instead of `data`, where the engine supports that.
+   */
   readonly openPort: (reader?: OnReadOpts) => Promise<Socket>;
-  /** Has the VMM write everything, memory included. Milliseconds that the guest stood still for it; it still does. */
+  /** Lets the VMM save everything, memory included. Returns the pause of the guest in ms; the guest stays paused. */
   readonly save: () => Promise<number>;
   readonly kill: () => Promise<void>;
 };
 
 export interface BareEngine {
-  /** What the program says of itself. */
+  /** The program's own version text. */
   readonly version: string;
-  /** `dir` exists and is the VM's own. `isStock`: with the processor that the program itself would emulate. */
+  /** `dir` exists and belongs to the VM. `isStock`: with the CPU model that the program would emulate by default. */
   boot(spec: VmSpec, dir: string, isStock?: boolean): Promise<BareVm>;
-  /** From the files `memory` and `state` of `savedDir`. */
+  /** Restores from the files `memory` and `state` of `savedDir`. */
   restore(spec: VmSpec, savedDir: string, dir: string): Promise<BareVm>;
 }
 
-/** With performance.now() at the VMM's start, or for a restore before its layer was copied. */
+/** `startedAt`: performance.now() at the VMM's start, or for a restore before its layer was copied. */
 export type BareGuest = BareVm & { readonly dir: string; readonly startedAt: number } & AsyncDisposable;
 
 export type BareOptions = {
@@ -35,13 +37,13 @@ export type BareOptions = {
   readonly bootArgs?: string;
   readonly memoryMib?: number;
   readonly isStock?: boolean;
-  /** The host's end reads as Node's streams do, into new memory each time. */
+  /** The host reads as Node's streams do, into a new buffer each time. */
   readonly isStream?: boolean;
 };
 
 let chosen: BareEngine | undefined;
 
-/** Takes the engine from a daemon's log. Comes before everything else here. */
+/** Reads the engine from a daemon's log. Must be called first. */
 export async function chooseBareEngine(log: readonly LogLine[]): Promise<BareEngine> {
   const line = log.find(({ msg }) => msg === 'engine chosen');
   const reason = String(line?.reason);
@@ -84,7 +86,7 @@ export async function startBareGuest(options: BareOptions = {}): Promise<BareGue
   return toGuest(await bareEngine().boot(spec, dir, options.isStock), dir, startedAt);
 }
 
-/** On the file system of what the daemon saves: memory and layers are linked and cloned from there. */
+/** On the file system of the daemon's snapshots, because memory and layers are hard links and reflinks of them. */
 async function makeDirectory(): Promise<string> {
   const parent = join(BAKED_DATA_DIR, 'test');
   await mkdir(parent, { recursive: true });
@@ -95,7 +97,7 @@ export async function readSaved(savedDir: string): Promise<SavedManifest> {
   return JSON.parse(await readFile(join(savedDir, 'manifest.json'), 'utf8')) as SavedManifest;
 }
 
-/** Copies the layer and restores what the daemon saved. */
+/** Copies the layer and restores the daemon's snapshot. */
 export async function restoreBareGuest(savedDir: string, manifest: SavedManifest): Promise<BareGuest> {
   const dir = await makeDirectory();
   const { initramfsPath } = await resolveKernel(BAKED_DATA_DIR);
@@ -130,7 +132,7 @@ function toGuest(vm: BareVm, dir: string, startedAt: number): BareGuest {
   };
 }
 
-/** Connects to a Unix socket as soon as somebody listens. */
+/** Connects to a Unix socket as soon as it has a listener. */
 export async function connectWhenReady(path: string, onread?: OnReadOpts): Promise<Socket> {
   for (;;) {
     const socket = await new Promise<Socket | undefined>((resolve) => {

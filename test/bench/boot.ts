@@ -1,4 +1,4 @@
-// Cold boot: a create over REST against the same guest started bare, in turn.
+// Cold boot: a create over REST, alternating with the same guest without the daemon.
 import { connectHost, type HelloReply } from '@sandboxd/proto';
 import { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
 import type { Daemon } from '../support/daemon.ts';
@@ -25,7 +25,7 @@ export async function benchBoot(daemon: Daemon, rounds: number): Promise<Section
   for (let round = 0; round <= rounds; round++) {
     const bareRun = await bareBoot();
     const startedAt = performance.now();
-    // A boot argument of its own keeps a sandbox from being made in any other way than by booting.
+    // A boot argument forces a cold boot.
     const { id } = await daemon.api.create({ boot_args: 'bench=1' });
     const created = performance.now() - startedAt;
     const deleteAt = performance.now();

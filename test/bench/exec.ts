@@ -1,10 +1,10 @@
-// Exec round trips: what the host adds to what happens in the guest.
+// Exec round trips: the overhead of the host over the time in the guest.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Daemon } from '../support/daemon.ts';
 import { PlainClient } from './plain-client.ts';
 import { quantile, type Section } from './stats.ts';
 
-/** The guest's JavaScript is compiled as it is used. */
+/** The guest's JavaScript is compiled on use. */
 const WARM_UP = 200;
 
 function row(name: string, values: readonly number[]): string[] {
@@ -19,7 +19,7 @@ export async function benchExec(daemon: Daemon, id: string, rounds: number): Pro
     const { ms } = await client.request('POST', `/sandboxes/${id}/exec`, body);
     if (round >= WARM_UP) totalMs.push(ms);
   }
-  // The daemon's log line comes after the answer.
+  // The daemon logs after the response.
   await sleep(200);
   const inGuest = daemon.log
     .filter(({ msg }) => msg === 'exec ended')

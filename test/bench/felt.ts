@@ -1,4 +1,4 @@
-// What a user waits for, in one table: a daemon that was never used before, then one sandbox after the other.
+// Latencies that a user sees, in one table: a new daemon, then one sandbox after another.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isChecksummed, readManifest } from '../../host-agent/src/sandboxes/saved/manifest.ts';
 import { type Daemon, makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
@@ -11,12 +11,12 @@ import { median, type Section, spread } from './stats.ts';
 
 const FIRST_EXECS = 15;
 const EXECS = 200;
-/** The last ones, of which the median counts. */
+/** The median is that of the last ones. */
 const WARM_EXECS = 40;
 const CHILDREN = 8;
 const TRUE = Buffer.from(JSON.stringify({ cmd: ['true'] }));
 
-/** The rows, in the order of the table: what it is, and its values, ms or MiB. */
+/** The table's rows in order: name, and values in ms or MiB. */
 type Values = ReturnType<typeof noValues>;
 
 const noValues = () => ({
@@ -73,7 +73,7 @@ async function life(daemon: Daemon, values: Values): Promise<void> {
   const taken = await timed(values.snapshot, () =>
     api.call<{ id: string; dir: string }>('POST', `/sandboxes/${id}/snapshot`),
   );
-  // Taken behind the answer, they would take turns with the first fork.
+  // Checksums are computed in the background after the response, and would compete with the first fork.
   await timed(values.checksums, async () => {
     while (!isChecksummed(await readManifest(taken.dir))) await sleep(10);
   });
@@ -89,7 +89,7 @@ async function life(daemon: Daemon, values: Values): Promise<void> {
   for (const child of children) await api.delete(child);
   await api.call('DELETE', `/snapshots/${taken.id}`);
   await timed(values.remove, () => api.delete(id));
-  // A boot argument of its own keeps a sandbox from being made in any other way than by booting.
+  // A boot argument forces a cold boot.
   const booted = await timed(values.cold, () => api.create({ boot_args: 'bench=1' }));
   await api.delete(booted.id);
 }

@@ -1,4 +1,4 @@
-// Files in and out over REST, against the bare channel and against `tar` run through exec, in the same rounds.
+// Push and pull over REST, against the bare channel and against `tar` run through exec, in the same rounds.
 import { connect } from 'node:net';
 import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/api';
 import type { Daemon } from '../support/daemon.ts';
@@ -44,7 +44,7 @@ async function tarThroughExec(daemon: Daemon, id: string, archive: Buffer, to: s
   if (!exit?.includes('"exit_code":0')) throw new Error(`tar x: ${exit}`);
 }
 
-/** The same channel, used in different ways. */
+/** The same channel with different transports. */
 export type BareChannels = {
   readonly raw: RawChannel;
   readonly stream: RawChannel;

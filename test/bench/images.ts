@@ -1,4 +1,5 @@
-// Container images: a create from one against a create from a profile, and a pull against well-known tools in a row.
+// Container images: a create from an image against one from a profile, and a pull against a sequence of well-known
+// tools.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +23,7 @@ async function timed(work: () => unknown): Promise<number> {
   return performance.now() - startedAt;
 }
 
-/** The trees of the smallest and of the largest profile that are here: Debian as `base` has it, and with Python. */
+/** The trees of the smallest and the largest available profile: Debian as in `base`, and with Python. */
 function readTrees(): Record<'smallest' | 'largest', Buffer> {
   const dir = join(BAKED_DATA_DIR, 'profiles/.trees');
   const trees = readdirSync(dir).filter((name) => name.endsWith('.tar.zst'));
@@ -33,7 +34,7 @@ function readTrees(): Record<'smallest' | 'largest', Buffer> {
 
 const STEPS = ['skopeo copy', 'umoci unpack', 'mke2fs -d'] as const;
 
-/** What one does without sandboxd: fetch, unpack, make a file system. Milliseconds of each. */
+/** The steps without sandboxd: fetch, unpack, make a file system. Milliseconds of each. */
 async function byHand(name: string): Promise<number[]> {
   const dir = mkdtempSync(join(tmpdir(), 'by-hand-'));
   try {
@@ -54,7 +55,7 @@ async function byHand(name: string): Promise<number[]> {
 
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
 
-/** Both have a template of their own once they were used twice; it comes behind the answer. */
+/** Waits until both have their own templates, which are created in the background after the second use. */
 async function untilTemplates(daemon: Daemon, rootfs: readonly string[]): Promise<void> {
   const isThere = (name: string) =>
     daemon.log.some(
@@ -102,7 +103,7 @@ export async function benchImages(daemon: Daemon, pulls: number, creates: number
     await endAll();
     await untilTemplates(daemon, [name, 'base']);
     for (let round = 0; round < creates; round++) {
-      // Each is first as often as the other: what a delete leaves to be done slows who follows it.
+      // Each is first equally often, because the clean-up after a delete slows the next create.
       const first = await one(round % 2 === 0 ? {} : image);
       const second = await one(round % 2 === 0 ? image : {});
       await endAll();

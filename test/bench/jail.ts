@@ -1,4 +1,4 @@
-// What the jail of a VMM costs by itself: the VMM's program and an empty one, started to their ends with and without it, in turn.
+// The cost of a VMM's jail: the VMM's program and an empty program, run with and without it, alternating.
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { HELPERS } from '../support/helper-programs.ts';
 import { end, TEST_CGROUPS, TEST_UIDS } from '../support/jailed.ts';
 import { median, type Row, type Section, spread } from './stats.ts';
 
-/** The kernel counts the time of processes that ended by hundredths of a second: of some together. */
+/** The kernel counts CPU time of exited processes in hundredths of a second, so several are measured together. */
 const BLOCK = 10;
 const TICK_MS = 10;
 
@@ -80,7 +80,7 @@ async function compare(plain: Start, jailed: Start, pairs: number): Promise<Row>
     ];
     for (const { start, times } of pair % 2 === 0 ? sides : sides.toReversed()) {
       const ms = await measure(start);
-      // The first finds libraries and caches.
+      // The first run loads libraries and warms caches.
       if (pair > 0) times.push(ms);
     }
   }
@@ -109,7 +109,7 @@ async function measure(start: Start): Promise<number> {
   return performance.now() - startedAt;
 }
 
-/** Of this process, and of those that it started and that have ended. */
+/** CPU time of this process and of its exited children. */
 async function readCpuMs(): Promise<number> {
   const { user, system } = process.cpuUsage();
   const [, rest = ''] = (await readFile('/proc/self/stat', 'latin1')).split(') ');

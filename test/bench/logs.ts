@@ -1,4 +1,4 @@
-// What logging costs a command, how much of a service's output is logged, and how late it is seen.
+// The cost of logging for a command, the logged share of a service's output, and the latency of log readers.
 import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
 import { type Daemon, makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 import { ServiceClient } from '../support/service.ts';
@@ -86,11 +86,11 @@ async function readerLatencies(daemon: Daemon, id: string): Promise<number[]> {
     }
     if (arrivals.size >= WRITES) break;
   }
-  // Those that were written before the reader came are no measure.
+  // Lines that were written before the reader connected are excluded.
   return [...arrivals].slice(5).map(([ns, atMs]) => atMs + offsetMs - Number(ns) / 1e6);
 }
 
-/** Guest clock minus host clock: the least that a round trip allows to be said. */
+/** Guest clock minus host clock, at the precision that a round trip allows. */
 async function clockOffset(daemon: Daemon, id: string): Promise<number> {
   let best = { tookMs: Number.POSITIVE_INFINITY, offsetMs: 0 };
   for (let n = 0; n < 10; n++) {

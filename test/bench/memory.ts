@@ -1,4 +1,4 @@
-// Memory of the agent in its guest, of the daemon and of a VMM on the host.
+// Memory use of the agent in its guest, and of the daemon and a VMM on the host.
 import type { Daemon } from '../support/daemon.ts';
 import { type Memory, parseSmaps, processesOf, smaps } from './processes.ts';
 import type { Section } from './stats.ts';

@@ -1,6 +1,6 @@
-// A program: how fast TCP is between a guest and another host, and the same VMM on a tap with nothing behind it but the other end. It
-// is run in a network namespace of its own, and says its section as JSON.
-// usage: BENCH_ARGUMENTS="[rounds] [MiB]" node test/bench/network-throughput.ts
+// A program: TCP throughput between a guest and another host, and of the same VMM on a tap that is connected directly
+// to the peer. It runs in its own network namespace and prints its section as JSON. usage: BENCH_ARGUMENTS="[rounds]
+// [MiB]" node test/bench/network-throughput.ts
 import '../support/network/own-network.ts';
 import { execFile } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
@@ -17,7 +17,7 @@ const [ROUNDS = 9, SIZE_MIB = 64] = (process.env.BENCH_ARGUMENTS ?? '')
   .map(Number);
 const [SINK, PORT, HOST_PORT] = [9000, 8000, 8080];
 
-/** Sends so much to a port, and waits until it was taken: MiB/s. */
+/** Sends this much to a port and waits until it was received: MiB/s. */
 const SEND = `
 import socket, sys, time
 host, port, mib = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -29,7 +29,7 @@ s.shutdown(socket.SHUT_WR)
 assert s.recv(99) == str(mib * 1048576).encode()
 print(mib / (time.monotonic() - at))
 `;
-/** Takes all that comes, and says how much it was. */
+/** Receives everything and prints the number of bytes. */
 const TAKE = `
 import socket, sys
 s = socket.create_server((sys.argv[1], int(sys.argv[2])))
@@ -48,7 +48,7 @@ const undo: (() => unknown)[] = [];
 const teardown = (work: () => unknown): void => void undo.unshift(work);
 const internet = await openInternet({ teardown } as never);
 const { host, web } = internet.machines;
-/** The router itself is the next host, by one link. */
+/** The router itself, one link away. */
 const NEXT = '45.33.10.1';
 await internet.names.serve([`host-record=web.test,${web.address},600`, `host-record=next.test,${NEXT},600`]);
 const directories = await makeDirectories();
@@ -60,7 +60,7 @@ const options = {
   service: { cmd: ['python3', '-u', '-c', TAKE, '0.0.0.0', String(PORT)] },
 };
 
-/** Runs it in a namespace of this host; the first line that it says. */
+/** Runs the script in a namespace of this host; returns its first line. */
 async function onHost(namespace: string, script: string, ...args: string[]): Promise<string> {
   const { stdout } = await promisify(execFile)('nsenter', [
     ...[`--net=${namespace}`, '--', 'python3', '-c', script],
@@ -86,7 +86,7 @@ async function measure(): Promise<Section> {
   const bare = await api.create(options);
   const [pin = ''] = (await readdir(join(directories.runDir, 'net'))).filter((name) => !known.includes(name));
   const tap = join(directories.runDir, 'net', pin);
-  // From here on nothing is between its tap and whoever is in its namespace.
+  // From here on, the tap is connected directly to the processes in its namespace.
   await promisify(execFile)('nsenter', [`--net=${tap}`, '--', 'nft', 'flush', 'ruleset']);
   const { gateway = '', guest_ip: guestIp = '' } = bare.network ?? {};
   for (const [where, address] of [
@@ -122,7 +122,7 @@ async function measure(): Promise<Section> {
     ] as const;
     for (const [list, rate] of round % 2 === 0 ? rates : rates.toReversed()) {
       const value = await rate();
-      // The first round warms up.
+      // The first round is the warm-up.
       if (round >= 0) list.push(value);
     }
   }

@@ -1,4 +1,4 @@
-// What a network costs a create and a fork, the same of sandboxes with one and without, in turn; and how fast it is.
+// The cost of a network for a create and a fork: sandboxes with and without one, alternating; and its throughput.
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,7 +10,7 @@ import { median, type Section, spread } from './stats.ts';
 const WITHOUT = {};
 const WITH = { network: { enabled: true, allowlist: ['bench.example'] } };
 const KINDS = [WITHOUT, WITH] as const;
-/** Creates are so much cheaper than forks of many. */
+/** Creates per round: a create is much cheaper than a fork with many copies. */
 const PAIRS = 4;
 
 async function timed<T>(work: () => Promise<T>): Promise<[ms: number, result: T]> {
@@ -19,7 +19,7 @@ async function timed<T>(work: () => Promise<T>): Promise<[ms: number, result: T]
   return [performance.now() - startedAt, result];
 }
 
-/** Milliseconds of each copy, of so many in one request. */
+/** Milliseconds per copy, for a request with `count` copies. */
 async function forkOf(daemon: Daemon, snapshot: string, count: number): Promise<number> {
   const { api } = daemon;
   const [ms, { sandboxes }] = await timed(() =>
@@ -29,7 +29,7 @@ async function forkOf(daemon: Daemon, snapshot: string, count: number): Promise<
   return ms / count;
 }
 
-/** By a program that has a network of its own. */
+/** Measured by a program in its own network namespace. */
 export async function benchNetworkThroughput(rounds: number): Promise<Section> {
   const program = join(import.meta.dirname, 'network-throughput.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [program], {
@@ -44,14 +44,14 @@ export async function benchNetwork(daemon: Daemon, copies: number, rounds: numbe
   const fork: [number[], number[]] = [[], []];
   const snapshots: string[] = [];
   for (const kind of KINDS) {
-    // What is made behind an answer would be measured, too.
+    // Work in the background after a response would be measured too.
     await ownTemplate(daemon, async () => api.delete((await api.create(kind)).id), kind === WITH);
     const { id } = await api.create(kind);
     snapshots.push((await api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`)).id);
     await api.delete(id);
   }
   for (let round = 0; round <= rounds; round++) {
-    // What is behind the delete of the one would slow down the other: each is first as often.
+    // Each is first equally often, because the clean-up after a delete slows the next request.
     const turn = <T>(list: readonly T[]): T[] => (round % 2 === 0 ? [...list] : list.toReversed());
     for (let pair = 0; pair < PAIRS; pair++)
       for (const [index, kind] of turn([...KINDS.entries()])) {

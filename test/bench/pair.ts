@@ -1,8 +1,8 @@
-// Compares builds, or settings of one build, in turn: A B A B … on one machine, whose speed changes from minute to minute.
-// usage: node test/bench/pair.ts [--rounds 9] [--measures stdout,pull-disk] SIDE SIDE…
-// A side is a name and what makes it different, divided by `;`: checkout=DIR (built and baked there), env=NAME=VALUE of its
-// daemon, args=TEXT of its sandbox's kernel command line. Ratios are of each side to the first, pair by pair, and above 1
-// where the side is faster. A run ends after --rounds, or behind the round in which --seconds are over.
+// Compares builds, or settings of one build, by alternating them: A B A B … on one machine, whose speed varies over
+// minutes. usage: node test/bench/pair.ts [--rounds 9] [--measures stdout,pull-disk] SIDE SIDE… A side is a name and
+// its settings, separated by `;`: checkout=DIR (built and baked there), env=NAME=VALUE of its daemon, args=TEXT of its
+// sandbox's kernel command line. Ratios compare each side with the first, pair by pair; above 1 means faster. A run
+// ends after --rounds, or after the round in which --seconds have passed.
 import { readdir, readFile } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -38,7 +38,10 @@ type Side = {
 
 type Running = { readonly side: Side; readonly daemon: Daemon; readonly id: string; readonly vmm: number };
 
-/** Gives MiB/s, or how many a second, or fit in a GiB. `others` gets the CPU time of VMMs that are gone when it is done, ms. */
+/**
+ * Returns MiB/s, operations per second, or guests per GiB. `others` gets the CPU time in ms of VMMs that exited
+ * before.
+ */
 type Measure = (running: Running, others: number[]) => Promise<number>;
 
 function parseSide(text: string): Side {
@@ -76,7 +79,7 @@ async function pull({ daemon, id }: Running, path: string): Promise<void> {
   if (status !== 200 || wireBytes < SIZE_MIB * MIB) throw new Error(`pull: ${status}, ${wireBytes} bytes`);
 }
 
-/** Without what the rounds before left in the page cache. */
+/** Drops the page cache of earlier rounds. */
 const forget = ({ daemon, id }: Running): Promise<string> =>
   daemon.api.sh(id, 'sync; echo 1 > /proc/sys/vm/drop_caches');
 
@@ -124,16 +127,16 @@ const MEASURES: Readonly<Record<string, Measure>> = {
     await daemon.api.call('DELETE', `/snapshots/${taken}`);
     return perS;
   },
-  /** Of a copy, as most sandboxes are; and how many of the times that it stands still make a second. */
+  /** Snapshot of a copy, as most sandboxes are; and the inverse of the pause in seconds. */
   'snapshot-copy': async ({ daemon }) => (await snapshotOfCopy(daemon)).requests,
   'pause-copy': async ({ daemon }) => (await snapshotOfCopy(daemon)).pauses,
-  /** Of a sandbox that was used. */
+  /** Delete of a used sandbox. */
   delete: async ({ daemon }) => {
     const { id } = await daemon.api.create();
     await daemon.api.sh(id, 'head -c 20000000 /dev/urandom > /root/kept');
     return rate(() => daemon.api.delete(id), 1);
   },
-  /** Guests whose own memory fits in a GiB: of copies of a template, and of a snapshot, that nobody uses. */
+  /** How many guests' private memory fits in a GiB: for idle copies of a template, and of a snapshot. */
   'idle-copy': async ({ daemon }, others) => {
     const { id } = await daemon.api.create();
     return idle(daemon, id, others);
@@ -157,7 +160,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   },
 };
 
-/** Those whose rate is not of bytes. */
+/** Measures whose rate does not count bytes. */
 const COUNTED = [
   'exec',
   'first-execs',
@@ -169,12 +172,12 @@ const COUNTED = [
   'snapshot-copy',
   'pause-copy',
 ];
-/** Those whose rate is of guests to a GiB. */
+/** Measures in guests per GiB. */
 const FITTING = ['idle-copy', 'idle-fork'];
-/** A copy has done by then what it does of itself. */
+/** After this time, a copy has finished its own work. */
 const IDLE_MS = 10_000;
 
-/** Sandboxes a second; they are deleted then. */
+/** Sandboxes per second; they are deleted afterwards. */
 async function made(others: number[], { api }: Daemon, make: () => Promise<string[]>): Promise<number> {
   const startedAt = performance.now();
   const ids = await make();
@@ -185,7 +188,7 @@ async function made(others: number[], { api }: Daemon, make: () => Promise<strin
   return ids.length / seconds;
 }
 
-/** By what its VMM has written of the guest's memory, by far the largest of its mappings. It is deleted then. */
+/** Guest memory written by the VMM: the largest of its mappings by far. The sandbox is deleted afterwards. */
 async function idle({ api }: Daemon, id: string, others: number[]): Promise<number> {
   await sleep(IDLE_MS);
   const pids = await vmmPids(id);
@@ -229,7 +232,7 @@ const measures = names.map((name) => {
   return { name, measure, rates: sides.map((): number[] => []), cpu: sides.map((): number[] => []) };
 });
 
-/** Sides that differ in nothing that a daemon has share one. */
+/** Sides without a difference in the daemon share one. */
 const daemons = new Map<string, { readonly daemon: Daemon; readonly directories: Directories }>();
 async function daemonFor({ checkout, env }: Side): Promise<Daemon> {
   const key = JSON.stringify([checkout, env]);
@@ -277,7 +280,7 @@ try {
     running.push({ side, daemon, id, vmm: (await vmmPids(id))[0] ?? 0 });
     await daemon.api.sh(id, `mkdir -p ${DIR}/ram && mount -t tmpfs -o size=${SIZE_MIB + 16}m t ${DIR}/ram`);
     await installStdio(daemon, id);
-    // Its programs' threads go before whatever else this machine does.
+    // Gives the threads of its programs priority over other work of this machine.
     for (const pid of [daemon.pid, (await vmmPids(id))[0] ?? 0])
       for (const task of await readdir(`/proc/${pid}/task`)) setPriority(Number(task), -15);
     process.stderr.write(`${side.name} is up after ${(performance.now() / 1000).toFixed(0)} s\n`);
@@ -290,7 +293,7 @@ try {
   const endAt = performance.now() + Number(values.seconds) * 1000;
   for (let round = 0; round < Number(values.rounds) && performance.now() < endAt; round++) {
     for (const { measure, rates, cpu } of measures) {
-      // Who is first changes from round to round.
+      // The first side changes from round to round.
       for (let n = 0; n < running.length; n++) {
         const at = (n + round) % running.length;
         const one = running[at];

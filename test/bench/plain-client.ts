@@ -1,12 +1,12 @@
-// An HTTP client that costs next to nothing: one kept connection, bytes read to the same memory and only counted. On few
-// cores whatever the client spends is missing where it is measured.
+// A minimal HTTP client: one persistent connection; bytes are read into one buffer and only counted. On few cores, the
+// client's CPU time would distort the measurement.
 import { connect, type Socket } from 'node:net';
 
 const END = '0\r\n\r\n';
 
 export type PlainAnswer = {
   readonly status: number;
-  /** Everything but the head, chunk headers included. */
+  /** Size of everything except the head, chunk headers included. */
   readonly wireBytes: number;
   readonly ms: number;
   /** The last bytes, as text. */
@@ -36,7 +36,7 @@ export class PlainClient implements Disposable {
     });
   }
 
-  /** Sends a request and reads its answer to the end, of whatever length; `body` goes out in pieces, at its pace. */
+  /** Sends a request and reads its response to the end, of any length. `body` is sent in chunks with backpressure. */
   async request(method: string, path: string, body: Buffer): Promise<PlainAnswer> {
     if (this.#socket.destroyed) throw new Error('the connection was closed before');
     const startedAt = performance.now();

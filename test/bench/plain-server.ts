@@ -1,5 +1,5 @@
-// The least that an HTTP daemon in Node can do with files: a process of its own that passes bodies on to the bare channel,
-// and its bytes back. Beside the daemon it tells what HTTP costs from what sandboxd adds.
+// A minimal HTTP daemon in Node: a separate process that forwards bodies to the bare channel, and its bytes back. The
+// comparison separates the cost of HTTP from that of sandboxd.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -8,8 +8,8 @@ import type { AddressInfo, Socket } from 'node:net';
 export type PlainServer = { readonly url: string } & Disposable;
 
 /**
- * Takes the channel over. The path of each request is the letter of a command of `raw-channel.c`, and where there is no body
- * a length: `/D`, `/S/1024`, `/F/1024`.
+ * Takes ownership of the channel. Each request's path is the letter of a command of `raw-channel.c`, and for a request
+ * without a body a length: `/D`, `/S/1024`, `/F/1024`.
  */
 export async function startPlainServer(channel: Socket): Promise<PlainServer> {
   const child = fork(import.meta.filename, { stdio: 'inherit' });

@@ -1,7 +1,7 @@
 // Processes of a sandbox and their memory.
 import { readdir, readFile } from 'node:fs/promises';
 
-/** Processes whose arguments hold `text`. */
+/** Processes whose arguments contain `text`. */
 export async function processesOf(text: string): Promise<number[]> {
   const found: number[] = [];
   for (const pid of await readdir('/proc')) {
@@ -24,7 +24,7 @@ export async function smaps(pid: number): Promise<Memory> {
   return parseSmaps(await readFile(`/proc/${pid}/smaps_rollup`, 'utf8'));
 }
 
-/** CPU time of processes, ms: what a machine with other work changes least. */
+/** CPU time of processes, ms: the measure that other load on the machine affects least. */
 export async function cpuMs(pids: readonly number[]): Promise<number> {
   let ns = 0;
   for (const pid of pids)

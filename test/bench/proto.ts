@@ -1,4 +1,4 @@
-// How fast the agent protocol itself is: frames through a host and a guest channel joined in memory.
+// Throughput of the agent protocol: frames through a host and a guest channel, connected in memory.
 // `node test/bench/proto.ts`
 import { Channel, FLOW, type Stream } from '@sandboxd/proto';
 import { FrameDecoder } from '../../proto/src/wire/frame-decoder.ts';

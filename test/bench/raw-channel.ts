@@ -1,4 +1,4 @@
-// The bare channel: bytes over the agent's port with nothing but a C program at the guest's end.
+// The bare channel: bytes over the agent's port, with only a C program on the guest's side.
 import type { Socket } from 'node:net';
 import { buildGuestProgram } from '../support/guest-program.ts';
 import { type BareOptions, startBareGuest } from './bare.ts';
@@ -7,7 +7,7 @@ import { startPlainServer } from './plain-server.ts';
 
 const MIB = 2 ** 20;
 
-/** The same channel with nothing but an HTTP server at the host's end. */
+/** The same channel with only an HTTP server on the host's side. */
 export class RawHttpChannel implements AsyncDisposable {
   readonly #client: PlainClient;
   readonly #resources: AsyncDisposableStack;
@@ -49,7 +49,7 @@ export class RawHttpChannel implements AsyncDisposable {
   }
 }
 
-/** What came; `wake` is called for each piece. */
+/** Received bytes; `wake` is called for each chunk. */
 type Received = { bytes: number; wake: () => void };
 
 export class RawChannel implements AsyncDisposable {
@@ -70,7 +70,7 @@ export class RawChannel implements AsyncDisposable {
       initramfsPath: program.initramfsPath,
       bootArgs: program.bootArgs,
     });
-    // Read to the same memory and only counted: on few cores whatever is spent here is missing where it is measured.
+    // Read into one buffer and only counted: on few cores, CPU time spent here would distort the measurement.
     const received: Received = { bytes: 0, wake: () => undefined };
     const count = (bytes: number): boolean => {
       received.bytes += bytes;
@@ -88,7 +88,7 @@ export class RawChannel implements AsyncDisposable {
     return channel;
   }
 
-  /** Milliseconds for `sizeBytes` to come back. */
+  /** Milliseconds until `sizeBytes` have come back. */
   echo(sizeBytes: number): Promise<number> {
     return this.#run('E', sizeBytes, Buffer.alloc(sizeBytes, 1), sizeBytes);
   }
@@ -123,7 +123,7 @@ export class RawChannel implements AsyncDisposable {
     return sizeMib / ((await this.#run('D', sizeMib * MIB, Buffer.alloc(MIB), 1)) / 1000);
   }
 
-  /** The connection, which is somebody else's from now on; the guest stays. */
+  /** Transfers ownership of the connection; the guest stays. */
   release(): Socket {
     this.#socket.removeAllListeners('data').pause();
     return this.#socket;

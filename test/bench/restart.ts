@@ -1,4 +1,4 @@
-// What a restart costs with sandboxes alive, and how the REST interface does beside many of them.
+// The cost of a restart with running sandboxes, and the REST interface's performance with many of them.
 import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import type { Daemon } from '../support/daemon.ts';
@@ -64,7 +64,7 @@ export async function benchRestart(scale: RestartScale): Promise<Section[]> {
     ];
   } finally {
     await daemon.end();
-    // Ends what is alive, too.
+    // Destroys running sandboxes too.
     await (await spawnDaemon(directories)).end();
     await removeDirectories(directories);
   }
@@ -78,7 +78,7 @@ async function createUpTo({ api }: Daemon, count: number): Promise<void> {
   await Promise.all([work(), work(), work()]);
 }
 
-/** Requests a second, then median and 99th percentile of their times. */
+/** Requests per second, then median and 99th percentile of their latency. */
 async function load(daemon: Daemon, path: string, seconds: number): Promise<string[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
   const times: number[] = [];

@@ -1,6 +1,6 @@
 // `make bench`: measures, prints the tables and writes docs/measurements/bench.md.
-// usage: node test/bench/run.ts [--quick] [--only NAME] [--output file]: the page of another engine, of a short run or of some
-// parts is written only where it is asked for.
+// usage: node test/bench/run.ts [--quick] [--only NAME] [--output file]: results of another engine, of a short run or
+// of some parts are written only to an explicit --output.
 import { writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { resolve } from 'node:path';
@@ -33,7 +33,7 @@ const { values } = parseArgs({
   },
 });
 const isQuick = values.quick;
-// The page is of the engine that a machine has anyway.
+// The page shows the engine that every machine has.
 const output =
   values.output ??
   (isQuick || values.only !== undefined || process.env.SANDBOXD_TEST_ENGINE !== undefined

@@ -1,4 +1,4 @@
-// Creates from templates, snapshots and forks, against the engine driven bare with the very same saved guest.
+// Creates from templates, snapshots and forks, against the engine without the daemon on the same snapshot.
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connectHost } from '@sandboxd/proto';
@@ -26,7 +26,7 @@ async function bareRestore(savedDir: string): Promise<number> {
   return ms;
 }
 
-/** The time a guest stands still when the VMM writes everything, memory included. */
+/** A guest's pause while the VMM writes everything, memory included. */
 async function bareSave(savedDir: string): Promise<number> {
   const manifest = await readSaved(savedDir);
   await using guest = await restoreBareGuest(savedDir, manifest);

@@ -1,5 +1,5 @@
-// `make soak`: thousands of execs of every kind, then descriptors, memory, cgroups and processes on both sides must be
-// what they were after the warm-up.
+// `make soak`: thousands of execs of every kind. Afterwards descriptors, memory, cgroups and processes of host and
+// guest must be as they were after the warm-up.
 import { readdir, readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import type { Daemon } from '../support/daemon.ts';
@@ -9,9 +9,9 @@ const { values } = parseArgs({ options: { execs: { type: 'string', default: '200
 const EXECS = Number(values.execs);
 const WARM_UP = Math.min(200, EXECS);
 const CONCURRENT = 8;
-/** Leaks of more than this are no noise of collectors any more. */
+/** Growth above these limits is a leak and not garbage-collector noise. */
 const MAX_GROWTH = { hostFds: 4, hostMib: 48, guestFds: 4, guestMib: 8, guestCgroups: 1, guestProcesses: 1 };
-/** How long descriptors and cgroups of the last commands may take to go. */
+/** Time for descriptors and cgroups of the last commands to disappear. */
 const SETTLE_MS = 5000;
 
 type Levels = { readonly [K in keyof typeof MAX_GROWTH]: number };
@@ -71,7 +71,7 @@ async function runMany({ api }: Daemon, id: string, count: number): Promise<void
   await Promise.all(Array.from({ length: CONCURRENT }, work));
 }
 
-/** Once nothing changes any more, or the time for that is over. */
+/** Reads once the values are stable, or the time is up. */
 async function readLevels({ pid, api }: Daemon, id: string): Promise<Levels> {
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   const guest = await api.sh(

@@ -1,4 +1,4 @@
-// Small statistics and tables for measured numbers.
+// Statistics and tables for measured numbers.
 
 export function quantile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b);

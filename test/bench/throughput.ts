@@ -19,7 +19,7 @@ const WARM_UP_MIB = Math.ceil(64 / TIME_SCALE);
 
 const STDIO = '/bench-stdio';
 
-/** Writes one buffer again and again, as the bare program does: the channel is measured, not the source. */
+/** Writes one buffer repeatedly, as the bare program does: this measures the channel, not the source. */
 export const writer = (sizeMib: number): string[] => [STDIO, 'write', String(sizeMib * MIB)];
 const zeros = (sizeMib: number): string[] => [
   'dd',
@@ -29,7 +29,7 @@ const zeros = (sizeMib: number): string[] => [
   'status=none',
 ];
 
-/** Puts the program that writes and reads into the sandbox. */
+/** Installs the program that writes and reads in the sandbox. */
 export async function installStdio(daemon: Daemon, id: string): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'stdio-'));
   const content = await compileGuestProgram('stdio', dir);
@@ -39,7 +39,7 @@ export async function installStdio(daemon: Daemon, id: string): Promise<void> {
   if (status !== 200) throw new Error(`push: ${status} ${error}`);
 }
 
-/** MiB/s of one command's output, to its exit frame. */
+/** MiB/s of one command's output, up to its exit frame. */
 export async function stdoutRate(
   daemon: Daemon,
   id: string,
@@ -54,7 +54,7 @@ export async function stdoutRate(
   return sizeMib / (ms / 1000);
 }
 
-/** MiB/s of one command's input, until it has said how much it got. */
+/** MiB/s of one command's input, until it has printed the received size. */
 export async function stdinRate(daemon: Daemon, id: string, sizeMib: number): Promise<number> {
   const startedAt = performance.now();
   const exec = new RawExec(daemon.url, id, { cmd: [STDIO, 'read'] });

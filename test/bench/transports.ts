@@ -1,4 +1,4 @@
-// Exec over each transport: round trip, time to the first byte, and many at once.
+// Exec over each transport: round trip, time to first byte, and many in parallel.
 import type { Daemon } from '../support/daemon.ts';
 import { type InteractiveExec, RawExec, WebSocketExec } from '../support/interactive.ts';
 import { quantile, type Section } from './stats.ts';

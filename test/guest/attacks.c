@@ -1,19 +1,18 @@
-// What a VMM that a guest has broken would try on its host. Each attack prints a line: its name, and the error that it met or
-// `done`.
+// Attacks that a compromised VMM would try on its host. Each attack prints a line: its name, and its error or `done`.
 // usage: attacks KIND…
-//   process=PID   one that it has no business with
-//   port=PORT     on which somebody listens on the loopback device
-//   tap=NAME      that it is to have
-//   faults        the device of page faults, which it is to have
-//   file=PATH     one that is not its own
-//   make=PATH     one that is not there
-//   hold=PATH     one that others read, too: locks all of it and stays
-//   own=PATH      one that is its own and may have a MiB
-//   abstract=NAME a socket without a file, on which somebody listens
-//   full=PATH     is made a socket that takes no more connections; stays
-//   uncounted     what the kernel keeps without end and counts for nobody
-//   pass=PATH     is made a socket that passes descriptors on to who connects; stays
-//   self          its own root directory and means, and the kernel: never without a jail
+//   process=PID   a process of another principal
+//   port=PORT     a listening port on the loopback device
+//   tap=NAME      the tap that it may use
+//   faults        the userfaultfd device, which it may use
+//   file=PATH     a file that is not its own
+//   make=PATH     a file that does not exist
+//   hold=PATH     a file that others read too: locks all of it and stays
+//   own=PATH      its own file, of at most 1 MiB
+//   abstract=NAME an abstract socket with a listener
+//   full=PATH     creates a socket that accepts no more connections; stays
+//   uncounted     kernel resources without a limit or an owner
+//   pass=PATH     creates a socket that passes descriptors to its clients; stays
+//   self          its own root directory and privileges, and the kernel: never without a jail
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -59,10 +58,10 @@ static void attack_root(void) {
   report("start", "/bin/sh", access("/bin/sh", X_OK));
 }
 
-/** Descriptors beside the standard three that it was started with. */
+/** Descriptors at start, in addition to the three standard ones. */
 static int inherited;
 
-/** A process of its own would outlive the VMM, with a user that the next one gets. */
+/** A child process would outlive the VMM, with a uid that the next VMM gets. */
 static void make_processes(void) {
   for (long flags = 0; flags <= CLONE_VM; flags += CLONE_VM) {
     char stack[16384];

@@ -1,6 +1,6 @@
-// Tries to get out of a sandbox: sends every frame of a list by an interface, each with its name in it, so that whoever sees one
-// elsewhere knows what came through. Prints each name once it is sent.
-// usage: escape INTERFACE NAME=ADDRESS…   own, gateway, open (allowed), closed, host, host2, transit, peer (another sandbox),
+// Tries to escape from a sandbox: sends every frame of a list through an interface. Each frame contains its name, so
+// that a capture elsewhere shows which ones got through. Prints each name once it is sent. usage: escape INTERFACE
+// NAME=ADDRESS…   own, gateway, open (allowed), closed, host, host2, transit, peer (another sandbox),
 //   dns, metadata, and any others: all their packets are tried
 #include "frames.h"
 
@@ -22,7 +22,7 @@ static uint32_t address_of(const char *name) {
 
 static char tag[96];
 
-/* An ordinary UDP packet to the open address: everything else is one of these with something changed. */
+/* An ordinary UDP packet to the open address; every other packet is a variation of it. */
 static struct packet ordinary(const char *name) {
   snprintf(tag, sizeof tag, "<%s:%s>", prefix, name);
   return (struct packet){.tag = tag, .source_mac = own_mac, .target_mac = gateway_mac, .source = address_of("own"),
@@ -36,7 +36,7 @@ static void send_frame(const struct frame *frame, const char *name) {
   }
   printf("%s\n", name);
   fflush(stdout);
-  /* Nothing is lost for want of room, or refused for being too many. */
+  /* A pause, so that no packet is dropped for lack of buffers or by a rate limit. */
   usleep(3000);
 }
 
@@ -54,7 +54,10 @@ static void send_ipv4(const struct packet *packet, const char *name) {
     send_ipv4(&packet, name);                       \
   } while (0)
 
-/* ---- the link ------------------------------------------------------------------------------------------------------------ */
+/**
+ * ---- the link
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static void try_typed(const char *name, const uint8_t *target, unsigned type, const void *bytes, size_t size) {
   struct packet packet = ordinary(name);
@@ -73,7 +76,7 @@ static void try_arp(const char *name, const uint8_t *to, unsigned type, unsigned
   try_typed(name, to, type, body.bytes, body.size);
 }
 
-/* An ordinary packet behind tags or labels. */
+/* An ordinary packet after tags or labels. */
 static void try_tagged(const char *name, unsigned type, const void *tags, size_t size) {
   struct packet packet = ordinary(name);
   struct frame frame = {.size = 0};
@@ -110,7 +113,10 @@ static void attack_link(void) {
   TRY("another target mac", packet.target_mac = OTHER_MAC);
 }
 
-/* ---- IPv6 ---------------------------------------------------------------------------------------------------------------- */
+/**
+ * ---- IPv6
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static void try_ipv6(const char *name, const uint8_t *mac, const char *source, const char *target, unsigned next, const void *bytes, size_t size) {
   struct packet packet = ordinary(name);
@@ -142,7 +148,10 @@ static void attack_ipv6(void) {
   try_ipv6("dhcpv6", V6_NODES, own, "ff02::1:2", 17, (uint8_t[]){2, 0x22, 2, 0x23, 0, 60, 0, 0, 1, 1, 2, 3}, 12);
 }
 
-/* ---- IPv4: what is wrong with the packet --------------------------------------------------------------------------------- */
+/**
+ * ---- IPv4: what is wrong with the packet
+ * ---------------------------------------------------------------------------------
+ */
 
 static void try_options(const char *name, const uint8_t *options, size_t size) {
   TRY(name, packet.options = options, packet.options_size = size);
@@ -183,7 +192,10 @@ static void attack_headers(void) {
   TRY("a length within the header", packet.length_error = -60);
 }
 
-/* ---- protocols, also to who is allowed ------------------------------------------------------------------------------------ */
+/**
+ * ---- protocols, also to who is allowed
+ * ------------------------------------------------------------------------------------
+ */
 
 static void try_icmp(const char *name, unsigned type, unsigned code) {
   TRY(name, packet.protocol = IPPROTO_ICMP, packet.icmp_type = type, packet.icmp_code = code);
@@ -194,11 +206,11 @@ static void try_protocol(const char *name, unsigned protocol) {
 }
 
 static void try_tcp(const char *name, unsigned flags) {
-  /* The second byte of flags is cut: 0x100 is none at all. */
+  /* The second byte of flags is truncated: 0x100 means no flags. */
   TRY(name, packet.protocol = IPPROTO_TCP, packet.tcp_flags = flags);
 }
 
-/* A packet to the closed address within one to the open one. */
+/* A packet to the closed address, tunnelled in one to the open address. */
 static void try_tunnel(const char *name, unsigned protocol) {
   struct packet inner = ordinary(name);
   struct frame content = {.size = 0};
@@ -207,7 +219,7 @@ static void try_tunnel(const char *name, unsigned protocol) {
   TRY(name, packet.protocol = protocol, packet.content = &content);
 }
 
-/* An ICMP error about an answer of the open address, which belongs to the connection that the control began. */
+/* An ICMP error about a reply of the open address, which belongs to the connection of the control packet. */
 static void try_related(const char *name, unsigned type, unsigned code, uint32_t target) {
   struct packet inner = ordinary(name);
   struct frame content = {.size = 0};
@@ -262,7 +274,10 @@ static void attack_protocols(void) {
   try_tcp("no flag", 0x100);
 }
 
-/* ---- where nothing may go ------------------------------------------------------------------------------------------------- */
+/**
+ * ---- where nothing may go
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static void try_places(void) {
   static const char *const KNOWN[] = {"own", "gateway", "open", NULL};
@@ -304,7 +319,7 @@ int main(int count, char **all) {
   if (count < 3) return 2;
   arguments = all + 2;
   link_fd = open_link(all[1], own_mac);
-  /* A packet that may go, before and after all that may not: or silence would mean nothing. */
+  /* A permitted packet before and after all forbidden ones: otherwise silence would prove nothing. */
   prefix = "control";
   TRY("before", packet.target = address_of("open"));
   try_related("related", 3, 3, address_of("open"));

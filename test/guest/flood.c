@@ -1,6 +1,6 @@
-// Run by root in a guest: has its VMM write to its own log without end. After a moment, in which its caller gets its answer, it
-// takes the virtio-serial device from its driver and sends control messages about ports that there are not; where there is no
-// such device, it writes two bytes at once to the clock, which takes one.
+// Run by root in a guest: makes its VMM write to its own log continuously. It first waits until its caller has the
+// response. Then it unbinds the virtio-serial driver and sends control messages about ports that do not exist. Without
+// such a device, it writes two bytes at once to the clock, which accepts one.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ static void take_device(void) {
   if (driver >= 0 && write(driver, name, strlen(name)) < 0) fail("unbind");
   int enable = open_file("enable", O_WRONLY);
   if (enable < 0 || write(enable, "1", 1) < 0) fail("enable");
-  // Memory and bus master.
+  // Memory access and bus mastering.
   uint16_t command;
   int config = open_file("config", O_RDWR);
   if (pread(config, &command, 2, 4) != 2) fail("config");
@@ -109,7 +109,7 @@ static void flood_port(void) {
   REGISTER(uint8_t, 20) = 0;
   while (REGISTER(uint8_t, 20) != 0) continue;
   REGISTER(uint8_t, 20) = 3;
-  // Many ports, and the version without which nothing else is agreed on.
+  // Multiple ports, and VIRTIO_F_VERSION_1, which is required.
   REGISTER(uint32_t, 8) = 0, REGISTER(uint32_t, 12) = 2;
   REGISTER(uint32_t, 8) = 1, REGISTER(uint32_t, 12) = 1;
   REGISTER(uint8_t, 20) = 11;
@@ -129,7 +129,7 @@ static void flood_port(void) {
     available[1] += MESSAGES;
     __sync_synchronize();
     *(volatile uint16_t *)(notify.at + notify_at * notify.multiplier) = CONTROL_OUT;
-    // The kernel may give a page another place, and then the device does not find it: all begins anew.
+    // The kernel may move a page, and then the device does not find it: start again.
     for (unsigned long looks = 0; used[1] != available[1]; looks++) {
       if (looks == PATIENCE) return;
       __sync_synchronize();

@@ -1,4 +1,4 @@
-// Frames made by hand, for programs that send what no network stack would.
+// Hand-made frames, for programs that send packets that no network stack would send.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -50,10 +50,13 @@ static unsigned fold(uint32_t sum) {
   return ~sum & 0xffff;
 }
 
-/* ---- what a packet is made of: all that an attack changes of an ordinary one ---------------------------------------------- */
+/**
+ * ---- what a packet is made of: all that an attack changes of an ordinary one
+ * ----------------------------------------------
+ */
 
 struct packet {
-  const char *tag; /* text that tells it from all others wherever it is seen */
+  const char *tag; /* text that identifies the packet in a capture */
   const uint8_t *source_mac, *target_mac;
   uint32_t source, target; /* host order */
   unsigned protocol;       /* of IPv4 */
@@ -62,11 +65,11 @@ struct packet {
   unsigned icmp_type, icmp_code;
   unsigned fragment; /* flags and offset, as in the header */
   unsigned ttl;      /* 0: 64 */
-  unsigned version, header_words; /* 0: what is right */
-  int length_error;               /* added to the length that the header tells */
+  unsigned version, header_words; /* 0: the correct value */
+  int length_error;               /* added to the header's length field */
   const uint8_t *options;
   size_t options_size;
-  const struct frame *content; /* in place of the tag alone */
+  const struct frame *content; /* replaces the plain tag */
 };
 
 enum { SYN = 2, SOURCE_PORT = 40000 };
@@ -82,7 +85,7 @@ static void add_ethernet(struct frame *frame, const struct packet *packet, unsig
   add16(frame, type);
 }
 
-/* Fills in the checksum of a transport header at `start`, whose field is at `field`, over the rest of the frame. */
+/* Computes the checksum of a transport header at `start`, with its field at `field`, over the rest of the frame. */
 static void check_transport(struct frame *frame, const struct packet *packet, size_t start, size_t field) {
   uint32_t pseudo = (packet->source >> 16) + (packet->source & 0xffff) + (packet->target >> 16) + (packet->target & 0xffff);
   size_t size = frame->size - start;
@@ -110,7 +113,7 @@ static void add_transport(struct frame *frame, const struct packet *packet) {
     return;
   case IPPROTO_ICMP:
     add8(frame, packet->icmp_type), add8(frame, packet->icmp_code), add16(frame, 0);
-    /* Of an echo its number, of a redirect the new gateway. */
+    /* For an echo its number, for a redirect the new gateway. */
     add32(frame, packet->source);
     add_tag(frame, packet);
     check_transport(frame, packet, start, 2);
@@ -135,7 +138,7 @@ static void add_ipv4(struct frame *frame, const struct packet *packet) {
   put16(frame, start + 10, fold(sum_words(frame->bytes + start, header, 0)));
 }
 
-/* An IPv6 packet of this next header, whose content is already made. */
+/* An IPv6 packet with this next header; its content is already in the frame. */
 static void add_ipv6(struct frame *frame, const struct packet *packet, const char *source, const char *target, unsigned next,
                      const struct frame *content) {
   struct in6_addr address;

@@ -1,16 +1,16 @@
 /*
- * A guest that means harm: run instead of the agent, it misbehaves as `hostile=<mode>` of the kernel command line says.
- *   silent   never says a word            garbage  random bytes without end
- *   zeros    zero bytes without end       lengths  frame lengths far over the limit, after a proper hello
- *   pongs    valid frames nobody asked for, without end, after a proper hello
- *   mute     a proper hello, then nothing is answered
- *   console  prints to the console without end, and never answers
+ * A hostile guest: runs instead of the agent and misbehaves as `hostile=<mode>` of the kernel command line requests.
+ *   silent   never sends a byte            garbage  sends random bytes continuously
+ *   zeros    sends zero bytes continuously lengths  frame lengths far above the limit, after a valid hello
+ *   pongs    valid frames that were not requested, continuously, after a valid hello
+ *   mute     a valid hello, then no answers
+ *   console  prints to the console continuously, and never answers
  */
 #include "port.h"
 
 static unsigned char nonce[16];
 
-/* A hello holds its nonce as field 2, 16 bytes. Good enough for a test: no other two bytes before it look so. */
+/* A hello contains its nonce as field 2, 16 bytes. A search for these two bytes is sufficient in a test. */
 static void read_hello(void) {
   static unsigned char seen[1 << 20];
   size_t have = 0;
@@ -36,7 +36,7 @@ static void say_hello(void) {
   at += 16;
   static const unsigned char window[] = {0x20, 0x80, 0x80, 0x20};
   memcpy(at, window, sizeof window);
-  /* The mark to resynchronise at is for a port that may hold bytes of an earlier connection. */
+  /* The sync mark is only for a port that may contain bytes of an earlier connection. */
   size_t skip = listener >= 0 ? 9 + 16 : 0;
   write_all((char *)reply + skip, sizeof reply - skip);
 }

@@ -1,12 +1,12 @@
-// Makes a thread of another process, such as a VMM that runs, attack its host, as a guest would that has broken it. Each attack
-// prints a line: its name, and the error that it met, `SIGSYS`, or `done`. The thread then goes on as if nothing had been.
+// Makes a thread of another process, such as a running VMM, attack its host, as a guest would that has compromised it.
+// Each attack prints a line: its name, and its error, `SIGSYS`, or `done`. Afterwards the thread continues normally.
 // usage: inject THREAD KIND…
-//   process=PID   one that it has no business with
-//   file=PATH     one that is not its own
-//   descriptor=N  one that it has, of what others have, too
-//   self          the kernel and its own means: never without a jail
-//   hungry        it takes a GiB of memory
-//   mount, unshare, root, all-root, fork, start    one call each, at which a VMM's own filter may end it or its thread: `KILLED`
+//   process=PID   a process of another principal
+//   file=PATH     a file that is not its own
+//   descriptor=N  its own descriptor of a file that others have too
+//   self          the kernel and its own privileges: never without a jail
+//   hungry        allocates a GiB of memory
+//   mount, unshare, root, all-root, fork, start    one system call each; `KILLED` if the VMM's own filter kills it
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/** A thread that was killed while others of its process live is not reported if it was the first. */
+/** The death of the first thread is not reported while other threads of its process live. */
 enum { WAIT_MS = 3000 };
 
 enum { SCRATCH = 4096, BELOW_STACK = 16384, MAX_SIGNALS = 64 };
@@ -80,10 +80,10 @@ static void let_go(pid_t process) {
   for (int i = 0; i < postponed_count; i++) syscall(SYS_tgkill, process, thread, postponed[i]);
 }
 
-/** Below all that the thread has on its stack. */
+/** An address below the thread's used stack. */
 static unsigned long long scratch(void) { return (before.rsp - BELOW_STACK) & ~15ULL; }
 
-/** Puts bytes where the thread finds them; gives their address there. */
+/** Copies bytes into the thread's memory; returns their address there. */
 static unsigned long long place(const void *bytes, size_t length) {
   struct iovec local = {(void *)bytes, length}, remote = {(void *)scratch(), length};
   if (length > SCRATCH || process_vm_writev(thread, &local, 1, &remote, 1, 0) != (ssize_t)length) fail("write into the thread");
@@ -97,7 +97,7 @@ typedef struct {
   enum { RETURNED, TRAPPED, KILLED } end;
 } Outcome;
 
-/** Its next stop; 0 when it is gone. */
+/** Waits for the thread's next stop; 0 when it has exited. */
 static int wait_for_stop(void) {
   int status = 0;
   for (int ms = 0; ms < WAIT_MS; ms++) {
@@ -114,7 +114,7 @@ static Outcome call(long number, unsigned long long a, unsigned long long b, uns
   struct user_regs_struct now = before;
   now.rip = syscall_at;
   now.rax = number;
-  // It is in no call that would have to be begun anew.
+  // The thread is in no system call that would have to be restarted.
   now.orig_rax = -1;
   now.rdi = a, now.rsi = b, now.rdx = c, now.r10 = d, now.r8 = e, now.r9 = 0;
   if (ptrace(PTRACE_SETREGS, thread, 0, &now) < 0) fail("set registers");
@@ -123,7 +123,7 @@ static Outcome call(long number, unsigned long long a, unsigned long long b, uns
     int status = wait_for_stop();
     if (status == 0) return (Outcome){-1, KILLED};
     if (WSTOPSIG(status) == SIGSYS) {
-      // The end of the step is still to be told of, and would else be a signal to the process itself.
+      // The end of the step is still pending, and would otherwise become a signal to the process.
       if (ptrace(PTRACE_SINGLESTEP, thread, 0, 0) < 0) fail("step");
       return (Outcome){-1, wait_for_stop() == 0 ? KILLED : TRAPPED};
     }
@@ -142,7 +142,7 @@ static void report(const char *attack, const char *about, Outcome outcome) {
                        : outcome.result < 0     ? strerrorname_np(-outcome.result)
                                                 : "done";
   printf("%s%s%s: %s\n", attack, *about == '\0' ? "" : " ", about, result);
-  // There is nobody left to attack with.
+  // No thread is left for further attacks.
   if (outcome.end == KILLED) exit(0);
 }
 
@@ -158,13 +158,13 @@ static void attack_process(pid_t pid) {
   report("open", "the memory of a process", open_and_close(path, O_RDWR));
   report("trace", "", call(SYS_ptrace, PTRACE_SEIZE, pid, 0, 0, 0));
   report("signal", "", call(SYS_kill, pid, 0, 0, 0, 0));
-  // Reading it needs the same right as changing it, and harms nobody where it is allowed.
+  // Reading needs the same permission as changing, and is harmless where it is permitted.
   struct rlimit limit;
   report("limit a process", "", call(SYS_prlimit64, pid, RLIMIT_NOFILE, 0, place(&limit, sizeof limit), 0));
   struct { struct iovec local, remote; char byte; } io = {{(void *)(scratch() + sizeof(struct iovec) * 2), 1}, {(void *)0x400000, 1}, 0};
   unsigned long long at = place(&io, sizeof io);
   Outcome written = call(SYS_process_vm_writev, pid, at, 1, at + sizeof(struct iovec), 1);
-  // It may, and there is nothing at that place.
+  // Permitted, but nothing is mapped at that address.
   if (written.result == -EFAULT) written.result = 0;
   report("write into a process", "", written);
 }
@@ -184,7 +184,7 @@ static void attack_descriptor(int file) {
   Outcome mapped = call(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file);
   if (mapped.result >= 0) call(SYS_munmap, mapped.result, 4096, 0, 0, 0);
   report("map", about, mapped);
-  // To open it may be allowed where what follows is not.
+  // Opening may be permitted where the next call is not.
   Outcome opened = call(SYS_openat, AT_FDCWD, text(path), O_RDWR | O_CLOEXEC, 0, 0);
   if (opened.result >= 0) {
     int again = opened.result;

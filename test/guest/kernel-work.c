@@ -1,5 +1,5 @@
-/* What programs ask of the guest's kernel that it has in modules: each line says how one thing went. Links nothing, so that it runs
-   in an image that has nothing else. */
+/* Uses functions of the guest's kernel that are modules; each line has one result. Static, so that it runs in an image
+   without libraries. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static void try_fuse(void) {
   int fd = open("/dev/fuse", O_RDWR);
   snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
   int failed = fd < 0 || mkdir("/fused", 0755) < 0 || mount("it", "/fused", "fuse", 0, options) < 0;
-  /* The kernel greets its file system. */
+  /* Reading from the file system proves that the kernel has it. */
   if (!failed) {
     ssize_t size = read(fd, request, sizeof request);
     failed = size < (ssize_t)sizeof(struct fuse_in_header) || ((struct fuse_in_header *)request)->opcode != FUSE_INIT;
@@ -50,7 +50,7 @@ static void try_loop(void) {
   if (device >= 0) ioctl(device, LOOP_CLR_FD, 0);
 }
 
-/* It says no to what it is given, but it knows the type: its module was loaded. */
+/* The mount fails with these arguments, but the known type shows that its module was loaded. */
 static void try_type(const char *type) {
   static char known[1 << 16];
   mount("none", "/", type, 0, NULL);

@@ -1,4 +1,4 @@
-/* What the C library that this is linked with finds for a name, as programs do that connect: the addresses, one a line. */
+/* Resolves a name with the C library that this is linked with, as connecting programs do: one address per line. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// A process that says it has a guest's memory: a descriptor of memory by this name, and a private mapping of it.
+// Imitates a process with a guest's memory: a memfd of this name, and a private mapping of it.
 // usage: mapped NAME FILE-BYTES MAPPING-BYTES [CHANGED-FROM]
-// It changes the first byte of the mapping, and all from an offset on.
+// It changes the first byte of the mapping, and everything from an offset on.
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

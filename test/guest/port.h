@@ -1,6 +1,6 @@
 /*
- * The agent's port for test programs that run instead of the agent: a virtio-serial port, or where the engine has none a
- * vsock port, on which one connection after another is served.
+ * The agent's port for test programs that run instead of the agent: a virtio-serial port, or for an engine without one
+ * a vsock port that serves one connection after another.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -64,7 +64,7 @@ static void open_port(void) {
   open_vsock();
 }
 
-/* Waits for the port; a host that is away shows as POLLHUP, which must not become a busy loop. */
+/* Waits for the port. POLLHUP means that the host is disconnected, and must not cause a busy loop. */
 static void wait_for(short events) {
   struct pollfd poll_fd = {port, events, 0};
   poll(&poll_fd, 1, -1);

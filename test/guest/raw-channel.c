@@ -1,13 +1,13 @@
 /*
- * The bare channel that the benchmarks compare against: speaks nothing but bytes on the agent's port.
+ * The bare channel, the baseline of the benchmarks: transfers plain bytes over the agent's port.
  * Commands are one letter and a big-endian 64-bit length:
- *   E n  the next n bytes come back
- *   S n  n bytes are sent
- *   R n  n bytes are received, then one byte is sent
- *   P n  the same, but the bytes go through a pipe to another process, as a command's input does
- *   O n  n bytes are sent that come through a pipe from another process, as a command's output does
- *   D n  as R, but the bytes are written to the second disk, past the page cache and one piece ahead
- *   F n  n bytes are sent that are read from there in the same way
+ *   E n  echoes the next n bytes
+ *   S n  sends n bytes
+ *   R n  receives n bytes, then sends one byte
+ *   P n  the same, with a pipe to another process, as a command's input has
+ *   O n  sends n bytes that come through a pipe from another process, as a command's output does
+ *   D n  as R, but writes the bytes to the second disk with O_DIRECT, one chunk ahead
+ *   F n  sends n bytes that are read from there in the same way
  */
 #include "port.h"
 
@@ -28,7 +28,7 @@ static pid_t fork_with_pipe(int ends[2]) {
   return child;
 }
 
-/* The write end of a pipe whose other end a child reads until it is over. */
+/* The write end of a pipe; a child reads the other end until it is closed. */
 static int start_reader(void) {
   int ends[2];
   if (fork_with_pipe(ends) == 0) {
@@ -77,7 +77,7 @@ static void pass_out(uint64_t left) {
   wait(NULL);
 }
 
-/* Two pieces of one huge page: one is the disk's while the other is the program's, as in the agent's direct-file.cc. */
+/* Two chunks in one huge page: the disk uses one while the program uses the other, as in the agent's direct-file.cc. */
 #define PIECE (900 << 10)
 static char *pieces[2];
 static aio_context_t queue;

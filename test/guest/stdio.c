@@ -1,7 +1,7 @@
 /*
- * The ends of a pipe that the benchmarks measure, with nothing of their own:
+ * Minimal ends of a pipe for the benchmarks:
  *   stdio write N   writes N bytes to stdout, from one buffer
- *   stdio read      reads stdin to its end, and prints how many bytes came
+ *   stdio read      reads stdin to its end, and prints the number of bytes
  */
 #include <inttypes.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Runs inside a guest until it is killed: the agent's own modules on a vsock port. Each line of output is a fault.
+// Runs inside a guest until it is killed: the agent's own modules on a vsock port. Each line of output is an error.
 import { writeFileSync } from 'node:fs';
 import { GuestConnection } from '@sandboxd/proto';
 import { serveRequest } from '../../guest-agent/src/calls.ts';

@@ -20,7 +20,7 @@ const FLOOD_BYTES = 24 * 1024 * 1024;
 const TEST_TIMEOUT_MS = 60_000;
 const EXEC_ENV = ['PATH=/usr/bin:/bin'];
 
-/** A host's end of a connection: a process that joins its streams with the socket. */
+/** A host's side of a connection: a process that connects its streams with the socket. */
 class RelayLink implements ByteLink {
   readonly child: ChildProcess;
 
@@ -89,7 +89,7 @@ function run(channel: Channel, cmd: string[], input?: Buffer): Promise<Ran> {
   });
 }
 
-/** What was last found to be so, for a test that does not end. */
+/** The last successful check, for the report of a test that hangs. */
 let progress = '';
 
 function check(what: string, isTrue: boolean, detail: unknown = ''): void {
@@ -102,7 +102,7 @@ const tests: Readonly<Record<string, () => Promise<void>>> = {
     for (let at = 0; at < SEQUENCE; at++) {
       const [channel, link] = await connect(`host-${at}`);
       await channel.ping();
-      // Some leave in order, some vanish.
+      // Some close gracefully, some disconnect.
       if (at % 2 === 0) channel.close(new Error('done'));
       else link.child.kill('SIGKILL');
     }

@@ -1,6 +1,6 @@
 /*
- * Joins its standard streams with a vsock connection: vsock-relay <cid> <port>. Exits with 0 when the other side ended
- * in order, with 1 when it could not connect, with 2 when the connection was reset.
+ * Connects its standard streams with a vsock connection: vsock-relay <cid> <port>. Exits with 0 when the peer closed
+ * gracefully, with 1 when it could not connect, with 2 when the connection was reset.
  */
 #include <errno.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-/* Behind sys/socket.h, which it needs. */
+/* After sys/socket.h, which it needs. */
 #include <linux/vm_sockets.h>
 
 static char buffer[65536];

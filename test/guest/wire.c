@@ -1,7 +1,7 @@
-// A guest of a network without a virtual machine: frames between two taps, raw frames, and what passes by.
-//   wire cable NAMESPACE TAP NAMESPACE TAP   makes the second tap where it is missing; copies frames both ways until it is ended
-//   wire send LINK FRAME…    hexadecimal, with their Ethernet headers; waits a moment between them
-//   wire sniff LINK          a line for each frame that the link gets or sends, until it is ended
+// A network's guest without a virtual machine: forwards frames between two taps, sends raw frames, captures traffic.
+//   wire cable NAMESPACE TAP NAMESPACE TAP   creates the second tap if missing; copies frames both ways until killed
+//   wire send LINK FRAME…    hexadecimal, with Ethernet headers; pauses between them
+//   wire sniff LINK          prints a line for each frame that the link receives or sends, until it is killed
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static void cable(char **words) {
     for (int at = 0; at < 2; at++) {
       if (files[at].revents == 0) continue;
       ssize_t length = read(taps[at], frame, sizeof frame);
-      // A link that is down takes nothing.
+      // A link that is down accepts no frames.
       if (length > 0 && write(taps[1 - at], frame, length) < 0 && errno != EIO) fail("pass a frame");
     }
 }

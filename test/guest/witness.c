@@ -1,5 +1,5 @@
-// Watches every interface of its network namespace, and prints what of `escape` is seen, as INTERFACE <escape:NAME>, once each.
-// Ends with its standard input.
+// Captures on every interface of its network namespace, and prints packets of `escape` as INTERFACE <escape:NAME>,
+// once each. Exits at the end of its standard input.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -52,7 +52,7 @@ int main(void) {
       if_indextoname((unsigned)from.sll_ifindex, name);
       if (got > 0) look(bytes, (size_t)got, name);
     } else if (waits[1].revents) {
-      /* Everything that came before has been looked at. */
+      /* All earlier packets have been handled. */
       return 0;
     }
   }

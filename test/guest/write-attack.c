@@ -1,5 +1,6 @@
-// Tries to change a file in every way that there is, by its path or by a descriptor of another process: a line for each way that
-// worked, or that failed in another way than a refusal. Then a private mapping, which must work.
+// Tries to change a file in every possible way, by its path or by a descriptor of another process. Prints a line for
+// each way that succeeded, or that failed with an error other than a refusal. Then a private mapping, which must
+// succeed.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

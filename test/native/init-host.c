@@ -1,6 +1,6 @@
 /*
- * The guest's init as an ordinary program: init-host <directory>. It sees the directory as its root; what would change the
- * machine (mounts, modules, power, programs) is said on standard output instead, a line each.
+ * The guest's init as an ordinary program: init-host <directory>. The directory is its root. Actions that would change
+ * the machine (mounts, modules, power, programs) are printed on standard output instead, one per line.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -25,7 +25,7 @@ static int said_mount(const char *source, const char *target, const char *type, 
   return 0;
 }
 
-/* A module's file says its name; the only other raw call begins a program of the initramfs. */
+/* A module's file contains its name; the only other raw system call starts a program of the initramfs. */
 static long said_syscall(long number, int fd, const char *text, ...) {
   char name[64] = "";
   (void)text;

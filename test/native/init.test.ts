@@ -1,4 +1,4 @@
-// The guest's init under sanitizers, as an ordinary program that only says what it would do to the machine (init-host.c).
+// The guest's init under sanitizers, as an ordinary program that only prints its actions on the machine (init-host.c).
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -13,7 +13,7 @@ const POWER_OFF = 3;
 type Files = Readonly<Record<string, string>>;
 const DISKS: Files = { 'dev/vda': 'root'.padEnd(4096), 'dev/vdb': 'layer'.padEnd(4096) };
 
-/** A machine of plain files. Not in /tmp, which may be in memory: such files cannot go past a page cache. */
+/** A machine of plain files. Not in /tmp, which may be a tmpfs without O_DIRECT. */
 function makeMachine(t: Test, files: Files, links: Files = {}): string {
   const root = mkdtempSync('/var/tmp/init-test-');
   t.teardown(() => rmSync(root, { recursive: true }));
@@ -35,7 +35,7 @@ type Boot = {
   readonly read: (path: string) => string;
 };
 
-/** Resolves when init gave way to a program or gave up. */
+/** Resolves when init has executed a program or failed. */
 async function boot(t: Test, files: Files, links: Files = {}): Promise<Boot> {
   const root = makeMachine(t, files, links);
   const child = spawn(HOST, [root], { stdio: ['ignore', 'pipe', 'pipe'] });

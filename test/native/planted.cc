@@ -1,4 +1,4 @@
-// Faults that the sanitizers have to report; without a report `make test-native` would say nothing about the agent either.
+// Errors that the sanitizers must report; otherwise `make test-native` would prove nothing about the agent.
 #include <node_api.h>
 
 #include <climits>

@@ -1,4 +1,4 @@
-// The sanitizers see what is wrong: what they do not report, nobody would.
+// The sanitizers detect planted errors.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import process from 'node:process';

@@ -91,7 +91,7 @@ downgrade() {
 remove() {
   apt-get remove --yes sandboxd >/tmp/removal 2>&1 || return 1
   cat /tmp/removal
-  grep -q 'processes of sandboxes run on' /tmp/removal && ! systemctl is-active sandboxd && [ -d /var/lib/sandboxd/profiles/base ] && in_group
+  grep -q 'sandbox processes keep running' /tmp/removal && ! systemctl is-active sandboxd && [ -d /var/lib/sandboxd/profiles/base ] && in_group
 }
 purge() { apt-get purge --yes sandboxd; }
 nothing_left() {

@@ -1,4 +1,4 @@
-// Every JSON answer against the OpenAPI document.
+// Validates every JSON response against the OpenAPI document.
 import {
   type JsonSchema,
   ROUTES,
@@ -17,7 +17,7 @@ type JsonOf<A> = A extends { content: { 'application/json': { schema: infer S ex
   ? z.output<S>
   : never;
 
-/** What a route answers as JSON; undefined where it has none. */
+/** The JSON type of a route's response; undefined for a route without one. */
 export type AnswerOf<N extends RouteName> = [JsonOf<Routes[N]['answers'][number]>] extends [never]
   ? undefined
   : JsonOf<Routes[N]['answers'][number]>;
@@ -27,7 +27,7 @@ const ajv = new Ajv2020({ strict: false, unicodeRegExp: false, allErrors: true }
 addFormats.default(ajv);
 ajv.addFormat('int64', true);
 ajv.addFormat('base64', true);
-// A field that the document does not have is one that a client would not know of.
+// A field that the document lacks is an error, because clients do not know it.
 const components = { schemas: close(document.components.schemas) };
 
 const routes = Object.values<Route>(ROUTES).map((route) => ({
@@ -40,7 +40,7 @@ export function isJson(headers: Headers): boolean {
   return headers.get('content-type')?.startsWith('application/json') ?? false;
 }
 
-/** Throws for a status, a field or a value that the OpenAPI document does not have; `path` may have a query. */
+/** Throws for a status, field or value that the OpenAPI document lacks. `path` may have a query. */
 export function checkAnswer(
   method: string,
   path: string,
@@ -57,7 +57,7 @@ export function checkAnswer(
     throw new Error(`${where} against the document: ${JSON.stringify(body)}: ${problem}`);
 }
 
-/** A whole body, of any type: JSON, JSON lines, and events are checked, what is no JSON is not. Throws as `checkAnswer`. */
+/** Checks a whole body of any type: JSON, JSON lines and events; ignores others. Throws as `checkAnswer`. */
 export function checkBody(answer: {
   readonly method: string;
   readonly path: string;
@@ -77,7 +77,7 @@ function partsOf(type: string, text: string): readonly string[] {
   return text.split('\n').flatMap((line) => /^data: ?(.*)$/.exec(line)?.[1] ?? []);
 }
 
-/** What is wrong with a value by a schema of the document. */
+/** The validation error of a value for a schema of the document; undefined when it is valid. */
 export function problemOf(schema: JsonSchema, value: unknown): string | undefined {
   const validate = validatorOf(schema);
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
@@ -97,13 +97,13 @@ function validatorOf(schema: JsonSchema): ValidateFunction {
 function schemaOf(method: string, path: string, status: number, type: string): JsonSchema | undefined {
   const operation = routes.find((route) => route.method === method && route.pattern.test(path))?.operation;
   const answer = operation?.responses[status];
-  // What no route has is refused all the same: an unknown path, a wrong method, a request that is no HTTP.
+  // Errors without a route have this schema too: an unknown path, a wrong method, an invalid HTTP request.
   if (answer === undefined && status >= 400) return document.components.schemas.ErrorResponse;
-  // Events are the same objects as lines.
+  // Events carry the same objects as JSON lines.
   return answer?.content?.[type === 'text/event-stream' ? 'application/x-ndjson' : type]?.schema;
 }
 
-/** The same, with no room for fields that it does not name. */
+/** The same schema, with additional fields forbidden. */
 function close(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(close);
   if (typeof value !== 'object' || value === null) return value;
@@ -114,7 +114,7 @@ function close(value: unknown): unknown {
     : closed;
 }
 
-/** The answer itself, once its JSON, if it is that, was checked. */
+/** Returns the response after validating its JSON, if it has any. */
 export async function withCheckedAnswer(method: string, path: string, response: Response): Promise<Response> {
   if (method === 'HEAD' || !isJson(response.headers)) return response;
   checkAnswer(method, path, response.status, await response.clone().json());

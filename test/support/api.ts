@@ -1,4 +1,4 @@
-// The REST interface as a client sees it.
+// A client of the REST interface.
 import {
   EXEC_FRAME,
   ExecFrameDecoder,
@@ -14,7 +14,7 @@ import { type AnswerOf, withCheckedAnswer } from './answers.ts';
 export type SandboxJson = AnswerOf<'getSandbox'>;
 export type ExecResultJson = z.output<typeof execResult>;
 
-/** What a call of a route takes; `params` are the texts of its path. */
+/** Arguments of a route's call; `params` are the parameters of its path. */
 type CallOf<R extends Route> = {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string | number>>;
@@ -28,7 +28,7 @@ export type ExecOutput = {
   readonly result: ExecResultJson;
 };
 
-/** What a status outside 2xx came with. */
+/** The error for a status outside 2xx. */
 export class ApiError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -44,12 +44,12 @@ export class Api {
     this.url = url;
   }
 
-  /** The answer, whatever its status. Rejects when its JSON is not what the table of routes says. */
+  /** The response, whatever its status. Rejects when its JSON does not match the route table. */
   async fetch(path: string, init: RequestInit = {}): Promise<Response> {
     return withCheckedAnswer(init.method ?? 'GET', path, await fetch(`${this.url}${path}`, init));
   }
 
-  /** The JSON of a route's answer, undefined where it has none; ApiError outside 2xx. */
+  /** The JSON of a route's response; undefined for a route without one. Throws ApiError outside 2xx. */
   ask<N extends RouteName>(name: N, call: CallOf<Routes[N]> = {}): Promise<AnswerOf<N>> {
     const { method, path }: Route = ROUTES[name];
     const { params = {}, query = {}, body, signal }: CallOf<Route> = call;
@@ -96,7 +96,7 @@ export class Api {
     await this.ask('deleteSandbox', { params: { id } });
   }
 
-  /** Runs a command to its end; the whole output as text. */
+  /** Runs a command until it exits; returns its whole output as text. */
   async exec(id: string, cmd: readonly string[], options: Record<string, unknown> = {}): Promise<ExecOutput> {
     const response = await this.fetch(`/sandboxes/${id}/exec`, {
       method: 'POST',
@@ -115,7 +115,7 @@ export class Api {
   }
 }
 
-/** Reads an exec stream to its end. Throws when it does not end with exactly one exit frame. */
+/** Reads an exec stream until its end. Throws unless it ends with exactly one exit frame. */
 export async function collectExec(body: AsyncIterable<Uint8Array>): Promise<ExecOutput> {
   const decoder = new ExecFrameDecoder();
   const out: Buffer[] = [];

@@ -1,4 +1,4 @@
-// Archives of snapshots for tests: read, given in pieces, and forged with every digest right, whatever else is wrong with them.
+// Snapshot archives for tests: reads them, streams them in chunks, and forges invalid ones with valid digests.
 import { createHash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
@@ -17,7 +17,7 @@ export async function readAll(stream: PullStream): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Gives the bytes in pieces. */
+/** Streams the bytes in chunks. */
 export function source(bytes: Buffer, pieceBytes = 65_536) {
   let at = 0;
   return async () => {
@@ -36,15 +36,15 @@ export type Piece = { readonly offset: number; readonly length?: number; readonl
 export type ForgeOptions = {
   readonly memory?: readonly Piece[];
   readonly disk?: readonly Piece[];
-  /** Comes behind its end. */
+  /** Bytes appended after the archive's end. */
   readonly behind?: Buffer;
-  /** The manifest has as many bytes, the last of them spaces. */
+  /** Size of the manifest, padded with spaces. */
   readonly manifestBytes?: number;
-  /** Whose digest is wrong. */
+  /** The part whose digest is invalid. */
   readonly wrong?: 'memory' | 'state' | 'disk' | 'whole';
 };
 
-/** An archive with every digest right but for one. */
+/** An archive whose digests are valid, except for at most one. */
 export function forge(manifest: object, options: ForgeOptions = {}): Buffer {
   const { memory = [], disk = [], behind = Buffer.alloc(0), manifestBytes = 0, wrong } = options;
   const text = Buffer.from(JSON.stringify(manifest).padEnd(manifestBytes));
@@ -71,7 +71,7 @@ export function forge(manifest: object, options: ForgeOptions = {}): Buffer {
   return whole(content, digestOf(content, 'whole'), behind);
 }
 
-/** What is in it before it is compressed. */
+/** The archive's decompressed content. */
 export function contentOf(archive: Buffer): Buffer {
   return zstdDecompressSync(archive.subarray(0, -END_MARK.length));
 }

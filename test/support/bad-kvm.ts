@@ -1,13 +1,13 @@
-// A program in place of QEMU, for hosts on which KVM is not what it seems: where guests are to run on KVM they do what was
-// asked for, in emulation; everything else is the real program's.
+// A stand-in for QEMU that simulates hosts with a broken KVM: guests that should use KVM show the requested fault under
+// emulation. All other functions are those of the real program.
 import { writeFileSync } from 'node:fs';
 
 export type BadKvm =
-  /** Firmware writes to the console, then nothing runs; the program stays and answers, as after an internal error. */
+  /** Firmware writes to the console, then the guest stops; the VMM stays and answers, as after an internal error. */
   | 'dies'
-  /** A guest gets a twentieth of a processor. */
+  /** A guest gets a twentieth of a CPU. */
   | 'crawls'
-  /** Boots and saves; a copy of a saved guest starts in firmware. */
+  /** Boots and saves, but a restored copy starts in firmware. */
   | 'no-restore';
 
 /** Writes the program to `path`. */

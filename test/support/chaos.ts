@@ -1,4 +1,4 @@
-// A mixed load that keeps a book of what it was promised, over daemons that are killed under it.
+// A mixed load that records every acknowledged operation, while its daemons are killed.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import type { SandboxJson } from './api.ts';
@@ -8,15 +8,15 @@ import { type LogPageJson, ServiceClient } from './service.ts';
 
 const MAX_SANDBOXES = 5;
 const MAX_SNAPSHOTS = 3;
-/** Numbered lines, so that a hole in the log shows. */
+/** Numbered lines, so that a gap in the log is visible. */
 const COUNT = 'n=0; while :; do n=$((n+1)); echo line $n; sleep 0.02; done';
 
-/** What the client may rely on: `sure` things exist; of others nobody said how their creation or end went. */
+/** What the client may rely on. `isSure` sandboxes exist; for others, the result of create or delete is unknown. */
 type Entry = {
   isSure: boolean;
-  /** What files hold by acknowledged writes, by path; undefined where a write was not acknowledged. */
+  /** Content of files by acknowledged writes, by path; undefined where a write was not acknowledged. */
   readonly files: Map<string, string | undefined>;
-  /** Has one that counts, by an acknowledged PUT. */
+  /** A PUT of its counting service was acknowledged. */
   hasService: boolean;
 };
 
@@ -26,7 +26,7 @@ export class ChaosLoad {
   readonly gone = new Set<string>();
   readonly done: Record<string, number> = {};
   readonly faults: string[] = [];
-  /** Lines of services' logs that were looked at. */
+  /** Number of checked log lines of services. */
   logLines = 0;
   #daemon: Daemon;
   #isDown = false;
@@ -37,7 +37,7 @@ export class ChaosLoad {
     this.#daemon = daemon;
   }
 
-  /** Works until the daemon is gone or the signal fires. */
+  /** Works until the daemon exits or the signal aborts. */
   async work(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#isDown) {
       const [name, operate] = pick(Object.entries(this.#operations));
@@ -45,14 +45,14 @@ export class ChaosLoad {
         if (await operate()) this.done[name] = (this.done[name] ?? 0) + 1;
         else await sleep(20);
       } catch (error) {
-        // A connection that broke: its daemon was killed. An answer that says no must have a reason we know.
+        // A broken connection means that the daemon was killed. An error response must have a known reason.
         if (isAnswer(error)) this.faults.push(`${name}: ${error.message}`);
         else this.#isDown = true;
       }
     }
   }
 
-  /** Goes on with the next daemon. Returns what of its promises the one before did not keep. */
+  /** Continues with the next daemon. Returns the acknowledged operations that were lost. */
   async resume(daemon: Daemon): Promise<string[]> {
     this.#daemon = daemon;
     this.#isDown = false;
@@ -71,14 +71,14 @@ export class ChaosLoad {
       }
       for (const id of ids) if (this.gone.has(id)) broken.push(`${id} was deleted and is there`);
     }
-    // Made, but nobody was told.
+    // Created, although the client got no response.
     for (const id of sandboxes) this.#entry(id).isSure = true;
     for (const id of snapshots) this.snapshots.set(id, { isSure: true });
     broken.push(...(await this.#checkContents()));
     return broken;
   }
 
-  /** Deletes everything there is. */
+  /** Deletes everything. */
   async finish(): Promise<void> {
     const { sandboxes, snapshots } = await listHoldings(this.#daemon);
     await Promise.all(sandboxes.map((id) => this.#daemon.api.delete(id)));
@@ -104,7 +104,7 @@ export class ChaosLoad {
     return broken;
   }
 
-  /** The service runs, and its log has every line it wrote, in order, from the first one on. */
+  /** Checks that the service runs, and that its log has every line it wrote, in order, from the first one on. */
   async #checkLog(id: string): Promise<string[]> {
     const { api } = this.#daemon;
     const { state } = await new ServiceClient(api, id).status();
@@ -121,7 +121,7 @@ export class ChaosLoad {
     const numbers = text.split('\n').slice(0, -1);
     this.logLines += numbers.length;
     for (const [index, line] of numbers.entries()) {
-      // A fork's begins where its source's was, a restarted service's with 1.
+      // The log of a fork continues its source's number; a restarted service starts with 1.
       const before = Number(numbers[index - 1]?.slice(5) ?? Number.NaN);
       const number = Number(line.slice(5));
       if (index > 0 && number !== before + 1 && number !== 1)
@@ -218,7 +218,7 @@ export class ChaosLoad {
     return this.#withOne(this.snapshots, use);
   }
 
-  /** One operation at a time on each, so that its outcome has one meaning. */
+  /** Runs one operation at a time on each object, so that the outcome is unambiguous. */
   async #withOne<T>(book: Map<string, T>, use: (id: string, entry: T) => Promise<boolean>): Promise<boolean> {
     const free = [...book].filter(([id]) => !this.#busy.has(id));
     if (free.length === 0) return false;
@@ -236,7 +236,7 @@ function pick<T>(items: readonly T[]): T {
   return items[Math.floor(Math.random() * items.length)] as T;
 }
 
-/** The daemon's own word, not the end of a connection or of a command's stream. */
+/** Whether the daemon sent this error, as opposed to a closed connection or the end of a command's stream. */
 function isAnswer(error: unknown): error is Error {
   return (
     error instanceof Error &&

@@ -1,21 +1,24 @@
-// Between a client of any kind and a real daemon: what was JSON is checked against the OpenAPI document on its way.
+// A proxy between any client and a real daemon. Validates JSON bodies against the OpenAPI document.
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, createServer as createSocketServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Test } from 'tap';
 import { checkBody } from './answers.ts';
 
-/** What follows the body of such a request is no HTTP: Node's parser would answer 400 and end the connection. */
+/** After such a request, the connection carries no HTTP: Node's parser would answer 400 and close it. */
 const RAW = /^POST (\S+\/exec\?(?:\S*&)?stdin=\S*) HTTP/;
 const HEAD_END = '\r\n\r\n';
 
-/** Another address of the daemon at `url`, on loopback; `port` 0 is a free one. The teardown throws for an answer that no route has, and when none was checked. */
+/**
+ * Another address of the daemon at `url`, on loopback; `port` 0 selects a free port. The teardown throws for a
+ * response that no route defines, and when no response was checked.
+ */
 export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string, port = 0): Promise<string> {
   const target = new URL(url);
   const problems: unknown[] = [];
   let checks = 0;
 
-  // The daemon answers by its own name only.
+  // The daemon accepts only its own host name.
   const toDaemon = (raw: readonly string[]): string[] =>
     raw.map((text, n) => (n % 2 === 1 && /^host$/i.test(raw[n - 1] ?? '') ? target.host : text));
 
@@ -46,7 +49,7 @@ export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string, port = 
         try {
           checkBody({ method, path, status: statusCode, type, text: Buffer.concat(chunks).toString() });
         } catch (problem) {
-          // A body that broke off is no JSON; who reads it must notice that by itself.
+          // A truncated body is not valid JSON; its reader must detect that itself.
           if (answer.complete) problems.push(problem);
         }
       });
@@ -70,7 +73,7 @@ export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string, port = 
       from.on('error', () => to.destroy());
       from.once('close', () => {
         sockets.delete(from);
-        // After an end, what is on its way to the other side still arrives there.
+        // After an end, data in flight to the other side still arrives.
         if (!from.readableEnded) to.destroy();
       });
       from.pipe(to);
@@ -92,7 +95,7 @@ export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string, port = 
     upstream.write(first.replace(/^host:[^\r]*/im, `host: ${target.host}`), 'latin1');
     let answer = '';
     upstream.on('data', (chunk: Buffer) => {
-      // A refusal is JSON with its length; all else is frames.
+      // An error is JSON with a length; other data are frames.
       if (!/^HTTP\/1.1 2/.test(answer)) answer += chunk.toString('latin1');
     });
     upstream.once('close', () => {
@@ -111,7 +114,7 @@ export async function checkedUrl(t: Pick<Test, 'teardown'>, url: string, port = 
     join(socket, upstream);
   };
 
-  // An interactive command has a connection of its own, so its request is the first on it.
+  // An interactive command has its own connection, so its request is the first on it.
   const entrance = createSocketServer({ allowHalfOpen: true }, (socket) => {
     let first = '';
     sockets.add(socket);

@@ -1,9 +1,9 @@
-// Waiting for the checksums of a snapshot, which are taken behind its answer.
+// Waits for a snapshot's checksums, which are computed in the background after the response.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from './until.ts';
 
-/** `dir` is the snapshot's. */
+/** `dir` is the snapshot's directory. */
 export function checksummed(dir: string): Promise<void> {
   const isDone = (): boolean => {
     const { files } = JSON.parse(readFileSync(join(dir, 'manifest.json'), 'utf8')) as {

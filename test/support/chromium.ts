@@ -1,4 +1,4 @@
-// A page in headless Chromium (a Debian package), driven by the DevTools protocol over its pipe.
+// A page in headless Chromium (a Debian package), controlled by the DevTools protocol over its pipe.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -11,7 +11,7 @@ const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 const FLAGS = [
   '--headless',
   '--remote-debugging-pipe',
-  // Tests run as root, and load nothing but what they serve themselves.
+  // Tests run as root, and load only pages that they serve themselves.
   '--no-sandbox',
   '--disable-gpu',
   '--disable-dev-shm-usage',
@@ -49,7 +49,7 @@ export class Page {
     });
   }
 
-  /** Loads a page and waits until it is there. */
+  /** Loads a page and waits until it has loaded. */
   async open(url: string): Promise<void> {
     const { targetId } = await this.#call('Target.createTarget', { url: 'about:blank' });
     const { sessionId } = await this.#call('Target.attachToTarget', { targetId, flatten: true });
@@ -65,7 +65,7 @@ export class Page {
     await loaded;
   }
 
-  /** The value, as JSON, of a script's last expression; a promise is awaited. Rejects with what the script throws. */
+  /** The JSON value of a script's last expression; a promise is awaited. Rejects with the script's error. */
   async evaluate(expression: string): Promise<unknown> {
     const options = { expression, awaitPromise: true, returnByValue: true, userGesture: true };
     const answer = await this.#call('Runtime.evaluate', options);
@@ -93,7 +93,7 @@ export class Page {
   }
 }
 
-/** A page at `url`; the browser ends with the test. */
+/** Opens a page at `url`. The browser exits at the test's end. */
 export async function openPage(t: Test, url: string, flags: readonly string[] = []): Promise<Page> {
   const program = PROGRAMS.find(existsSync);
   if (program === undefined)
@@ -101,7 +101,7 @@ export async function openPage(t: Test, url: string, flags: readonly string[] = 
   const profile = await mkdtemp(join(tmpdir(), 'chromium-'));
   const child = spawn(program, [...FLAGS, ...flags, `--user-data-dir=${profile}`], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
-    // A group of its own, as it has processes of its own, which hold the pipe as well.
+    // A process group, because the browser has child processes that hold the pipe too.
     detached: true,
     env: { ...process.env, HOME: profile },
   });

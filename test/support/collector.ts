@@ -1,10 +1,10 @@
-// A collector of OpenTelemetry: takes what is sent by OTLP over HTTP, and decodes it by the field numbers of that protocol.
+// An OpenTelemetry collector: receives OTLP over HTTP and decodes it by the protocol's field numbers.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import protobuf from 'protobufjs';
 import type { Test } from 'tap';
 
-/** What is read here of opentelemetry/proto/{common,resource,trace,metrics}/v1; numbers and types are theirs. */
+/** The used subset of opentelemetry/proto/{common,resource,trace,metrics}/v1, with its numbers and types. */
 const PROTOCOL = `
 syntax = "proto3";
 message AnyValue { oneof value { string string_value = 1; bool bool_value = 2; int64 int_value = 3; double double_value = 4; } }
@@ -33,7 +33,7 @@ message ResourceMetrics { Resource resource = 1; repeated ScopeMetrics scope_met
 message Metrics { repeated ResourceMetrics resource_metrics = 1; }
 `;
 
-// 64-bit numbers as those of JavaScript, as the daemon's own protocol has them: the setting is one of the whole process.
+// 64-bit numbers are JavaScript numbers, as in the daemon's own protocol: the setting applies to the whole process.
 protobuf.util.Long = null as unknown as typeof protobuf.util.Long;
 protobuf.configure();
 const { root } = protobuf.parse(PROTOCOL, { keepCase: true });
@@ -43,9 +43,9 @@ export type CollectedSpan = {
   readonly name: string;
   readonly traceId: string;
   readonly id: string;
-  /** Empty: it is the first of its trace. */
+  /** Empty for a root span. */
   readonly parent: string;
-  /** What systems before the daemon said of it, as text. */
+  /** The tracestate of systems before the daemon, as text. */
   readonly traceState: string;
   readonly kind: number;
   readonly ms: number;
@@ -62,11 +62,11 @@ export type CollectedMetric = {
 
 export class Collector {
   readonly spans: CollectedSpan[] = [];
-  /** Of the newest export. */
+  /** Metrics of the newest export. */
   metrics: readonly CollectedMetric[] = [];
   resource: Readonly<Record<string, unknown>> = {};
   readonly headers: NodeJS.Dict<string | string[]>[] = [];
-  /** What the next exports are answered with. */
+  /** Status of the next responses. */
   status = 200;
 
   readonly url: string;
@@ -139,7 +139,7 @@ export async function startCollector(t: Test): Promise<Collector> {
   return collector;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a decoded message is as the text above says.
+// biome-ignore lint/suspicious/noExplicitAny: a decoded message has the types of the text above.
 type Decoded = any;
 
 function decode(type: string, body: Buffer): Decoded {

@@ -1,10 +1,10 @@
-// The command `sandbox` as a user starts it, from its source or from another place.
+// The command `sandbox` as a user starts it, from its source or from another path.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 
 const PROGRAM = resolve(import.meta.dirname, '../../client/src/command/program.ts');
 
-/** What starts it. */
+/** The program and its first arguments. */
 export const COMMAND: readonly string[] = [process.execPath, PROGRAM];
 
 export type Ended = { readonly code: number | null; readonly stdout: string; readonly stderr: string };
@@ -27,7 +27,7 @@ export class Running {
   }
 }
 
-/** Runs it in a pipe, with `input` on standard input. */
+/** Runs it with pipes, with `input` on standard input. */
 export function runCommand(
   words: readonly string[],
   env: Readonly<Record<string, string>>,

@@ -1,4 +1,4 @@
-// What a create needs, around an engine under test: a registry, directories and a root filesystem that nobody reads.
+// The dependencies of a create for an engine under test: a registry, directories and a placeholder root file system.
 import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
@@ -14,14 +14,14 @@ import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
 import { Store } from '../../host-agent/src/store/store.ts';
 import { oneEngine } from './one-engine.ts';
 
-/** No failure of these tests is one of time. */
+/** Far enough that no test fails on this timeout. */
 const FAR_MS = 3_600_000;
 const LAYER_BYTES = 64 * 2 ** 20;
 
 export type Creates = {
   readonly context: ResourceContext;
   create(id: string): Promise<Sandbox>;
-  /** The VMM of a create that goes on, as soon as its VM has started and only the agent is waited for. */
+  /** The VMM of a create in progress, as soon as its VM has started and only the agent is awaited. */
   vmmOf(id: string): Promise<VmmIdentity>;
 };
 
@@ -36,7 +36,7 @@ export function rootfsIn(dir: string): RootfsSource {
   };
 }
 
-/** `dir` has `run`, `kernel`, `initramfs` and `root`. */
+/** `dir` contains `run`, `kernel`, `initramfs` and `root`. */
 export async function makeCreates(t: Test, dir: string, engine: Engine, log: Logger): Promise<Creates> {
   const dataDir = join(dir, 'data');
   mkdirSync(dataDir);

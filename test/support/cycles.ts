@@ -1,9 +1,9 @@
-// Create, exec, delete, again and again, and what that leaves in the daemon.
+// Repeated create, exec and delete, and the resources that remain in the daemon.
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Daemon } from './daemon.ts';
 
-/** Descriptors and memory are looked at when what was deleted has had this long to be closed and collected. */
+/** Delay before descriptors and memory are measured, so that deleted objects are closed and collected. */
 const SETTLE_MS = 6000;
 
 export type DaemonLevels = { readonly descriptors: number; readonly anonymousMib: number };

@@ -21,7 +21,7 @@ export const BAKED_DATA_DIR = resolve(process.env.DATA_DIR ?? join(ROOT, '.data'
 const START_TIMEOUT_MS = scaled(60_000);
 const STOP_TIMEOUT_MS = scaled(60_000);
 
-/** What the daemons of tests start with; a test's own flags and variables go before. */
+/** Environment of test daemons; a test's own flags and variables take precedence. */
 export const ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('SANDBOXD_TEST_'))),
   ...(process.env.SANDBOXD_TEST_ENGINE && { SANDBOXD_ENGINE: process.env.SANDBOXD_TEST_ENGINE }),
@@ -35,18 +35,18 @@ export const ENVIRONMENT: NodeJS.ProcessEnv = {
 export type DaemonOptions = {
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** A file that names faults, see faulty-daemon.ts: runs that in place of the built daemon. */
+  /** A file that names faults, see faulty-daemon.ts, which runs in place of the built daemon. */
   readonly faultsPath?: string;
-  /** What SIGTERM does to sandboxes; most tests want them gone. */
+  /** Effect of SIGTERM on sandboxes; most tests destroy them. */
   readonly onExit?: 'keep' | 'destroy';
-  /** Directories of an earlier daemon, for restarts; they are then not removed by this one. */
+  /** Directories of an earlier daemon, for restarts; this daemon does not remove them. */
   readonly directories?: Directories;
-  /** Another build of it. */
+  /** Another build of the daemon. */
   readonly program?: string;
   readonly templates?: Templates;
 };
 
-/** Whether it begins with the template of the whole test run, where there is one, or with none. */
+/** Whether it starts with the template of the whole test run, if there is one, or without any. */
 export type Templates = 'shared' | 'own';
 
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
@@ -116,9 +116,9 @@ export async function removeDirectories(directories: Directories): Promise<void>
   await rm(directories.dataDir, { recursive: true, force: true });
 }
 
-/** Starts the built daemon on a free loopback port. Its end, and that nothing is left of it, is checked at teardown. */
+/** Starts the built daemon on a free loopback port. The teardown checks its exit, and that nothing is left of it. */
 export async function startDaemon(t: Test, options: DaemonOptions = {}): Promise<Daemon> {
-  // With a budget of its own it would first make room.
+  // With a disk budget, it would first evict the shared template.
   const templates = options.flags?.includes('--template-disk-bytes') ? 'own' : options.templates;
   const directories = options.directories ?? (await makeDirectories(templates && { templates }));
   const daemon = await spawnDaemon(directories, options);

@@ -1,4 +1,4 @@
-// Files of Debian packages, for images of tests, without installing them: some would replace what the host has.
+// Files of Debian packages for test images, without installing them, because some would replace files of the host.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { BAKED_DATA_DIR } from './daemon.ts';
 
 const DIR = join(BAKED_DATA_DIR, 'test/packages');
 
-/** A package's files as a tar archive; fetched when it is needed first. */
+/** A package's files as a tar archive; downloaded on first use. */
 export function filesOfPackage(name: string): Buffer {
   const path = find(name) ?? download(name);
   return execFileSync('dpkg-deb', ['--fsys-tarfile', path], { maxBuffer: 1 << 28 });
@@ -27,7 +27,7 @@ function download(name: string): string {
     try {
       apt('download', name);
     } catch {
-      // It may have been replaced in the archive since the lists were read.
+      // The archive may have replaced it since the lists were fetched.
       apt('update');
       apt('download', name);
     }

@@ -1,13 +1,13 @@
-// A connection without a network, as a server sees it: what was written to it, and what it has of a client's.
+// A server's connection without a network: records written data and simulates its client's reads.
 import { Socket } from 'node:net';
 
 export class FakeSocket extends Socket {
-  /** Everything that was written. */
+  /** All written data. */
   said = '';
-  /** Whether its client takes nothing. */
+  /** Whether the client reads nothing. */
   isStuck = false;
   isEnded = false;
-  /** Bytes that its client took before. */
+  /** Bytes that the client had read before. */
   tookBefore = 0;
 
   constructor(
@@ -20,7 +20,7 @@ export class FakeSocket extends Socket {
     Object.defineProperty(this, 'bytesWritten', {
       get: () => this.tookBefore + this.said.length + this.writableLength,
     });
-    // Those of a Socket are for a handle of the kernel's.
+    // The properties of a Socket need a kernel handle.
     Object.assign(this, {
       _read: () => undefined,
       _writev: undefined,

@@ -1,12 +1,14 @@
-// A program: the daemon from its sources, with the faults that the file named by TEST_FAULTS asks for. `sandboxd` itself has
-// no such thing.
+// A program: the daemon from its sources, with the faults of the file that TEST_FAULTS names. `sandboxd` itself has no
+// fault injection.
 import { readFileSync } from 'node:fs';
 import { serve } from '../../host-agent/src/commands/serve.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import type { FaultPoint, Faults } from '../../host-agent/src/lib/faults.ts';
 import { HELPERS } from './helper-programs.ts';
 
-/** The file's text is `<point> <error|kill> [passes]`: after so many passes of the point it happens, each time. */
+/**
+ * The file's text is `<point> <error|kill> [passes]`: after this many passes of the point, the fault occurs each time.
+ */
 class FileFaults implements Faults {
   readonly #path: string;
   #text = '';
@@ -26,7 +28,7 @@ class FileFaults implements Faults {
     if (wanted !== point || this.#passes++ < Number(passes)) return;
     if (action === 'error') throw new AppError('internal', `a fault was injected at ${point}`);
     process.kill(process.pid, 'SIGKILL');
-    // The signal is on its way; nothing more may happen.
+    // The signal is pending; no further action may occur.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
   }
 

@@ -1,4 +1,4 @@
-// Files of a sandbox as a client sends and gets them.
+// Pushes and pulls files of a sandbox as a client does.
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
@@ -11,7 +11,7 @@ import type { Api } from './api.ts';
 export type PushJson = { readonly files: number; readonly bytes: number };
 export type Answer = { readonly status: number; readonly error: string; readonly push: PushJson | undefined };
 
-/** Pushes bytes, or a stream of them; whatever the answer is. */
+/** Pushes bytes or a stream; returns the response, whatever its status. */
 export async function push(
   api: Api,
   id: string,
@@ -46,12 +46,13 @@ export async function makeTar(members: Iterable<TarMember>): Promise<Buffer> {
   for (const { content, ...header } of members) stream.entry(header, Buffer.from(content ?? ''));
   stream.finalize();
   const archive = await whole;
-  // It kept the process busy: what a server closed meanwhile must be seen before `fetch` uses it again.
+  // The push blocked the event loop: connections that the server closed meanwhile must be noticed before the next
+  // `fetch`.
   await new Promise((resolve) => setImmediate(resolve));
   return archive;
 }
 
-/** Name → what is to be compared of each member. */
+/** Maps each member's name to a text for comparison. */
 export async function listTar(archive: Readable): Promise<Map<string, string>> {
   const members = new Map<string, string>();
   const reader = extract();
@@ -67,7 +68,7 @@ export async function listTar(archive: Readable): Promise<Map<string, string>> {
   return members;
 }
 
-/** One file of `sizeBytes` in an archive that is never whole in memory; `content` gives its next bytes. */
+/** A file of `sizeBytes` in an archive that is streamed; `content` returns its next bytes. */
 export function bigTar(name: string, sizeBytes: number, content: (bytes: number) => Uint8Array): Readable {
   const member = {
     flag: '0',
@@ -83,7 +84,7 @@ export function bigTar(name: string, sizeBytes: number, content: (bytes: number)
     (async function* () {
       yield encodeHeader(member);
       for (let left = sizeBytes; left > 0; ) {
-        // A daemon that takes everything at once would leave nothing else of the test its turn.
+        // A daemon that accepts everything at once would otherwise starve the rest of the test.
         await nextTurn();
         const piece = content(Math.min(left, 2 ** 18));
         left -= piece.length;

@@ -1,6 +1,5 @@
-// A guest agent in somebody else's hands, at the other end of a real socket: it answers hello and ping as it should, and sends the
-// output of each command in frames of one byte, for as long as it has credit.
-// usage: node flooding-guest.ts SOCKET
+// A compromised guest agent at the other side of a real socket: it answers hello and ping correctly, and sends the
+// output of each command in frames of one byte for as long as it has credit. usage: node flooding-guest.ts SOCKET
 import { createServer } from 'node:net';
 import { FrameCodec, type FrameInput } from '@sandboxd/proto';
 import { DEFAULT_WINDOW_BYTES, FRAME_CREDIT_BYTES } from '../../proto/src/limits.ts';

@@ -1,5 +1,5 @@
-// TypeScript of the tests run inside a guest: on the runtime that the agent is made of, with the agent's own loader,
-// libraries and addon.
+// Runs the tests' TypeScript inside a guest: on the agent's Node runtime, with the agent's own loader, libraries and
+// addon.
 import { execFile } from 'node:child_process';
 import { createReadStream, globSync } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
@@ -17,14 +17,14 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const DIRECTORY = '/opt/test';
 
 export type GuestNode = {
-  /** Command that runs a script. */
+  /** Command line that runs a script. */
   readonly command: (script: string) => string[];
   readonly env: Record<string, string>;
-  /** Where everything is. */
+  /** Directory of all files. */
   readonly dir: string;
 };
 
-/** Brings the runtime, each `test/guest/<script>.ts` as a bundle, and compiled C programs. */
+/** Installs the runtime, each `test/guest/<script>.ts` as a bundle, and compiled C programs. */
 export async function installInGuest(
   api: Api,
   id: string,
@@ -75,7 +75,7 @@ export async function installInGuest(
   };
 }
 
-/** The one without symbols that the agent was built from. */
+/** The runtime without symbols that the agent was built from. */
 function findRuntime(): string {
   const [runtime] = globSync(join(ROOT, 'dist/.runtime/node-*')).filter((path) => !path.endsWith('.tmp'));
   if (runtime === undefined) throw new Error('dist/.runtime is empty: run scripts/build-agent.sh first');

@@ -1,4 +1,4 @@
-// Runs a C program in a guest instead of the agent: compiled statically and put behind the real initramfs.
+// Runs a C program in a guest instead of the agent: compiled statically and appended to the real initramfs.
 import { execFile } from 'node:child_process';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -10,13 +10,13 @@ import { BAKED_DATA_DIR } from './daemon.ts';
 const SOURCES = resolve(import.meta.dirname, '../guest');
 
 export type GuestProgram = {
-  /** The initramfs with the program in it; a kernel unpacks archives that follow each other. */
+  /** The initramfs with the program; a kernel unpacks concatenated archives. */
   readonly initramfsPath: string;
-  /** What `boot_args` must hold. */
+  /** Required content of `boot_args`. */
   readonly bootArgs: string;
 };
 
-/** The static program of test/guest/<name>.c, built into `dir`. */
+/** The static program of test/guest/<name>.c, built in `dir`. */
 export async function compileGuestProgram(name: string, dir: string): Promise<Buffer> {
   const program = join(dir, name);
   await promisify(execFile)('gcc', [
@@ -31,7 +31,7 @@ export async function compileGuestProgram(name: string, dir: string): Promise<Bu
   return await readFile(program);
 }
 
-/** Builds test/guest/<name>.c. The file is removed by `dispose`. */
+/** Builds test/guest/<name>.c. `dispose` removes the file. */
 export async function buildGuestProgram(name: string): Promise<GuestProgram & AsyncDisposable> {
   const dir = join(BAKED_DATA_DIR, 'test', `program-${name}-${process.pid}`);
   await mkdir(dir, { recursive: true });

@@ -1,4 +1,4 @@
-// The daemon's own programs as they were built, for what runs from its sources.
+// The daemon's built helper programs, for tests that run from source.
 import { resolve } from 'node:path';
 import type { Helpers } from '../../host-agent/src/app/helpers.ts';
 

@@ -1,10 +1,10 @@
-// A program for images of tests, for each C library.
+// A program for test images, compiled for each C library.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** It does what its first argument says, and runs on as `serve`. */
+/** Executes the action of its first argument; as `serve`, it keeps running. */
 const SOURCE = `
 #include <stdio.h>
 #include <stdlib.h>

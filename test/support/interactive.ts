@@ -1,4 +1,4 @@
-// Interactive exec as clients speak it: over a connection taken from HTTP, and over a WebSocket.
+// Interactive exec as clients use it: over a hijacked HTTP connection, and over a WebSocket.
 import { connect, type Socket } from 'node:net';
 import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder, encodeExecFrame } from '@sandboxd/api';
 import { WebSocket } from 'ws';
@@ -9,11 +9,11 @@ import { scaled } from './time-scale.ts';
 export const REPLY = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
 const EMPTY = Buffer.alloc(0);
 
-/** Both ends of a running interactive command, whatever carries it. */
+/** The client's side of a running interactive command, for each transport. */
 export abstract class InteractiveExec {
   readonly #decoder = new ExecFrameDecoder();
   readonly #waiting = new Set<() => void>();
-  /** Output so far, stdout and stderr apart; not kept when `isCounting`. */
+  /** Output so far, stdout and stderr separately; not stored when `isCounting`. */
   stdout: Buffer = EMPTY;
   stderr: Buffer = EMPTY;
   outputBytes = 0;
@@ -21,11 +21,11 @@ export abstract class InteractiveExec {
   result: ExecResultJson | undefined;
   isEnded = false;
 
-  /** Resolves when `bytes` went to the operating system, at its pace. */
+  /** Resolves when `bytes` were passed to the operating system, with its backpressure. */
   abstract send(bytes: Uint8Array): Promise<void>;
   abstract pause(): void;
   abstract resume(): void;
-  /** Leaves without a word. */
+  /** Disconnects without a close handshake. */
   abstract destroy(): void;
 
   frame(type: number, payload: string | Uint8Array = ''): Promise<void> {
@@ -52,7 +52,7 @@ export abstract class InteractiveExec {
     return this.stdout.toString();
   }
 
-  /** Resolves once `condition` holds; rejects when the connection ended before, or after a minute. */
+  /** Resolves once `condition` holds; rejects when the connection closes before, or after a minute. */
   async until(condition: () => boolean, what: string): Promise<void> {
     const limit = setTimeout(() => this.destroy(), scaled(120_000));
     while (!condition()) {
@@ -62,7 +62,7 @@ export abstract class InteractiveExec {
     clearTimeout(limit);
   }
 
-  /** The result, when the other end has closed. */
+  /** The result, after the peer has closed. */
   async ended(): Promise<ExecResultJson> {
     await this.until(() => this.isEnded, 'its end');
     if (this.result === undefined) throw new Error(`no exit frame; output: ${this.text.slice(-500)}`);
@@ -93,10 +93,10 @@ export abstract class InteractiveExec {
 
 export type ExecFields = { readonly cmd: readonly string[] } & Readonly<Record<string, unknown>>;
 
-/** POST …?stdin=1. `behind` is sent in the same packet, right behind the request. */
+/** POST …?stdin=1. `behind` is sent in the same packet, directly after the request. */
 export class RawExec extends InteractiveExec {
   readonly socket: Socket;
-  /** What came before the frames; the whole answer where it was a refusal. */
+  /** Bytes before the frames; for an error, the whole response. */
   head = '';
 
   constructor(url: string, id: string, fields: ExecFields, behind: Uint8Array = EMPTY) {
@@ -138,7 +138,7 @@ export class RawExec extends InteractiveExec {
     this.socket.resetAndDestroy();
   }
 
-  /** Where it is one, and whole. */
+  /** Validates an error response once it is complete. */
   #checkRefusal(path: string): void {
     const [, code, fields = '', text = ''] =
       /^HTTP\/1.1 ([345]\d\d)(.*?)\r\n\r\n(.*)$/s.exec(this.head) ?? [];

@@ -1,5 +1,5 @@
-// What must hold of a daemon whenever nothing is under way: everything that exists is listed, and everything listed exists.
-// What is of networks is network/violations.ts's.
+// Invariants of an idle daemon: everything that exists is listed, and everything listed exists. network/violations.ts
+// has those of networks.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LOCK_NAME } from '../../host-agent/src/lib/instance-lock.ts';

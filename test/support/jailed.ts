@@ -1,4 +1,4 @@
-// A program of ours where a VMM would be: started in a jail as VMMs are.
+// Runs a test program in a jail, in place of a VMM.
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,16 +8,16 @@ import { type ProcessEnd, spawnVmm, type VmmProcess } from '../../host-agent/src
 import { compileGuestProgram } from './guest-program.ts';
 import { HELPERS } from './helper-programs.ts';
 
-/** Apart from those of daemons. */
+/** Separate from the range of daemons. */
 export const TEST_UIDS = { base: 1_879_200_000, count: 1000 };
 
-/** No file of a jailed program is larger. */
+/** Maximum file size of a jailed program. */
 export const JAILED_FILE_BYTES = 2 ** 20;
 export const TEST_CGROUPS = { path: '/sandboxd', cpuShare: 0, ioBytesPerS: 0, dir: '/' };
 
 export type Jailed = { readonly uid: number; readonly process: VmmProcess; readonly logPath: string };
 
-/** Builds test/guest/attacks.c where a jail can show it; `root` is for everything of the test. */
+/** Builds test/guest/attacks.c at a path that a jail can mount; `root` holds all files of the test. */
 export async function openAttacks(jail?: Jail) {
   const dir = await mkdtemp('/tmp/jailed-');
   await compileGuestProgram('attacks', dir);
@@ -56,7 +56,7 @@ export async function openAttacks(jail?: Jail) {
   return {
     dir,
     start,
-    /** What became of each attack, by its name: `done`, or the error. */
+    /** The outcome of each attack, by its name: `done`, or the error. */
     attack: async (
       kinds: readonly string[],
       view: View,
@@ -68,14 +68,14 @@ export async function openAttacks(jail?: Jail) {
       if (exitCode !== 0) throw new Error(`the attacks ended with ${exitCode ?? signal}: ${text}`);
       return parseOutcomes(text);
     },
-    /** The same as the daemon itself; never of the kind `self`. */
+    /** The same attacks with the daemon's privileges; never of the kind `self`. */
     attackAsDaemon: async (kinds: readonly string[]): Promise<ReadonlyMap<string, string>> =>
       parseOutcomes((await promisify(execFile)(program, kinds)).stdout),
     [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }),
   };
 }
 
-/** Of a line for each attack: its name, a colon, what became of it. One that was made several times counts as done if it once was. */
+/** Parses a line for each attack: name, colon, outcome. A repeated attack counts as done if it succeeded once. */
 export function parseOutcomes(text: string): ReadonlyMap<string, string> {
   const outcomes = new Map<string, string>();
   for (const line of text.trim().split('\n')) {
@@ -86,7 +86,7 @@ export function parseOutcomes(text: string): ReadonlyMap<string, string> {
   return outcomes;
 }
 
-/** How it ended; it keeps nobody waiting by itself. */
+/** The process's exit; waiting for it does not keep the test alive. */
 export async function end(process: VmmProcess): Promise<ProcessEnd> {
   const alive = setInterval(() => undefined, 1000);
   return await process.ended.finally(() => clearInterval(alive));

@@ -1,5 +1,5 @@
-// Everything that a daemon could leave behind on its host: processes, open and deleted files, sockets, mounts, loop devices,
-// control groups, directories, records, logs that were not ended.
+// Everything that a daemon could leave behind on its host: processes, open and deleted files, sockets, mounts, loop
+// devices, cgroups, directories, records, unfinished logs.
 import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -9,20 +9,20 @@ import { settled } from './settled.ts';
 
 export const DAEMON_PROGRAM = join(resolve(import.meta.dirname, '../..'), 'dist/sandboxd');
 
-/** The same from its sources, which can be told to fail. */
+/** The daemon from its sources, with fault injection. */
 export const FAULTY_DAEMON = join(import.meta.dirname, 'faulty-daemon.ts');
 
 export type Directories = { readonly dataDir: string; readonly runDir: string };
 
 type LeftoversOptions = { readonly isRunning?: boolean; readonly ignore?: string };
 
-/** What a daemon, its tests and its bakery have in a data directory. */
+/** Files of a daemon, its tests and its bakery in a data directory. */
 const KNOWN_NAMES: readonly string[] = [
   ...['profiles', 'kernels', 'layers', 'engines', 'agents', 'templates', 'snapshots', 'sandboxes', 'logs'],
   ...['state.lmdb', 'state.lmdb-lock', 'audit', 'images', 'faults', LOCK_NAME],
 ];
 
-/** Of a saved guest. */
+/** Files of a snapshot. */
 const SAVED_NAMES: readonly string[] = [
   'memory',
   'state',
@@ -33,8 +33,8 @@ const SAVED_NAMES: readonly string[] = [
 ];
 
 /**
- * What a daemon that stopped cleanly, all its sandboxes gone, has none of. While it runs, `isRunning` leaves the daemon
- * itself out, and `ignore` what belongs to one sandbox. Snapshots, templates and images are meant to stay.
+ * Lists what a daemon must not leave after a graceful stop without sandboxes. While it runs, `isRunning` excludes the
+ * daemon itself, and `ignore` excludes one sandbox. Snapshots, templates and images are meant to stay.
  */
 export function leftovers(directories: Directories, options: LeftoversOptions = {}): Promise<string[]> {
   const find = () => findLeftovers(directories, options);
@@ -61,7 +61,7 @@ async function findLeftovers(
   return ignore === undefined ? found : found.filter((line) => !line.includes(ignore));
 }
 
-/** Unix sockets that are bound below the directories; a killed VMM's must be gone with its directory. */
+/** Unix sockets bound below the directories; a killed VMM's sockets must disappear with its directory. */
 export async function findSockets({ dataDir, runDir }: Directories): Promise<string[]> {
   const lines = (await readFile('/proc/net/unix', 'utf8')).split('\n');
   const paths = lines.flatMap((line) => / (\/\S+)$/.exec(line)?.[1] ?? []);
@@ -78,10 +78,10 @@ export async function findMounts({ dataDir, runDir }: Directories): Promise<stri
     .map((point) => `mount ${point}`);
 }
 
-/** Tables of what stays when all sandboxes are gone. */
+/** Tables whose records stay after all sandboxes are deleted. */
 const KEPT = ['snapshots', 'images', 'audit', 'events', 'events_meta'];
 
-/** `<table>/<id>` of every record but the registry's own. */
+/** `<table>/<id>` of every record except the registry's own. */
 export async function readRecordIds(dataDir: string, except: readonly string[] = []): Promise<string[]> {
   const path = join(dataDir, 'state.lmdb');
   if (!existsSync(path)) return [];
@@ -95,7 +95,7 @@ export async function readRecordIds(dataDir: string, except: readonly string[] =
   });
 }
 
-/** Logs of sandboxes that are gone but whose end nobody noted, or that hold what is only for writing. */
+/** Logs of deleted sandboxes without an end marker, or with files that only a writer needs. */
 export async function findOpenLogs(dataDir: string): Promise<string[]> {
   const logs = join(dataDir, 'logs');
   const alive = await names(join(dataDir, 'sandboxes'));
@@ -108,7 +108,7 @@ export async function findOpenLogs(dataDir: string): Promise<string[]> {
   return open;
 }
 
-/** By their arguments, or by what they have open: a helper that a killed daemon started shows there only. */
+/** Found by their arguments or open files: a helper of a killed daemon has no such argument. */
 async function findProcesses({ dataDir, runDir }: Directories, isRunning: boolean): Promise<string[]> {
   const found: string[] = [];
   for (const pid of await readdir('/proc')) {
@@ -153,7 +153,7 @@ async function findLoopDevices({ dataDir }: Directories): Promise<string[]> {
   return found;
 }
 
-/** Named after a sandbox that this data directory knew: its logs tell which. */
+/** Named after a sandbox of this data directory, known from its logs. */
 async function findControlGroups({ dataDir }: Directories): Promise<string[]> {
   const ids = await names(join(dataDir, 'logs'));
   const groups = await readdir('/sys/fs/cgroup', { recursive: true }).catch((): string[] => []);

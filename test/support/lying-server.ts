@@ -1,9 +1,9 @@
-// Somebody at a control socket who says what a test likes.
+// A control-socket server whose responses a test defines.
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
 
-/** A server at a path that says what it likes. */
+/** Serves a Unix socket at a path with the test's handler. */
 export async function serve(t: Test, path: string, onConnect: (socket: Socket) => void): Promise<void> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);

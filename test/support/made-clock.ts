@@ -1,4 +1,4 @@
-// A clock that goes on when a test says so.
+// A fake clock that a test advances.
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../host-agent/src/sandboxes/idle/idle-watch.ts';
 
@@ -16,7 +16,7 @@ export class MadeClock implements Clock {
     return () => this.#waiting.delete(entry);
   }
 
-  /** Calls back whoever is due by then, in order, and lets each do what it does at once. */
+  /** Fires the callbacks that are due by then, in order, and lets their immediate work finish. */
   async pass(ms: number): Promise<void> {
     const end = this.#now + ms;
     for (;;) {

@@ -1,4 +1,4 @@
-// Engines that say of themselves what a test tells them to, when it tells them to.
+// Fake engines whose probe results a test defines, when it chooses.
 import type { Engine, EngineProbe, UsableEngine } from '../../host-agent/src/engines/engine.ts';
 
 export const works: UsableEngine = { isUsable: true, version: '1', detail: 'well' };
@@ -7,13 +7,13 @@ export class MadeEngine {
   readonly name: string;
   readonly accelerator: string;
   readonly isEmulation: boolean;
-  /** Of its probes, the newest last. */
+  /** Signals of its probes, the newest last. */
   readonly signals: AbortSignal[] = [];
   recalled: UsableEngine | undefined;
   program = 'one';
   #answer = Promise.withResolvers<EngineProbe>();
 
-  /** Given an answer it gives that at once. */
+  /** With an answer, it probes at once. */
   constructor(
     name: string,
     options: { accelerator?: string; answer?: EngineProbe; isEmulation?: boolean } = {},

@@ -14,7 +14,7 @@ import { type MadeVmm, serveVmm } from './made-vmm-api.ts';
 
 const MIB = 2 ** 20;
 
-/** The state of a guest whose drivers have none of its disks. */
+/** The state of a guest whose drivers are not bound to its disks. */
 export const stateOf = (memoryBytes: number): string => {
   const data = (state: string) => ({ snapshots: {}, snapshot_data: { state } });
   const disk = JSON.stringify({ disk_nsectors: 1, config: { capacity: 1 } });
@@ -95,7 +95,7 @@ exec -a cloud-hypervisor /bin/bash -c 'read -r <> "$0"' '${pipe}' "$@"\n`,
     vms.push(vm);
     return vm;
   };
-  /** As it was saved of a guest of this host. */
+  /** A snapshot of a guest of this host. */
   const makeSaved = (net?: unknown) => {
     const to = mkdtempSync(join(dir, 'saved-'));
     const saved = { memoryPath: join(to, 'memory'), statePath: join(to, 'state') };

@@ -1,4 +1,4 @@
-// QEMU's control socket within the test's own process: what it got, and what it answers; and what speaks to it.
+// QEMU's control socket in the test's own process: records commands and answers them; and clients of it.
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ export class MadeQemu {
     [];
   readonly sockets = new Set<Socket>();
   readonly #server: Server;
-  /** What a command is answered; what it throws is its refusal, and `never` is none. Others are answered with nothing. */
+  /** Answers by command; a thrown error is a refusal, `never` sends no answer. Other commands get an empty answer. */
   on: Partial<Record<string, Answer>> = {};
   status = 'running';
   greeting = '{"QMP": {"version": {}, "capabilities": []}}\r\n';
@@ -36,7 +36,7 @@ export class MadeQemu {
     return qemu;
   }
 
-  /** Commands by their names, but for the handshake and questions for the state. */
+  /** Names of the commands, without the handshake and state queries. */
   get names(): string[] {
     const own = ['qmp_capabilities', 'query-status'];
     return this.commands.map(({ execute }) => execute).filter((name) => !own.includes(name));
@@ -88,13 +88,13 @@ export class MadeQemu {
 
 export const never = (): Promise<never> => new Promise(() => undefined);
 
-/** A jail in which a process does nothing, and whose VMM answers from within this process. */
+/** A jail whose process does nothing, and whose VMM answers from this process. */
 export class MadeJail {
   readonly asked: CellOptions[] = [];
   readonly vmms: MadeQemu[] = [];
   needsDirectWrites = false;
   readonly #t: Test;
-  /** Of each VMM, before it is started. */
+  /** Called for each VMM before it starts. */
   prepare: (vmm: MadeQemu, options: CellOptions) => void = () => undefined;
 
   constructor(t: Test) {
@@ -108,13 +108,13 @@ export class MadeJail {
         .find((arg) => arg.includes(start))
         ?.split(start)[1]
         ?.split(',', 1)[0];
-    // What the VMM would make.
+    // The file that the VMM would create.
     const memory = pathAfter('mem-path=');
     if (memory?.startsWith('/dev/') === false) writeFileSync(memory, Buffer.alloc(4096));
     const vmm = await MadeQemu.listen(this.#t, pathAfter('unix:') ?? '');
     this.vmms.push(vmm);
     this.prepare(vmm, options);
-    // Of no other test, and of no daemon.
+    // Used by no other test and no daemon.
     const uid = 1_878_000_000 + randomInt(1_000_000);
     const user = ['--reuid', String(uid), '--regid', String(uid), '--clear-groups'];
     return { uid, program: '/usr/bin/setpriv', args: [...user, '/usr/bin/sleep', '600'] };
@@ -127,7 +127,7 @@ export class MadeJail {
   }
 }
 
-/** The control of one VM that says what it is asked to do with it, connected to nothing yet. */
+/** The control of one VM that records its requested actions; not connected yet. */
 export async function makeControl(
   t: Test,
   {

@@ -1,4 +1,4 @@
-// The timers of this process, and its clock of durations, for code that takes no clock: they go on when a test says so.
+// Fakes this process's timers and its monotonic clock, for code without an injected clock. A test advances them.
 import type { Test } from 'tap';
 
 class Timer {
@@ -29,7 +29,7 @@ class Timer {
     this.#timers.add(this);
   }
 
-  /** As Node has it. */
+  /** As in Node. */
   refresh(): this {
     this.start();
     return this;
@@ -50,11 +50,11 @@ export class MadeTimers {
   readonly #waiting = new Set<Timer>();
   #nowMs: number;
 
-  /** Until the test's end, or `restore`. */
+  /** Installed until the test's end, or until `restore`. */
   constructor(t: Test) {
     const { setTimeout, clearTimeout, setInterval, clearInterval } = globalThis;
     const now = performance.now.bind(performance);
-    // Whole numbers, whose differences are exact.
+    // Whole numbers, so that differences are exact.
     this.#nowMs = Math.ceil(now());
     const make =
       (isRepeated: boolean) =>
@@ -81,17 +81,17 @@ export class MadeTimers {
 
   readonly restore: () => void;
 
-  /** How many timers run. */
+  /** Number of active timers. */
   get count(): number {
     return this.#waiting.size;
   }
 
-  /** How many of them keep the process. */
+  /** Number of active timers that keep the process alive. */
   get keeping(): number {
     return [...this.#waiting].filter(({ isReferenced }) => isReferenced).length;
   }
 
-  /** Calls back whoever is due by then, in order, and lets each do what it does at once. */
+  /** Fires the timers that are due by then, in order, and lets their immediate work finish. */
   async pass(ms: number): Promise<void> {
     const end = this.#nowMs + ms;
     for (;;) {
@@ -108,7 +108,7 @@ export class MadeTimers {
   }
 }
 
-/** All that goes on by itself has gone as far as it goes. */
+/** Waits until all pending immediate work has finished. */
 export async function settle(): Promise<void> {
   for (let turns = 0; turns < 10; turns++) await new Promise((resolve) => setImmediate(resolve));
 }

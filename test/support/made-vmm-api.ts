@@ -1,4 +1,4 @@
-// A VMM of which only the control socket is there: a test says what it answers, and is told what it was asked.
+// A fake VMM that has only the control socket: a test defines the answers and reads the requests.
 
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -7,19 +7,19 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 
 export type Refused = { readonly status?: number; readonly reasons: readonly string[] };
-/** An object is what it answers, a refusal refuses; `silence` is no answer. */
+/** An object is the answer, a refusal is an error; `silence` sends no answer. */
 export type Answer = Record<string, unknown> | Refused | 'silence' | undefined;
 
 export type MadeVmm = {
-  /** What it was asked for, without pings. */
+  /** Its requests, without pings. */
   readonly asked: { readonly endpoint: string; readonly body: Record<string, unknown> | undefined }[];
-  /** By endpoint; what is not there is done. */
+  /** By endpoint; other endpoints succeed. */
   readonly answers: Record<string, (body: Record<string, unknown>) => Answer | Promise<Answer>>;
-  /** The endpoints that it was asked for since the last time. */
+  /** The endpoints requested since the last call. */
   takeAsked(): string[];
 };
 
-/** What a VMM of a guest with this much memory writes, unless something is there. */
+/** Writes the files of a VMM for a guest with this memory size, unless they exist. */
 export function writeSaved(dir: string, memoryBytes: number): void {
   const files = { 'config.json': '{}', 'state.json': '{}', 'memory-ranges': Buffer.alloc(memoryBytes, 'm') };
   for (const [name, content] of Object.entries(files))

@@ -1,4 +1,4 @@
-// A kind of VMM that does nothing by itself: what it answers, and how it ends, says the test.
+// A fake VMM without behaviour of its own: the test defines its answers and its exit.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,17 +16,17 @@ import type { SaveOptions, VmmIdentity, VmPaths } from '../../host-agent/src/eng
 import type { ProcessEnd, VmmProcess } from '../../host-agent/src/engines/vmm-process.ts';
 import { readBootId } from '../../host-agent/src/lib/proc.ts';
 
-/** In front of the path of its control socket, as the name of its process. */
+/** Prefix of its control socket's path, as the process name. */
 const NAME = 'made-vmm:';
 
 export class MadeControl implements Control {
   readonly vm: Controlled;
   readonly options: ControlOptions;
-  /** What it was asked for, in order. */
+  /** Its calls, in order. */
   readonly calls: string[] = [];
   ioPauseReason: string | undefined;
   state: GuestState = { kind: 'runs' };
-  /** Of each call, before it is answered. */
+  /** Called for each call before the answer. */
   on: Partial<Record<string, (...args: never[]) => unknown>> = {};
 
   constructor(vm: Controlled, options: ControlOptions) {
@@ -87,14 +87,14 @@ export class MadeControl implements Control {
   }
 }
 
-/** A process that ends when the test says so, or when it is killed. */
+/** A process that exits when the test decides, or when it is killed. */
 export class MadeProcess implements VmmProcess {
   readonly pid = 2 ** 30;
   readonly startTicks = 1;
   readonly signals: string[] = [];
   looks = 0;
   detaches = 0;
-  /** Of these it ends. */
+  /** Signals that end it. */
   endsOf: readonly string[] = ['SIGKILL'];
   #isOver = false;
   readonly #ended = Promise.withResolvers<ProcessEnd>();
@@ -129,15 +129,15 @@ export type MadeHost = {
   readonly identity: VmmIdentity;
   readonly log: Logger;
   readonly lines: Record<string, unknown>[];
-  /** Of the VMs so far, the newest last. */
+  /** Controls of the VMs so far, the newest last. */
   readonly controls: MadeControl[];
-  /** Whatever its control is to do from its first call on. */
+  /** Configures a control before its first call. */
   prepare: (control: MadeControl) => void;
 };
 
 export function makeHost(t: Test, extra: Partial<VmmFiles> = {}): MadeHost {
   const dir = mkdtempSync(join(tmpdir(), 'made-'));
-  // What waits for a VMM does not keep the process alive.
+  // Waiting for a VMM does not keep the process alive.
   const alive = setInterval(() => undefined, 1000);
   t.teardown(() => {
     clearInterval(alive);
@@ -191,7 +191,7 @@ export function makeHost(t: Test, extra: Partial<VmmFiles> = {}): MadeHost {
 
 export const nameOf = (controlSocketPath: string): string => NAME + controlSocketPath;
 
-/** The arguments of a process; none when it is gone. */
+/** The arguments of a process; empty when it has exited. */
 export function argumentsOf(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);

@@ -1,4 +1,4 @@
-// Has a daemon make the template that all others of a test run begin with, and prints its data directory.
+// Lets a daemon create the shared template of a test run, and prints its data directory.
 // usage: node test/support/make-templates.ts
 import { rm } from 'node:fs/promises';
 import { makeDirectories, spawnDaemon } from './daemon.ts';

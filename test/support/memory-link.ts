@@ -1,5 +1,5 @@
-// Two byte links joined in memory, for tests of the agent protocol: bytes move only when the test says so, in pieces of
-// any size, and each direction holds so many bytes before its writer is asked to wait.
+// Two byte links connected in memory, for tests of the agent protocol. Bytes move only when the test requests it, in
+// chunks of any size. Each direction has a limited buffer, above which its writer gets backpressure.
 import type { ByteLink, LinkEvents } from '@sandboxd/proto';
 
 export type LinkSide = 'host' | 'guest';
@@ -23,7 +23,7 @@ class MemoryLink implements ByteLink {
     this.#peer = peer;
   }
 
-  /** May be called again: the next owner of this end. */
+  /** May be called again by this side's next owner. */
   start(events: LinkEvents): void {
     this.#events = events;
   }
@@ -45,7 +45,7 @@ class MemoryLink implements ByteLink {
     this.#peer?.close(cause);
   }
 
-  /** Forgets what was written and not delivered, as a crash of the writer does. */
+  /** Discards written but undelivered bytes, as a crash of the writer does. */
   drop(): void {
     this.#queue = [];
     this.queuedBytes = 0;
@@ -57,7 +57,7 @@ class MemoryLink implements ByteLink {
     this.#events?.data(chunk);
   }
 
-  /** Moves up to `maxBytes` written here to the other side; returns how many. */
+  /** Delivers up to `maxBytes` to the other side; returns the number. */
   deliver(maxBytes: number): number {
     const all = Buffer.concat(this.#queue);
     const piece = all.subarray(0, maxBytes);
@@ -66,7 +66,7 @@ class MemoryLink implements ByteLink {
     this.queuedBytes -= piece.length;
     const lent = Buffer.from(piece);
     this.#peer?.receive(lent);
-    // Who keeps what was only lent finds this in it.
+    // A receiver that retains a borrowed buffer finds this in it.
     lent.fill(0xdb);
     if (this.#wantsDrain && this.queuedBytes < this.#capacityBytes && !this.isClosed) {
       this.#wantsDrain = false;
@@ -94,7 +94,7 @@ export function memoryLinks(capacityBytes = 64 * 1024): MemoryLinks {
   return links;
 }
 
-/** Moves bytes both ways, `pieceBytes()` at a time, until nothing moves any more. */
+/** Delivers bytes in both directions, `pieceBytes()` at a time, until both are empty. */
 export async function settle(links: MemoryLinks, pieceBytes: () => number = () => 65_536): Promise<void> {
   for (let quietRounds = 0; quietRounds < 3; ) {
     const moved = links.host.deliver(pieceBytes()) + links.guest.deliver(pieceBytes());

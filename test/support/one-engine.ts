@@ -1,4 +1,4 @@
-// A choice of one engine, for tests of what starts guests on it.
+// An engine choice with exactly one engine, for tests of code that starts guests.
 import type { Engines } from '../../host-agent/src/engines/choice.ts';
 import type { Engine } from '../../host-agent/src/engines/engine.ts';
 

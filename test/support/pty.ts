@@ -1,4 +1,4 @@
-// A program in a terminal of its own, by util-linux's `script`: what it shows, what is typed, how large it is.
+// Runs a program in a terminal, by util-linux's `script`: its output, typed input, and window size.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,11 +7,11 @@ import type { Test } from 'tap';
 import { scaled } from './time-scale.ts';
 import { until } from './until.ts';
 
-/** A program in a guest may take its time. */
+/** Generous, because a program in a guest may be slow. */
 const LIMIT_MS = 60_000;
 
 export class Pty {
-  /** All that was shown, escape sequences included. */
+  /** All output so far, escape sequences included. */
   shown = '';
   readonly #child: ChildProcess;
   readonly #ttyPath: () => string;
@@ -26,7 +26,7 @@ export class Pty {
     this.exited = new Promise((resolve) => child.once('exit', resolve));
   }
 
-  /** Of the program itself, which runs under `script`. */
+  /** Pid of the program itself, which runs under `script`. */
   get programPid(): number {
     const { pid } = this.#child;
     return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim());
@@ -40,7 +40,7 @@ export class Pty {
     execFileSync('stty', ['-F', this.#ttyPath(), 'cols', String(cols), 'rows', String(rows)]);
   }
 
-  /** Resolves once it has shown that. */
+  /** Resolves once the output contains this text. */
   async shows(text: string | RegExp): Promise<void> {
     const has = () => (typeof text === 'string' ? this.shown.includes(text) : text.test(this.shown));
     const deadline = performance.now() + scaled(LIMIT_MS);

@@ -1,4 +1,4 @@
-// Saved guests for tests: three small files and their manifest.
+// Snapshots for tests: three small files and their manifest.
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

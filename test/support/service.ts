@@ -1,4 +1,4 @@
-// The service and the logs as a client sees them.
+// A client's view of the service and the logs.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AnswerOf } from './answers.ts';
 import type { Api } from './api.ts';
@@ -51,7 +51,7 @@ export class ServiceClient {
     return this.#api.call('GET', `/sandboxes/${this.#id}/logs${query}`);
   }
 
-  /** Every record from `since` to the end of the log. */
+  /** All records from `since` to the end of the log. */
   async wholeLog(query = '', since = 0): Promise<LogPageJson> {
     const records: LogRecordJson[] = [];
     for (let offset = since; ; ) {
@@ -62,7 +62,7 @@ export class ServiceClient {
     }
   }
 
-  /** The log's text of one source and stream once it holds `wanted`; rejects after a minute. */
+  /** The log's text of one source and stream once it contains `wanted`; rejects after a minute. */
   async logged(wanted: string | RegExp, source = 'service'): Promise<string> {
     for (let tries = 0; ; tries++) {
       const { records } = await this.wholeLog(`&source=${source}`);

@@ -1,10 +1,10 @@
-// Checks of a daemon that runs: what goes on behind an answer has its time.
+// Repeats checks of a running daemon until its background work after a response has finished.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { scaled } from './time-scale.ts';
 
 const SETTLE_MS = scaled(15_000);
 
-/** What `find` finds, once it finds nothing or has been asked for long enough. */
+/** Calls `find` until it finds nothing or the time is up; returns the last result. */
 export async function settled(find: () => Promise<string[]>): Promise<string[]> {
   const endAt = performance.now() + SETTLE_MS;
   for (;;) {

@@ -1,4 +1,4 @@
-// The time of this process and its timers, which stand still but for what a test lets pass.
+// Stops this process's clock and timers; a test fires them.
 import { syncBuiltinESMExports } from 'node:module';
 import { mock } from 'node:test';
 import type { Test } from 'tap';
@@ -6,7 +6,7 @@ import type { Test } from 'tap';
 export class StoppedTime {
   nowMs = 1_700_000_000_000;
 
-  /** `isWhole`: also the timers that are waited for as promises. */
+  /** `isWhole`: also the promise-based timers. */
   constructor(t: Test, isWhole: boolean) {
     mock.method(Date, 'now', () => Math.floor(this.nowMs));
     mock.method(performance, 'now', () => this.nowMs - 1_690_000_000_000);
@@ -19,7 +19,7 @@ export class StoppedTime {
     });
   }
 
-  /** Has the timers fire that are due by then, without any time having passed, and lets each do what it does at once. */
+  /** Fires the timers that are due by then without advancing the clock, and lets their immediate work finish. */
   async fire(ms: number): Promise<void> {
     mock.timers.tick(ms);
     await turns();
@@ -31,7 +31,7 @@ export class StoppedTime {
   }
 }
 
-/** What is done at once is done after so many turns of the event loop. */
+/** Waits some turns of the event loop, so that immediate work finishes. */
 export async function turns(): Promise<void> {
   for (let turn = 0; turn < 40; turn++) await new Promise(setImmediate);
 }

@@ -1,11 +1,11 @@
-// Another user of this host, who connects.
+// Connections from another user of this host.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { NetConnectOpts } from 'node:net';
 import type { Test } from 'tap';
 import { until } from './until.ts';
 
-/** Nobody's, unless the host has given it to somebody. */
+/** A uid that the host has normally not assigned. */
 export const STRANGER = 64_999;
 
 const PROGRAM = `
@@ -24,13 +24,13 @@ process.stdin.on('end', () => process.exit()).resume();
 `;
 
 export type Stranger = {
-  /** What those connections have said that the other end has ended. */
+  /** Data received by connections that the peer has closed. */
   readonly ended: readonly string[];
-  /** The process ends, and so do its connections. */
+  /** Ends the process and its connections. */
   leave(): Promise<void>;
 };
 
-/** Opens so many connections, sends that on each, and keeps them. */
+/** Opens this many connections, sends the bytes on each, and keeps them open. */
 export async function openAsStranger(
   t: Test,
   to: NetConnectOpts,

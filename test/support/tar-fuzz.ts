@@ -1,11 +1,11 @@
-// Archives that are wrong in every way that chance finds, the same ones for the same seed.
+// Random invalid archives, reproducible by seed.
 import { gzipSync } from 'node:zlib';
 import { archive, type Member, pax, withChecksum } from '../unit/guest-agent/support/tar-blocks.ts';
 
 /** A number from 0 to `below` - 1. */
 export type Dice = (below: number) => number;
 
-/** Mulberry32: small, and the same everywhere. */
+/** Mulberry32: small, and deterministic on every platform. */
 export function makeDice(seed: number): Dice {
   let state = seed >>> 0;
   return (below) => {
@@ -16,7 +16,7 @@ export function makeDice(seed: number): Dice {
   };
 }
 
-/** `out`, `up` and `abs` are links in the destination that lead out of it, `inside` one that does not. */
+/** `out`, `up` and `abs` are links in the destination that lead outside, `inside` is one that does not. */
 const PARTS = [
   ...['a', 'b', 'c', 'd', 'e', 'ü', 'a', 'b', 'c', 'd', 'inside'],
   ...['..', '.', '', 'out', 'up', 'abs', 'loop', 'f', 'x'.repeat(120)],
@@ -58,7 +58,7 @@ function fuzzPath(dice: Dice): string {
 
 function fuzzMember(dice: Dice): Member[] {
   const flag = pick(dice, FLAGS);
-  // A link or directory with content is read as two members: once in a while is enough.
+  // A link or directory with content is read as two members, so it is generated rarely.
   const lengthBytes = '125'.includes(flag) && dice(8) > 0 ? 0 : pick(dice, LENGTHS);
   const plain: Member = {
     name: fuzzPath(dice),
@@ -89,13 +89,13 @@ function damage(dice: Dice, bytes: Buffer): Buffer {
       for (let left = 1 + dice(8); left > 0; left--) bytes[dice(bytes.length)] = dice(256);
       return bytes;
     case 2: {
-      // A block twice, or one less.
+      // Duplicates or removes a block.
       const block = at - (at % 512);
       const from = dice(2) === 0 ? block : block + 512;
       return Buffer.concat([bytes.subarray(0, dice(2) === 0 ? block + 512 : block), bytes.subarray(from)]);
     }
     case 3: {
-      // A header with any byte changed and the checksum right.
+      // Changes any byte of a header and corrects the checksum.
       const block = at - (at % 512);
       if (block + 512 > bytes.length) return bytes;
       bytes.writeUInt8(dice(256), block + dice(512));

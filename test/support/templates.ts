@@ -1,13 +1,13 @@
-// The template that a root filesystem has of its own: some engines make it behind the second create.
+// A root file system's own template, which some engines create in the background after the second create.
 import type { Daemon } from './daemon.ts';
 import { until } from './until.ts';
 
-/** Its guest is used, and then waited for until it has nothing left to do. */
+/** Includes using its guest and waiting until the guest is idle. */
 const LIMIT_MS = 120_000;
 
 /**
- * Name of the one of the base profile, once it is there; `create` makes a sandbox of its size, with a network where it is the
- * one with an interface, and deletes it again.
+ * Name of the base profile's own template, once it exists. `create` makes a sandbox of its size (with a network, for a
+ * template with an interface) and deletes it again.
  */
 export async function ownTemplate(
   daemon: Daemon,

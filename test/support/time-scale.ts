@@ -1,8 +1,8 @@
-// How much longer everything may take here than on a developer's machine; the lab says so, where CPUs are emulated.
+// Factor for timeouts on slow hosts; the lab with emulated CPUs sets it.
 
 export const TIME_SCALE = Math.max(1, Number(process.env.SANDBOXD_TEST_TIME_SCALE ?? 1));
 
-/** A limit on waiting, in the same unit. Never for a time that is itself what a test is about. */
+/** Scales a timeout, in the same unit. Not for durations that are the subject of a test. */
 export function scaled(limit: number): number {
   return limit * TIME_SCALE;
 }

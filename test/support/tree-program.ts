@@ -1,9 +1,9 @@
-// A program that says all of a directory tree, for guests and for this host: what one of them reads can be held against the other.
+// A program that prints a whole directory tree, in guests and on this host, so that the results can be compared.
 import { compileSource } from './image-program.ts';
 
 /**
- * `walk DIR [NAME…]`: a line for each file in DIR, but for those NAMEs of its own. Names and attributes as C strings would have them, in
- * the order of their bytes; contents by their FNV-1a.
+ * `walk DIR [NAME…]`: a line for each file in DIR, except those NAMEs at its top. Names and attributes are escaped as
+ * C strings, in byte order; contents are FNV-1a hashes.
  */
 const SOURCE = `
 #define _GNU_SOURCE

@@ -1,10 +1,10 @@
-// Waiting for what a test expects to happen.
+// Waits for a condition that a test expects.
 import { scaled } from './time-scale.ts';
 
-/** Far above what any wait takes on a busy machine; only a fault takes so long. */
+/** Far above any regular wait on a busy machine; only a fault takes this long. */
 const LIMIT_MS = 10_000;
 
-/** Resolves once `isTrue`; rejects after the limit naming what was waited for. */
+/** Resolves once `isTrue`; rejects after the limit and names the condition. */
 export async function until(isTrue: () => boolean, what = String(isTrue), limitMs = LIMIT_MS): Promise<void> {
   const deadline = performance.now() + scaled(limitMs);
   while (!isTrue()) {

@@ -1,4 +1,4 @@
-// The VMM processes of a host, known by the control socket in their arguments, whichever engine started them.
+// The VMM processes of a host, found by the control socket in their arguments, for every engine.
 import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import type { SandboxJson } from './api.ts';
@@ -6,7 +6,7 @@ import type { Daemon } from './daemon.ts';
 
 export type VmmProcess = { readonly pid: number; readonly socketPath: string };
 
-/** Control sockets of every engine there is. */
+/** Control sockets of all engines. */
 const CONTROL_SOCKET = /(\/[^\0,=:"]*\/(?:qmp|api)\.sock)/;
 
 export async function listVmms(): Promise<VmmProcess[]> {
@@ -25,7 +25,7 @@ export async function vmmPids(id: string): Promise<number[]> {
   return (await listVmms()).filter(({ socketPath }) => socketPath.includes(`/${id}/`)).map(({ pid }) => pid);
 }
 
-/** Processes with this text in their arguments: let it be a path that only its test knows. */
+/** Processes with this text in their arguments; it should be a path that only this test uses. */
 export async function pidsNaming(text: string): Promise<number[]> {
   const found: number[] = [];
   for (const pid of await readdir('/proc')) {
@@ -38,7 +38,7 @@ export async function pidsNaming(text: string): Promise<number[]> {
 
 type Status = Readonly<Record<string, string>>;
 
-/** Of a process or thread, by the path of its `status`. */
+/** Status of a process or thread, by the path of its `status`. */
 export function readStatus(path: string): Status {
   const lines = readFileSync(path, 'latin1').trim().split('\n');
   return Object.fromEntries(lines.map((line) => line.split(/:\s*/, 2)));

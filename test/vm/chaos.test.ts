@@ -38,6 +38,7 @@ t.test(`${KILLS} kills under a mixed load`, async (t) => {
   t.same(await findViolations(daemon), []);
   await daemon.end('SIGTERM');
   t.same(await leftovers(directories), []);
-  t.same(await readdir(join(directories.dataDir, 'snapshots')), []);
+  // On a busy host each snapshot may have been killed before its directory was made.
+  t.same(await readdir(join(directories.dataDir, 'snapshots')).catch(() => []), []);
   await removeDirectories(directories);
 });

@@ -41,7 +41,7 @@ export const ROUTES = {
 
 export type RouteName = keyof typeof ROUTES;
 
-/** What goes with each: a JSON body, and a JSON answer. */
+/** For each operation: its JSON request body, and its JSON response. */
 export type Calls = {
   health: { readonly body: undefined; readonly answer: Schemas['HealthResponse'] };
   listProfiles: { readonly body: undefined; readonly answer: Schemas['ProfilesResponse'] };

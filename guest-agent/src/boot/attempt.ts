@@ -1,4 +1,4 @@
-// Steps of the start that may fail without ending it: the guest is still of use, and the log says what is missing.
+// Runs an optional boot step: a failure is logged, and boot continues, because the guest is usable without the step.
 import { logError } from '../lib/log.ts';
 
 export function attempt(what: string, action: () => void): void {

@@ -1,19 +1,19 @@
-// A guest that was saved before it had a root gets one: the copy's own disks.
+// A guest that was snapshotted without a root file system switches to one: the disks attached to its copy.
 import { AgentError } from '@sandboxd/proto';
-import { hasKernelWord } from '../lib/kernel-words.ts';
+import { hasKernelParameter } from '../lib/kernel-parameters.ts';
 import { addon } from '../native/addon.ts';
 import { mountModules } from './modules.ts';
 import { ensureDirectories, mountRun } from './mounts.ts';
 
-/** A word of the kernel's command line, written by the host's engine: init.c reads it likewise. */
+/** Kernel command-line parameter that the host's engine writes; init.c reads the same parameter. */
 const DISK_ERRORS = 'sandbox.disk-errors';
-/** As in init.c, where each is explained. */
+/** Mount options of the writable layer; init.c explains each. */
 const LAYER_OPTIONS = 'nobarrier,noinit_itable';
 
-/** Throws AgentError when the disks are no root. */
+/** Throws AgentError when the disks do not form a root file system. */
 export function enterRoot(): void {
   try {
-    const options = hasKernelWord(DISK_ERRORS) ? `${LAYER_OPTIONS},nodelalloc` : LAYER_OPTIONS;
+    const options = hasKernelParameter(DISK_ERRORS) ? `${LAYER_OPTIONS},nodelalloc` : LAYER_OPTIONS;
     addon.enterRoot(options);
   } catch (error) {
     throw new AgentError('not_found', `cannot enter the root: ${(error as Error).message}`);

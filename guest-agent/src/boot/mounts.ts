@@ -19,23 +19,24 @@ type Mount = {
   readonly options: string;
 };
 
-/** Parents before children. */
+/** Parents come before children. */
 const MOUNTS: readonly Mount[] = [
   { target: '/proc', type: 'proc', flags: NOSUID | NODEV | NOEXEC, options: '' },
   { target: '/sys', type: 'sysfs', flags: NOSUID | NODEV | NOEXEC, options: '' },
   { target: '/dev', type: 'devtmpfs', flags: NOSUID, options: 'mode=0755' },
-  // gid 5 is tty, in Debian as in most distributions.
+  // gid 5 is the tty group in Debian and most other distributions.
   { target: '/dev/pts', type: 'devpts', flags: NOSUID | NOEXEC, options: 'gid=5,mode=620,ptmxmode=666' },
-  // What a command leaves there outlives it: with /run less than what commands have together (exec/limits.ts), as others need the rest.
+  // Files here outlive the command that wrote them. /dev/shm and /run together stay below the limit of all commands
+  // (exec/limits.ts), because the rest of the memory is needed elsewhere.
   { target: '/dev/shm', type: 'tmpfs', flags: NOSUID | NODEV, options: 'mode=1777,size=25%' },
   { target: '/dev/mqueue', type: 'mqueue', flags: NOSUID | NODEV | NOEXEC, options: '' },
   { target: '/sys/fs/cgroup', type: 'cgroup2', flags: NOSUID | NODEV | NOEXEC, options: '' },
 ];
 
 /**
- * A second proc, which nothing covers. The kernel lets a user's own namespace mount proc only where one is wholly in view, and the
- * first has a boot id of this guest's own over the kernel's (machine/identity.ts): without this no bubblewrap, no rootless container.
- * In a directory of root's, as LXC keeps its own.
+ * A second proc mount with nothing mounted over it. The kernel lets a user namespace mount proc only if one proc mount
+ * is fully visible, and the first one has this guest's boot id mounted over the kernel's (machine/identity.ts).
+ * Without the second mount, bubblewrap and rootless containers fail. The directory belongs to root, as in LXC.
  */
 const UNCOVERED_PROC: Mount = {
   target: '/dev/.sandbox/proc',
@@ -44,14 +45,14 @@ const UNCOVERED_PROC: Mount = {
   options: '',
 };
 
-/** In memory, with what the image has there for its programs: directories of their owners, mostly. */
+/** Moved to memory, with the image's content: mostly directories of the users that own them. */
 const RUN = '/run';
-/** What a guest says of itself. */
+/** The guest's identity files. */
 const OWN_DIRECTORY = '/run/sandbox';
-/** More than that stays on the disk, where it costs neither memory nor the time of a copy. */
+/** A larger /run stays on disk: moving it would cost memory and copy time. */
 const MAX_RUN_ENTRIES = 1024;
 const MAX_RUN_BYTES = 4 * 1024 * 1024;
-/** Beside such a directory: what is in it is of this guest, and of no root. */
+/** Mounted beside such a directory: its content belongs to this guest and not to a root file system. */
 const OWN_MOUNT: Mount = {
   target: OWN_DIRECTORY,
   type: 'tmpfs',
@@ -67,8 +68,8 @@ const LINKS: readonly (readonly [path: string, target: string])[] = [
 ];
 
 /**
- * The kernel loads the module behind a device when that is opened, which needs the device to be there first. As udev has them: with
- * fuse and tun everybody may do what the kernel lets them.
+ * The kernel loads a device's module on the first open, so the device node must exist before. Modes are those of udev:
+ * every user may open fuse and tun, and the kernel checks privileges on use.
  */
 const DEVICES: readonly (readonly [path: string, mode: number, major: number, minor: number])[] = [
   ['/dev/fuse', S_IFCHR | 0o666, 10, 229],
@@ -77,7 +78,7 @@ const DEVICES: readonly (readonly [path: string, mode: number, major: number, mi
   ...Array.from({ length: 8 }, (_, number) => [`/dev/loop${number}`, S_IFBLK | 0o600, 7, number] as const),
 ];
 
-/** Directories with the mode they get when they are missing. /tmp stays on disk: what is put there may be large. */
+/** Directories and the mode they get when missing. /tmp stays on disk because files there may be large. */
 const DIRECTORIES: readonly (readonly [path: string, mode: number])[] = [
   ['/etc', 0o755],
   ['/tmp', 0o1777],
@@ -86,13 +87,13 @@ const DIRECTORIES: readonly (readonly [path: string, mode: number])[] = [
   ['/root', 0o700],
 ];
 
-/** Targets of the mounts that `/proc/self/mounts` lists. */
+/** Returns the mount targets that `/proc/self/mounts` lists. */
 export function parseMountTargets(text: string): Set<string> {
   const targets = text.split('\n').map((line) => line.split(' ')[1] ?? '');
   return new Set(targets.filter((target) => target !== ''));
 }
 
-/** Mounts what is missing. One that fails (a kernel without it) is logged and passed over. */
+/** Mounts what is missing. A failed mount (the kernel lacks the file system) is logged and skipped. */
 export function mountFileSystems(): void {
   let mounted = new Set<string>();
   try {
@@ -118,7 +119,7 @@ export function mountFileSystems(): void {
   }
 }
 
-/** Of a root in which nothing runs yet. */
+/** Moves /run to memory. The root must not run any process yet. */
 export function mountRun(): void {
   const result = addon.moveToMemory(RUN, MAX_RUN_ENTRIES, MAX_RUN_BYTES, basename(OWN_DIRECTORY));
   if (result === 0) return;
@@ -126,7 +127,7 @@ export function mountRun(): void {
   attempt(`mount ${OWN_DIRECTORY}`, () => mountAt(OWN_MOUNT));
 }
 
-/** Those that a root may lack. */
+/** Directories that a root file system may lack. */
 export function ensureDirectories(): void {
   for (const [path, mode] of DIRECTORIES) attempt(`make ${path}`, () => ensureDirectory(path, mode));
 }
@@ -137,7 +138,7 @@ function mountAt({ target, type, flags, options }: Mount): void {
   addon.mount(type, target, type, flags, options);
 }
 
-/** An image may have a file or a link there. */
+/** An image may have a file or a symbolic link at this path. */
 function unlinkNonDirectory(path: string): void {
   if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === false) unlinkSync(path);
 }

@@ -7,28 +7,28 @@ import { INTAKE, LinkIntake } from './link-intake.ts';
 
 const READ_BYTES = 65_536;
 /**
- * Fewer bytes than this wait until the current event has been dealt with: each write is an exit to the VMM, and the end
- * of a command alone is four frames.
+ * Writes below this size wait until the current event has been handled. Each write causes a VM exit, and the end of a
+ * command alone produces four frames.
  */
 const SMALL_BYTES = 4096;
 /**
- * Bytes read and written in one go before the event loop gets its turn. A host that answers at once leaves something to read
- * after every write, for hours: commands' events would wait as long.
+ * Bytes read and written before control returns to the event loop. A host that answers at once leaves data to read
+ * after every write, so without this limit other events would starve.
  */
 const TURN_BYTES = 1024 * 1024;
-/** What a read counts at least. */
+/** Each read counts as at least this many bytes. */
 const MIN_TURN_BYTES = 4096;
-/** In place of the link's descriptor: frames are made and not written. */
+/** Used in place of the link's descriptor: frames are encoded but not written. */
 const NOWHERE = -1;
 
 export type FdLinkOptions = {
   readonly poller: Poller;
   /**
-   * A socket ends once, for good. A port is never over: reading 0 bytes means that no host has it open now, and what
-   * was written but not read is lost; then `onHostLeft` is called, and later bytes come from another host.
+   * A socket ends once. A port never ends: reading 0 bytes means that no host has it open now, and bytes that were
+   * written but not read are lost. Then `onHostLeft` is called, and later bytes come from another host.
    */
   readonly onHostLeft?: () => void;
-  /** Whether bytes go from descriptors to the host without JavaScript, which is slow where the guest is emulated. */
+  /** Whether descriptors are copied to the host in native code, because JavaScript is slow in an emulated guest. */
   readonly isEmulated?: boolean;
 };
 
@@ -38,9 +38,9 @@ export class FdLink implements ByteLink {
   #events: LinkEvents | undefined;
   #watch: Watch | undefined;
   readonly #scratch = Buffer.allocUnsafeSlow(READ_BYTES);
-  /** Held back until the end of the current event. */
+  /** Small writes that wait for the end of the current event. */
   #small: Uint8Array[] = [];
-  /** What the descriptor did not take. */
+  /** Bytes that the descriptor has not accepted yet. */
   readonly #unwritten = new HeldBytes();
   #isHostAway = false;
   #isEnding = false;
@@ -48,7 +48,7 @@ export class FdLink implements ByteLink {
   readonly #intake: LinkIntake;
   readonly writeFrom?: NonNullable<ByteLink['writeFrom']>;
 
-  /** Takes the descriptor over. */
+  /** Takes ownership of the descriptor. */
   constructor(fd: number, options: FdLinkOptions) {
     this.#fd = fd;
     this.#options = options;
@@ -58,7 +58,7 @@ export class FdLink implements ByteLink {
 
   start(events: LinkEvents): void {
     this.#events = events;
-    // Edge-triggered: a port without a host is "hung up" for as long as that lasts.
+    // Edge-triggered, because a port without a host reports "hung up" continuously.
     this.#watch = this.#options.poller.watch(this.#fd, POLL.in | POLL.edge, (mask) => this.#onReady(mask));
   }
 
@@ -113,23 +113,25 @@ export class FdLink implements ByteLink {
     setImmediate(() => this.#read());
   }
 
-  /** Has the intake read, and deals with what is not its own. The same numbers as `#readOnce`. */
+  /**
+   * Lets the intake read, and delivers the bytes that are not for the intake. Returns the same values as `#readOnce`.
+   */
   #takeIn(): number {
     try {
-      const { status, tookBytes, unread } = this.#intake.run(TURN_BYTES - this.#turnBytes);
+      const { status, takenBytes, unread } = this.#intake.run(TURN_BYTES - this.#turnBytes);
       if (unread.length > 0) this.#deliver(unread);
       if (status === INTAKE.nothingNow) return NOT_NOW;
-      return status === INTAKE.hostLeft ? -1 : tookBytes + unread.length;
+      return status === INTAKE.hostLeft ? -1 : takenBytes + unread.length;
     } catch (error) {
       this.destroy(error as Error);
       return NOT_NOW;
     }
   }
 
-  /** Reads for JavaScript: how many bytes; NOT_NOW; -1 at the end. */
-  #readOnce(mostBytes: number): number {
+  /** Reads for JavaScript. Returns the byte count, NOT_NOW, or -1 at the end. */
+  #readOnce(maxBytes: number): number {
     try {
-      const got = addon.read(this.#fd, this.#scratch, 0, Math.min(mostBytes, READ_BYTES));
+      const got = addon.read(this.#fd, this.#scratch, 0, Math.min(maxBytes, READ_BYTES));
       if (got === 0) return -1;
       if (got > 0) this.#deliver(this.#scratch.subarray(0, got));
       return got;
@@ -140,7 +142,7 @@ export class FdLink implements ByteLink {
   }
 
   #deliver(bytes: Buffer): void {
-    // Before the bytes are dealt with: the answer to them is for the host that sent them.
+    // Set before delivery: an answer to these bytes is for the host that sent them.
     this.#isHostAway = false;
     this.#events?.data(bytes);
   }
@@ -161,7 +163,7 @@ export class FdLink implements ByteLink {
     if (this.#watch === undefined || chunks.length === 0) return true;
     let written = this.#writeGathered(chunks);
     for (const chunk of chunks) {
-      if (written < chunk.length) this.#hold(chunk.subarray(written));
+      if (written < chunk.length) this.#enqueue(chunk.subarray(written));
       written = Math.max(0, written - chunk.length);
     }
     return this.#watch !== undefined && !this.#isBlocked();
@@ -191,22 +193,22 @@ export class FdLink implements ByteLink {
       const result = addon.writeFrom(isOpen ? this.#fd : NOWHERE, descriptor, stream, flow, length);
       const unwritten = addon.takeUnwritten();
       this.#turnBytes += Math.max(0, result);
-      if (isTaken && unwritten !== undefined) this.#hold(unwritten);
-      return { result, isRoomy: isTaken && !this.#isBlocked() };
+      if (isTaken && unwritten !== undefined) this.#enqueue(unwritten);
+      return { result, hasSpace: isTaken && !this.#isBlocked() };
     } catch (error) {
       this.destroy(error as Error);
-      return { result: 0, isRoomy: false };
+      return { result: 0, hasSpace: false };
     }
   }
 
-  /** Waits for room only now: every piece that the host takes would wake the agent otherwise. */
-  #hold(bytes: Uint8Array): void {
+  /** Starts to wait for writability only here. Otherwise the agent would wake for every chunk that the host takes. */
+  #enqueue(bytes: Uint8Array): void {
     if (this.#watch === undefined) return;
     if (!this.#isBlocked()) this.#watch.update(POLL.in | POLL.out | POLL.edge);
     this.#unwritten.push(bytes);
   }
 
-  /** Writes what waits, as far as there is room. */
+  /** Writes queued bytes until the descriptor is full. */
   #flushAll(): void {
     for (let first = this.#unwritten.first(); first !== undefined; first = this.#unwritten.first()) {
       const written = this.#writeGathered([first]);

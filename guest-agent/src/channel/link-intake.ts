@@ -1,11 +1,11 @@
-// A link's intake: what one stream's data frames carry goes into a file without JavaScript, as long as nothing else comes.
+// A link's direct write: native code writes one stream's data frames to a file as long as no other frame arrives.
 import type { DirectWrite } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 
-/** What runIntake returns. */
+/** Status values of runIntake. */
 export const INTAKE = { nothingNow: 0, turnOver: 1, stopped: 2, hostLeft: 3, failed: 4 } as const;
 
-/** The addon takes in for one link at a time. */
+/** The addon serves one link at a time. */
 let running: LinkIntake | undefined;
 const numbers = new Float64Array(4);
 
@@ -14,13 +14,13 @@ export class LinkIntake {
   readonly #scratch: Buffer;
   #offered: { readonly stream: number; readonly intake: DirectWrite } | undefined;
 
-  /** `scratch` is where the link reads to. */
+  /** `scratch` is the link's read buffer. */
   constructor(fd: number, scratch: Buffer) {
     this.#fd = fd;
     this.#scratch = scratch;
   }
 
-  /** Whether it runs, or could at the next beginning of a frame. */
+  /** Whether the intake runs, or may start at the next frame boundary. */
   get isOffered(): boolean {
     return this.#offered !== undefined;
   }
@@ -30,21 +30,22 @@ export class LinkIntake {
   }
 
   /**
-   * To be called between two frames, and until it stops: takes in what is there, at most about `mostBytes`. `status` as of
-   * the addon; `unread` was read and is not for the intake, lent. Throws what reading throws.
+   * Takes in the bytes that are ready, at most about `maxBytes`. To be called between two frames, and again until it
+   * stops. `status` is the addon's status. `unread` was read but is not for the intake; the buffer is borrowed. Throws
+   * the errors of reading.
    */
-  run(mostBytes: number): { readonly status: number; readonly tookBytes: number; readonly unread: Buffer } {
+  run(maxBytes: number): { readonly status: number; readonly takenBytes: number; readonly unread: Buffer } {
     const directWrite = this.#begin();
     if (directWrite === undefined) {
       this.stop();
-      return { status: INTAKE.stopped, tookBytes: 0, unread: this.#scratch.subarray(0, 0) };
+      return { status: INTAKE.stopped, takenBytes: 0, unread: this.#scratch.subarray(0, 0) };
     }
-    const status = addon.runIntake(mostBytes, numbers, this.#scratch);
-    const [tookBytes = 0, frames = 0, unreadBytes = 0, errno = 0] = numbers;
+    const status = addon.runIntake(maxBytes, numbers, this.#scratch);
+    const [takenBytes = 0, frames = 0, unreadBytes = 0, errno = 0] = numbers;
     if (status === INTAKE.stopped || status === INTAKE.hostLeft) this.stop();
-    if (tookBytes > 0 || frames > 0) directWrite.took(tookBytes, frames);
+    if (takenBytes > 0 || frames > 0) directWrite.took(takenBytes, frames);
     if (status === INTAKE.failed) directWrite.failed(errno);
-    return { status, tookBytes, unread: this.#scratch.subarray(0, unreadBytes) };
+    return { status, takenBytes, unread: this.#scratch.subarray(0, unreadBytes) };
   }
 
   stop(): void {
@@ -59,9 +60,9 @@ export class LinkIntake {
     if (this.#offered === undefined) return undefined;
     const { stream, intake: directWrite } = this.#offered;
     if (running === this) return directWrite;
-    const wantedBytes = running === undefined ? directWrite.wanted() : 0;
-    if (wantedBytes === 0) return undefined;
-    addon.startIntake(this.#fd, stream, directWrite.target, wantedBytes);
+    const targetBytes = running === undefined ? directWrite.wanted() : 0;
+    if (targetBytes === 0) return undefined;
+    addon.startIntake(this.#fd, stream, directWrite.target, targetBytes);
     running = this;
     return directWrite;
   }

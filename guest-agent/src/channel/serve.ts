@@ -1,4 +1,4 @@
-// Puts the agent on the channels that exist: the virtio-serial port of its name, and vsock.
+// Serves the agent on the channels that exist: the virtio-serial port with its name, and vsock.
 import { constants, existsSync } from 'node:fs';
 import { AGENT_PORT_NAME, AGENT_VSOCK_PORT, type GuestConnection } from '@sandboxd/proto';
 import { logError } from '../lib/log.ts';
@@ -7,11 +7,11 @@ import { POLL, type Poller } from '../native/poller.ts';
 import { FdLink } from './fd-link.ts';
 import { findSerialPort } from './ports.ts';
 
-/** The driver announces a port some milliseconds after its device; later than this it is not urgent any more. */
+/** The driver announces a port some milliseconds after its device. After this many tries, polling slows down. */
 const EAGER_TRIES = 400;
 const EAGER_MS = 5;
 const PATIENT_MS = 250;
-/** VMADDR_CID_HOST: programs of the guest itself come from another. */
+/** VMADDR_CID_HOST. Programs inside the guest connect from another context id. */
 const HOST_CID = 2;
 
 export type ServeContext = {
@@ -20,7 +20,7 @@ export type ServeContext = {
   readonly isEmulated: boolean;
 };
 
-/** Serves on every channel as soon as it appears; `onReady` is called with the first. */
+/** Serves each channel as soon as it appears. `onReady` is called for the first one. */
 export function serveChannels(context: ServeContext, onReady: () => void): void {
   let isReady = false;
   const serve = (attempt: () => boolean): boolean => {
@@ -29,15 +29,16 @@ export function serveChannels(context: ServeContext, onReady: () => void): void 
     isReady ||= isServed;
     return isServed;
   };
-  // A guest may have both the vsock driver and the port that is really used. The driver of one that has vsock was loaded before the
-  // agent began: once there is a port it is not looked for any more, or each copy of the guest would go on with that.
+  // A guest may have the vsock driver while the host uses the port. Where a guest has vsock, its driver was loaded
+  // before the agent started. Polling therefore stops once a port serves; otherwise every copy of the guest would keep
+  // polling.
   persist(() => isReady || serve(() => serveVsock(context)), EAGER_TRIES);
   const findPort = (): void =>
     persist(
       () =>
         serve(() =>
           servePort(context, (cause) => {
-            // The device went away (or broke): look for it again.
+            // The device was removed or failed: search again.
             logError('channel', cause ?? 'closed');
             setTimeout(findPort, PATIENT_MS);
           }),
@@ -47,7 +48,7 @@ export function serveChannels(context: ServeContext, onReady: () => void): void 
   findPort();
 }
 
-/** Calls `attempt` until it is true, often at first; gives up after `maxTries` that were false. */
+/** Calls `attempt` until it returns true, at first at short intervals. Stops after `maxTries` false results. */
 function persist(attempt: () => boolean, maxTries: number): void {
   let tries = 0;
   const next = (): void => {
@@ -73,16 +74,17 @@ function servePort(context: ServeContext, onClose: (cause?: Error) => void): boo
 
 export type VsockOptions = {
   readonly port: number;
-  /** Context id of those who may connect; others are turned away. */
+  /** Context id of accepted peers; other connections are refused. */
   readonly peerCid: number;
 };
 
-/** Listens for hosts; each connection is one link. False while there is no vsock. */
+/** Listens for hosts; each connection is one link. Returns false while vsock does not exist. */
 export function serveVsock(
   context: ServeContext,
   { port, peerCid }: VsockOptions = { port: AGENT_VSOCK_PORT, peerCid: HOST_CID },
 ): boolean {
-  // The driver is loaded only where the device exists; asking for a socket would make the kernel look for a module.
+  // The driver is loaded only where the device exists. Opening a socket without it would make the kernel search for a
+  // module.
   if (!existsSync('/dev/vsock')) return false;
   const listener = addon.listenVsock(port);
   context.poller.watch(listener, POLL.in, () => {

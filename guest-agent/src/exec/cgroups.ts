@@ -1,4 +1,4 @@
-// One cgroup for each command: what it started can be counted and ended as a whole, however often it forked.
+// One cgroup for each command, so that all processes of a command are counted and killed together.
 import { readdirSync } from 'node:fs';
 import { ignoreExisting } from '../lib/existing.ts';
 import { logError } from '../lib/log.ts';
@@ -8,7 +8,7 @@ import type { ProcessUsage } from '../reap/reaper.ts';
 import { type GuestSize, type Share, toLimits } from './limits.ts';
 
 const PARENT = 'exec';
-/** The one of CPU time keeps the agent responsive, whatever commands do, and each command, whatever the others do. */
+/** The cpu controller keeps the agent and each command responsive under the load of other commands. */
 const CONTROLLERS = ['cpu', 'memory', 'io', 'pids'];
 
 export type CgroupUsage = {
@@ -17,13 +17,13 @@ export type CgroupUsage = {
   memoryStat: string;
   memoryEvents: string;
   ioStat: string;
-  /** Of every process of it that the agent reaped. */
+  /** Sum over all reaped processes of this cgroup. */
   processes: ProcessUsage;
 };
 
 export type Cgroup = {
   readonly name: string;
-  /** Descriptor of its directory, or -1 when the kernel has no cgroup v2. */
+  /** Descriptor of the cgroup's directory, or -1 when the kernel has no cgroup v2. */
   readonly fd: number;
   processes: ProcessUsage;
 };
@@ -38,9 +38,9 @@ const NOTHING: ProcessUsage = {
 };
 
 export class ExecCgroups {
-  /** Those that a command uses, and those that background processes still keep alive. */
+  /** Cgroups of running commands, and cgroups that background processes keep alive. */
   readonly #cgroups = new Map<string, Cgroup>();
-  /** Of these, the ones whose command is over. */
+  /** Cgroups whose command has ended. */
   readonly #released = new Set<string>();
   readonly #root: string;
   #parentFd = -1;
@@ -49,12 +49,12 @@ export class ExecCgroups {
   #spare: Cgroup | undefined;
   #isRestocking = false;
 
-  /** `root`: where cgroup v2 is mounted. */
+  /** `root`: the cgroup v2 mount point. */
   constructor(root = '/sys/fs/cgroup') {
     this.#root = root;
   }
 
-  /** Prepares the hierarchy; without cgroup v2 everything else still works, per process group. */
+  /** Prepares the hierarchy. Without cgroup v2, commands are managed by process group. */
   start(): void {
     try {
       for (const controller of CONTROLLERS) enable(this.#root, controller);
@@ -69,7 +69,7 @@ export class ExecCgroups {
     }
   }
 
-  /** Most processes and threads of one command, those that run included; 0: by the guest's size. */
+  /** Maximum processes and threads of one command, running commands included; 0: by the guest's size. */
   limitPids(pids: number): void {
     if (this.#parentFd < 0) return;
     const { together, command } = toLimits(readGuestSize(), pids);
@@ -83,26 +83,26 @@ export class ExecCgroups {
     return this.#cgroups.size;
   }
 
-  /** Whether what commands run can be frozen. */
+  /** Whether this kernel can freeze commands. */
   get canFreeze(): boolean {
     return this.#parentFd >= 0 && addon.readText(this.#parentFd, 'cgroup.freeze') !== '';
   }
 
   /**
-   * Freezes what is in all of them, and what will be: a start would wait for its thaw, and the agent with it. Signals that
-   * end a process still do.
+   * Freezes or thaws the processes of all cgroups, current and future ones. A process must not be started while
+   * frozen: it would wait for the thaw, and the agent with it. Fatal signals still work.
    */
   setFrozen(isFrozen: boolean): void {
     const result = addon.writeText(this.#parentFd, 'cgroup.freeze', isFrozen ? '1' : '0');
     if (result < 0) throw new Error(`cannot write cgroup.freeze: error ${-result}`);
   }
 
-  /** Whether everything that was frozen has come to a stop. */
+  /** Whether every frozen process has stopped. */
   get hasStopped(): boolean {
     return addon.readText(this.#parentFd, 'cgroup.events').includes('frozen 1');
   }
 
-  /** Gives an empty cgroup. One is kept in stock, because making one costs a good part of starting a command. */
+  /** Returns an empty cgroup. One is always prepared, because creating it is a large part of starting a command. */
   acquire(): Cgroup {
     const cgroup = this.#spare ?? this.#make();
     this.#spare = undefined;
@@ -110,7 +110,7 @@ export class ExecCgroups {
     return cgroup;
   }
 
-  /** Makes the next one ready, when there is time. */
+  /** Prepares the next cgroup when the agent is idle. */
   restock(): void {
     if (this.#isRestocking || this.#spare !== undefined) return;
     this.#isRestocking = true;
@@ -132,30 +132,33 @@ export class ExecCgroups {
     };
   }
 
-  /** SIGKILL to every process in it, those being forked included. False when the kernel cannot. */
+  /**
+   * Sends SIGKILL to every process in the cgroup, including processes being forked. False when the kernel cannot do
+   * it.
+   */
   kill({ fd }: Cgroup): boolean {
     return fd >= 0 && addon.writeText(fd, 'cgroup.kill', '1') === 0;
   }
 
-  /** Whether a process is in it or below it. */
+  /** Whether the cgroup or a descendant has a process. */
   isPopulated({ fd }: Cgroup): boolean {
     return isPopulated(fd);
   }
 
-  /** Processes directly in it. */
+  /** Processes directly in this cgroup. */
   pids({ fd }: Cgroup): number[] {
     const text = fd < 0 ? '' : addon.readText(fd, 'cgroup.procs');
     return text.split('\n').flatMap((line) => (line === '' ? [] : [Number(line)]));
   }
 
-  /** The command is over. Its cgroup goes now, or with its last background process. */
+  /** Called when the command has ended. The cgroup is removed now, or after its last background process. */
   release(cgroup: Cgroup): void {
     if (cgroup.fd < 0) return;
     addon.close(cgroup.fd);
     this.#remove(cgroup.name);
   }
 
-  /** An orphan of `path` (below the root) was reaped. */
+  /** Adds the usage of a reaped orphan of `path` (below the root). */
   credit(path: string, usage: ProcessUsage): void {
     const [parent, name = ''] = path.split('/');
     const cgroup = parent === PARENT ? this.#cgroups.get(name) : undefined;
@@ -189,7 +192,7 @@ export class ExecCgroups {
     }
   }
 
-  /** For a command that made cgroups of its own below its own. False while one of them is in use. */
+  /** Removes cgroups that the command created below its own. False while one of them is in use. */
   #removeTree(name: string): boolean {
     const top = `${this.#root}/${PARENT}/${name}`;
     if (addon.readText(NO_DIRECTORY, `${top}/cgroup.events`).includes('populated 1')) return false;
@@ -233,6 +236,6 @@ function readGuestSize(): GuestSize {
 }
 
 function enable(path: string, controller: string): void {
-  // One at a time: a kernel may lack one of them.
+  // One write for each controller: a kernel may lack one of them.
   addon.writeText(NO_DIRECTORY, `${path}/cgroup.subtree_control`, `+${controller}`);
 }

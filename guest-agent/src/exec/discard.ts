@@ -1,15 +1,15 @@
-// Output that nobody listens to: read and thrown away, so that a background process is neither blocked nor killed.
+// Output without a reader: read and discarded, so that a background process neither blocks nor gets SIGPIPE.
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller } from '../native/poller.ts';
 
 const READ_BYTES = 65_536;
-/** A process that writes without end must not keep the agent busy: this much, then a pause. */
+/** Bytes read before a pause, so that a process that writes continuously does not keep the agent busy. */
 const BURST_BYTES = 1024 * 1024;
 const PAUSE_MS = 10;
 
 let scratch: Buffer | undefined;
 
-/** Takes the descriptor over and closes it when its last writer is gone. */
+/** Takes ownership of the descriptor and closes it when its last writer is gone. */
 export function discardOutput(poller: Poller, fd: number): void {
   const read = (): void => {
     scratch ??= Buffer.allocUnsafeSlow(READ_BYTES);

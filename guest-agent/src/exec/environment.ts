@@ -1,4 +1,4 @@
-// The environment a command gets, and where its program may be.
+// The environment of a command, and the search path of its program.
 export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Value of `name` in a list of `NAME=value`; the last one wins, as in a shell. */
@@ -8,14 +8,14 @@ export function environmentValue(env: readonly string[], name: string): string |
 }
 
 export type Surroundings = {
-  /** Who runs it; a number without an entry in /etc/passwd has no name. */
+  /** The command's user. A uid without an entry in /etc/passwd has no name. */
   readonly user: { readonly home: string; readonly name?: string | undefined };
   readonly hasTerminal: boolean;
-  /** The environment is what it is, but for PATH and HOME. */
+  /** Only PATH and HOME are added to the environment. */
   readonly isExact: boolean;
 };
 
-/** Adds what a login would, where it is absent: PATH, HOME, USER, LOGNAME and (for a terminal) TERM. */
+/** Adds the missing variables that a login sets: PATH, HOME, USER, LOGNAME and (for a terminal) TERM. */
 export function completeEnvironment(
   env: readonly string[],
   { user, hasTerminal, isExact }: Surroundings,
@@ -34,7 +34,7 @@ export function completeEnvironment(
   return complete;
 }
 
-/** Files to try for the program `name`, in order, as execvp does. An empty element of PATH is the working directory. */
+/** Candidate files for the program `name`, in order, as in execvp. An empty PATH element is the working directory. */
 export function programCandidates(name: string, path: string): string[] {
   if (name === '') return [];
   if (name.includes('/')) return [name];

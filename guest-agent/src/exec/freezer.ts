@@ -1,10 +1,13 @@
-// Commands and the service stand still while the guest is saved, and in a copy until it knows who it is: what runs in
-// between would draw the random bytes, and tell the name, of another guest. It reaches what is in their cgroups; root may
-// move a process out of them.
+// Commands and the service are frozen while the guest is snapshotted, and in a copy until it has its own identity. A
+// process that ran in between would use the random numbers and the host name of another guest. The freeze covers the
+// processes in their cgroups; root in the guest can move a process out of them.
 import { AgentError } from '@sandboxd/proto';
 import type { ExecCgroups } from './cgroups.ts';
 
-/** What waits for a disk stops when that answers, which may take any time; it runs no instruction of its own before. */
+/**
+ * A process that waits for a disk stops only when the disk answers, which has no bound. It executes no code before
+ * that.
+ */
 const STOP_WAIT_MS = 500;
 const STOP_POLL_MS = 1;
 
@@ -17,18 +20,18 @@ export class Freezer {
     this.#cgroups = cgroups;
   }
 
-  /** Calls `onStopped` once everything stands still, or was let go on meanwhile. Throws AgentError unsupported. */
+  /** Calls `onStopped` once everything has stopped or was thawed meanwhile. Throws AgentError unsupported. */
   freeze(incarnation: string | undefined, onStopped: () => void): void {
     if (!this.#cgroups.canFreeze) throw new AgentError('unsupported', 'this kernel cannot freeze commands');
     this.#cgroups.setFrozen(true);
     this.#frozenBy = { incarnation };
     const limitMs = performance.now() + STOP_WAIT_MS;
-    const look = (): void => {
+    const poll = (): void => {
       if (this.#frozenBy === undefined || this.#cgroups.hasStopped || performance.now() > limitMs)
         onStopped();
-      else setTimeout(look, STOP_POLL_MS);
+      else setTimeout(poll, STOP_POLL_MS);
     };
-    look();
+    poll();
   }
 
   thaw(): void {
@@ -38,18 +41,21 @@ export class Freezer {
     for (const work of this.#waiting.splice(0)) work();
   }
 
-  /** A host said hello. That of the guest that was saved may have forgotten what it asked for; that of a copy has yet to say who it is. */
+  /**
+   * Handles a host's hello. The host of the snapshotted guest may have lost its request, so the guest thaws. The host
+   * of a copy has not sent the identity yet, so the copy stays frozen.
+   */
   greeted(incarnation: string): void {
     if (this.#frozenBy?.incarnation === incarnation) this.thaw();
   }
 
-  /** Throws AgentError busy while nothing can be started. */
+  /** Throws AgentError busy while commands are frozen. */
   assertThawed(): void {
     if (this.#frozenBy !== undefined)
       throw new AgentError('busy', 'commands stand still, as the guest is saved');
   }
 
-  /** Calls `work` now, or as soon as something can be started. */
+  /** Calls `work` now, or once commands are thawed. */
   whenThawed(work: () => void): void {
     if (this.#frozenBy === undefined) work();
     else this.#waiting.push(work);

@@ -1,5 +1,5 @@
-// The input of a command: from the stream into its pipe or terminal. What is held is bounded by the stream's credit,
-// which goes back only for bytes that were written (or that nobody will read).
+// The input of a command: from the stream into its pipe or terminal. The stream's credit bounds the buffered bytes.
+// Credit is returned only for bytes that were written, or that will never be read.
 import type { Stream } from '@sandboxd/proto';
 import { HeldBytes } from '../lib/held-bytes.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
@@ -9,7 +9,7 @@ export type InputPumpOptions = {
   readonly poller: Poller;
   readonly stream: Stream;
   readonly fd: number;
-  /** Does what end of input means here, once everything was written. */
+  /** Signals end of input to the command, after all input was written. */
   readonly onEnd: () => void;
 };
 
@@ -24,7 +24,7 @@ export class InputPump {
     this.#options = options;
   }
 
-  /** `chunk` is lent: what cannot be written at once is copied. */
+  /** `chunk` is borrowed: bytes that cannot be written at once are copied. */
   push(chunk: Buffer): void {
     const { fd, stream } = this.#options;
     let written = 0;
@@ -39,14 +39,14 @@ export class InputPump {
     this.#watch ??= this.#options.poller.watch(fd, POLL.out | POLL.edge, () => this.#flush());
   }
 
-  /** No byte follows. */
+  /** Marks the end of input. */
   end(): void {
     if (this.#hasEnded || this.#isDeaf) return;
     this.#hasEnded = true;
     if (this.#held.sizeBytes === 0) this.#finish();
   }
 
-  /** Stops writing; the descriptor is the owner's to close afterwards. */
+  /** Stops writing. The owner closes the descriptor afterwards. */
   stop(): void {
     this.#watch?.close();
     this.#watch = undefined;
@@ -75,7 +75,7 @@ export class InputPump {
     this.#options.onEnd();
   }
 
-  /** Undefined when nobody reads any more. */
+  /** Undefined when the input has no reader any more. */
   #write(fd: number, chunk: Buffer): number | undefined {
     try {
       return addon.write(fd, chunk, 0, chunk.length);

@@ -1,4 +1,4 @@
-// Starts a command: descriptors, user, environment, program. Either everything is open and it runs, or nothing is left.
+// Starts a command: descriptors, user, environment, program. On failure every descriptor is closed again.
 import { constants, fchmodSync, fchownSync } from 'node:fs';
 import type { Exec } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
@@ -8,10 +8,10 @@ import { findProgramFile } from './program-file.ts';
 import { describeSpawnFailure, parseSpawnFailure } from './spawn-failure.ts';
 import { type ResolvedUser, resolveUser } from './users.ts';
 
-/** Room between the command and the agent; pages are only used for bytes that wait. */
+/** Pipe capacity between the command and the agent; the kernel allocates pages only for buffered bytes. */
 const PIPE_BYTES = 1024 * 1024;
 
-/** The agent's ends. With a terminal, input and output are one descriptor and there is no `err`. */
+/** The agent's side of the pipes. With a terminal, input and output share one descriptor and `err` is absent. */
 export type Descriptors = {
   readonly input: number | undefined;
   readonly output: number;
@@ -20,7 +20,7 @@ export type Descriptors = {
 
 export type Launched = { readonly pid: number; readonly descriptors: Descriptors };
 
-/** The command did not start; the message is for the exit frame. */
+/** The command did not start. The exit frame carries the message. */
 export class LaunchError extends Error {
   override readonly name = 'LaunchError';
 }
@@ -29,7 +29,7 @@ type Opened = { readonly ours: Descriptors; readonly theirs: readonly [number, n
 
 let nullFd = -1;
 
-/** A command; `isExact`: its environment is what it is, but for PATH and HOME. */
+/** A command. `isExact`: only PATH and HOME are added to its environment. */
 export type Command = Exec & { readonly isExact?: boolean };
 
 /** Throws LaunchError. */
@@ -39,7 +39,7 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
   if ([...exec.cmd, ...exec.env, exec.cwd].some((text) => text.includes('\0'))) {
     throw new LaunchError('cmd, env and cwd must not contain zero bytes');
   }
-  const user = lookUp(exec);
+  const user = findUser(exec);
   const hasTerminal = exec.tty !== undefined && exec.tty !== null;
   const env = completeEnvironment(exec.env, { user, hasTerminal, isExact: exec.isExact === true });
   const path = environmentValue(env, 'PATH') ?? DEFAULT_PATH;
@@ -72,7 +72,7 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
   throw new LaunchError(describeSpawnFailure(failure, { program, cwd, path, file }));
 }
 
-function lookUp(exec: Exec): ResolvedUser {
+function findUser(exec: Exec): ResolvedUser {
   const found = resolveUser(exec.user, {
     passwd: addon.readText(NO_DIRECTORY, '/etc/passwd'),
     group: addon.readText(NO_DIRECTORY, '/etc/group'),
@@ -93,8 +93,9 @@ function openDescriptors(exec: Exec, user: ResolvedUser): Opened {
     const pipe = (ours: 0 | 1): [number, number] => {
       const ends = addon.pipe(ours, PIPE_BYTES);
       opened.push(...ends);
-      // So that the command may open /dev/stdout and its like again, also once it became another user (su, gosu, php-fpm).
-      // Who does not have it open finds it nowhere: /proc/<pid>/fd is for who may trace that process.
+      // The command can then reopen /dev/stdout and similar files after it changed its user (su, gosu, php-fpm). A
+      // process without the descriptor cannot reach the pipe: /proc/<pid>/fd is readable only for processes that may
+      // trace <pid>.
       if (user.uid !== 0) fchownSync(ends[0], user.uid, user.gid);
       fchmodSync(ends[0], 0o666);
       return ends;

@@ -1,14 +1,18 @@
-// The output of a command: from its pipe or terminal into one flow of the stream, read only when the host has room.
+// The output of a command: from its pipe or terminal into one flow of the stream, read only when the host grants
+// credit.
 import { type Flow, MAX_DATA_BYTES, type SourceBytes, type Stream } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { discardOutput } from './discard.ts';
 
-/** Where a read gives so much, the link reads on by itself, if it can. Little goes out together with what the command's end sends. */
+/**
+ * After a read of this size, the link reads the descriptor itself where it can. Smaller output is sent together with
+ * the frames of the command's exit.
+ */
 const BULK_BYTES = 32 * 1024;
 
-/** One for all: the link has copied the bytes when the stream asks for the next. */
+/** Shared by all pumps: the link has copied the bytes before a stream asks for more. */
 const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
 
 export type OutputPumpOptions = {
@@ -16,9 +20,9 @@ export type OutputPumpOptions = {
   readonly stream: Stream;
   readonly flow: Flow;
   readonly fd: number;
-  /** Not a terminal. */
+  /** False for a terminal. */
   readonly isPipe: boolean;
-  /** Of a terminal: whether the command has exited, after which `look` must be called. */
+  /** For a terminal: whether the command has exited. `checkEnd` must be called after that. */
   readonly hasExited: () => boolean;
   readonly onEnd: () => void;
 };
@@ -32,12 +36,12 @@ export class OutputPump {
   #stream: Stream | undefined;
   #flow: Flow;
   readonly #isPipe: boolean;
-  /** Whether the last read was so long that much more may wait. */
+  /** Whether the last read was large, so that more bytes are probably ready. */
   #isBulk = false;
-  /** Bytes that will still be passed on. */
+  /** Bytes that will still be forwarded. */
   #remaining = Number.POSITIVE_INFINITY;
 
-  /** Takes the descriptor over. `onEnd` is called once, when the last byte has been passed on. */
+  /** Takes ownership of the descriptor. `onEnd` is called once, after the last byte was forwarded. */
   constructor({ poller, stream, flow, fd, isPipe, hasExited, onEnd }: OutputPumpOptions) {
     this.#poller = poller;
     this.#stream = stream;
@@ -54,12 +58,12 @@ export class OutputPump {
     return this.#watch === undefined;
   }
 
-  /** Looks whether there is an end to be seen. */
-  look(): void {
+  /** Checks whether the output has ended. */
+  checkEnd(): void {
     this.#stream?.ready(this.#flow);
   }
 
-  /** Passes on what is there now and nothing that comes later. To be called once. */
+  /** Limits the output to the bytes that are ready now. To be called once. */
   limit(): void {
     if (this.hasEnded) return;
     this.#remaining = addon.available(this.#fd);
@@ -67,13 +71,13 @@ export class OutputPump {
     else this.#stream?.ready(this.#flow);
   }
 
-  /** Nobody listens any more; who writes is not disturbed. */
+  /** Discards further output; writers are not disturbed. */
   detach(): void {
     this.#stream = undefined;
     if (!this.hasEnded) this.#end(true);
   }
 
-  /** Closes the descriptor: who still writes gets SIGPIPE. */
+  /** Closes the descriptor: processes that still write get SIGPIPE. */
   close(): void {
     this.#stream = undefined;
     if (!this.hasEnded) this.#end(false);
@@ -95,7 +99,7 @@ export class OutputPump {
     return got === MAX_DATA_BYTES ? scratch : scratch.subarray(0, got);
   }
 
-  /** What reading gave: bytes, 0 at the end, NOT_NOW. */
+  /** `result` of the read: byte count, 0 at the end, NOT_NOW. */
   #took(result: number): void {
     if (result === NOT_NOW) return;
     if (result <= 0) {
@@ -110,8 +114,8 @@ export class OutputPump {
     try {
       return addon.read(this.#fd, scratch, 0, lengthBytes);
     } catch (error) {
-      // A terminal's way of saying that every program has closed it. The command may do so before it exits, and may open
-      // it again; closing our end meanwhile would end it with SIGHUP.
+      // A terminal reports EIO when every program has closed it. The command may close it before it exits, and may
+      // open it again. If the agent closed its side meanwhile, the command would get SIGHUP.
       if (errorCode(error) === 'EIO') return this.#hasExited() ? 0 : NOT_NOW;
       throw error;
     }

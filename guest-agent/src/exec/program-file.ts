@@ -1,4 +1,4 @@
-// A program that is there and does not start: what its first bytes say about why.
+// A program file that exists but does not start: finds the reason from its first bytes.
 import { closeSync, constants, openSync, readSync, type Stats, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
@@ -8,12 +8,12 @@ export type ProgramFile = {
   readonly head: Buffer;
 };
 
-/** The kernel itself reads 256 bytes for a script, and loaders are named within the first page. */
+/** The kernel reads 256 bytes of a script, and an ELF loader is named within the first page. */
 const HEAD_BYTES = 4096;
 const ELF = '\x7fELF';
 const INTERPRETER = 3;
 const THIS_MACHINE = 62;
-/** By the numbers of ELF; what people have images and releases for. */
+/** ELF machine numbers of the architectures that images and releases are built for. */
 const MACHINES: ReadonlyMap<number, string> = new Map([
   [3, 'i386'],
   [21, 'ppc64'],
@@ -24,7 +24,7 @@ const MACHINES: ReadonlyMap<number, string> = new Map([
   [243, 'riscv64'],
 ]);
 
-/** The first of the candidates that is there; those without a slash in front are below `cwd`. */
+/** The first candidate that exists; relative candidates are below `cwd`. */
 export function findProgramFile(candidates: readonly string[], cwd: string): ProgramFile | undefined {
   for (const candidate of candidates) {
     const path = resolve(cwd, candidate);
@@ -39,7 +39,7 @@ export function findProgramFile(candidates: readonly string[], cwd: string): Pro
   return undefined;
 }
 
-/** What runs it, and is not there itself; undefined where that cannot be told. */
+/** The program's interpreter if that file is missing; undefined where it cannot be determined. */
 export function missingInterpreter({ head }: ProgramFile): string | undefined {
   if (head.toString('latin1', 0, 2) === '#!') {
     const [line = ''] = head.toString('utf8', 2).split('\n');
@@ -48,7 +48,7 @@ export function missingInterpreter({ head }: ProgramFile): string | undefined {
   return isElf(head) ? loaderOf(head) : undefined;
 }
 
-/** A format that no kernel and no shell of this guest runs, in words; undefined: it may be a script. */
+/** Description of a format that neither the kernel nor a shell of this guest runs; undefined: it may be a script. */
 export function foreignFormat({ head }: ProgramFile): string | undefined {
   if (!isElf(head)) return head.includes(0) ? 'it is neither a program nor a script' : undefined;
   const machine = head.length < 20 ? THIS_MACHINE : head.readUInt16LE(18);
@@ -74,7 +74,7 @@ function loaderOf(head: Buffer): string | undefined {
       return head.toString('utf8', start, start + bytes - 1) || undefined;
     }
   } catch {
-    // Cut, or not as it says.
+    // The file is truncated or has invalid offsets.
   }
   return undefined;
 }

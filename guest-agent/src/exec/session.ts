@@ -1,4 +1,4 @@
-// One command from its request to its result.
+// One command, from its request to its result.
 import {
   type Exec,
   type ExecResultInput,
@@ -20,7 +20,7 @@ import { LaunchError, type Launched, launch } from './launch.ts';
 import { OutputPump } from './output-pump.ts';
 import { toResourceUsage, wasOomKilled } from './usage.ts';
 
-/** How long a background process that keeps the pipes open may delay the result. */
+/** Maximum delay of the result by a background process that keeps the pipes open. */
 const LINGER_MS = 2000;
 
 export type ExecContext = {
@@ -30,7 +30,7 @@ export type ExecContext = {
   readonly freezer: Freezer;
 };
 
-/** Starts the command that `stream` asked for. Every outcome, also that it cannot start, is the stream's result. */
+/** Starts the command that `stream` requested. Every outcome is the stream's result, including a failed start. */
 export function startExec(context: ExecContext, stream: Stream, exec: Exec): void {
   const arrivedUs = Math.round(context.poller.wokeMs * 1000);
   const startedUs = nowUs();
@@ -123,14 +123,14 @@ class ExecSession {
     this.#cgroup.processes = addUsage(this.#cgroup.processes, usage);
     this.#stopTimeout();
     this.#closeInput();
-    if (this.#terminal !== undefined) for (const output of this.#outputs) output.look();
+    if (this.#terminal !== undefined) for (const output of this.#outputs) output.checkEnd();
     this.#stopLinger = startTimer(LINGER_MS, () => {
       for (const output of this.#outputs) output.limit();
     });
     this.#onProgress();
   }
 
-  /** Finishes when the command has exited and its output has been passed on. */
+  /** Finishes when the command has exited and its output was forwarded. */
   #onProgress(): void {
     if (this.#isFinished || this.#exit === undefined) return;
     if (this.#outputs.some((output) => !output.hasEnded)) return;
@@ -156,7 +156,7 @@ class ExecSession {
     this.#kill();
   }
 
-  /** The client is gone: ends everything, and waits for no reader. */
+  /** The client disconnected: kills the command and does not wait for readers. */
   #abort(): void {
     this.#kill();
     this.#closeInput();
@@ -168,8 +168,8 @@ class ExecSession {
       this.#abort();
       return;
     }
-    // A copy of the guest that this command ran in: it goes on, its time limit included, and nobody listens. Its
-    // input stays open, because an end of it would be an event that did not happen.
+    // In a copy of the guest that this command ran in, the command continues with its timeout, and its output is
+    // discarded. Its input stays open, because an end of input did not happen.
     for (const output of this.#outputs) output.detach();
   }
 
@@ -179,7 +179,7 @@ class ExecSession {
 
   #signal(name: string): void {
     const number = signalNumber(name);
-    // While the group's leader is not reaped, its number cannot belong to anyone else.
+    // While the group's leader is not reaped, the kernel cannot reuse its pid.
     if (number !== undefined && this.#exit === undefined) addon.kill(-this.#pid, number);
   }
 
@@ -201,7 +201,7 @@ class ExecSession {
   #closeInput(): void {
     if (this.#inputFd === undefined) return;
     this.#input?.stop();
-    // A terminal's descriptor belongs to its output.
+    // A terminal's descriptor is owned by its output pump.
     if (this.#terminal === undefined) addon.close(this.#inputFd);
     this.#inputFd = undefined;
   }

@@ -1,12 +1,12 @@
-// Why a command did not start, in words.
+// The reason why a command did not start, as text.
 import { constants } from 'node:os';
 import { foreignFormat, missingInterpreter, type ProgramFile } from './program-file.ts';
 
-/** Steps of native/spawn.cc, in its numbering. */
+/** Steps of native/spawn.cc, by their numbers. */
 const STAGES = ['', 'process', 'session', 'stdio', 'terminal', 'user', 'directory', 'program'] as const;
 export type SpawnStage = (typeof STAGES)[number];
 
-/** Of two names for one number the first, EAGAIN and not EWOULDBLOCK. */
+/** Where two names have one number, the first name wins: EAGAIN and not EWOULDBLOCK. */
 const errorNames = new Map<number, string>(
   Object.entries(constants.errno)
     .reverse()
@@ -15,7 +15,7 @@ const errorNames = new Map<number, string>(
 
 export type SpawnFailure = { readonly stage: SpawnStage; readonly code: string };
 
-/** Reads the negative number that the addon's spawn returned. */
+/** Parses the negative result of the addon's spawn. */
 export function parseSpawnFailure(result: number): SpawnFailure {
   return {
     stage: STAGES[Math.trunc(-result / 1000)] ?? '',
@@ -27,7 +27,7 @@ export type Attempt = {
   readonly program: string;
   readonly cwd: string;
   readonly path: string;
-  /** What `program` means, when that is there. */
+  /** The file that `program` resolves to, if it exists. */
   readonly file?: ProgramFile | undefined;
 };
 
@@ -67,7 +67,7 @@ export function describeSpawnFailure({ stage, code }: SpawnFailure, attempt: Att
   return `the command could not be started (${stage}): ${code}`;
 }
 
-/** The kernel says that there is no such file, and the file is there. */
+/** The kernel reports ENOENT although the file exists. */
 function describeInterpreter(file: ProgramFile): string {
   const name = missingInterpreter(file);
   if (name === undefined) return `the interpreter that ${file.path} names does not exist`;

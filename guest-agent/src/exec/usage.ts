@@ -1,9 +1,9 @@
-// From the kernel's counters to the usage of a command. Each number is the most complete of those there are: a cgroup
-// also counts processes that still run or were reaped by nobody, rusage also counts what a cgroup does not.
+// Computes a command's usage from the kernel's counters. Each number comes from the more complete source: a cgroup also
+// counts running and unreaped processes, rusage also counts what a cgroup does not.
 import type { ResourceUsage } from '@sandboxd/proto';
 import type { CgroupUsage } from './cgroups.ts';
 
-/** The number behind `key` in a flat keyed file ("key 12"); 0 when it is absent. */
+/** The number after `key` in a flat keyed file ("key 12"); 0 when absent. */
 export function keyedNumber(text: string, key: string): number {
   const at = text.startsWith(`${key} `) ? 0 : text.indexOf(`\n${key} `) + 1;
   if (at === 0 && !text.startsWith(`${key} `)) return 0;

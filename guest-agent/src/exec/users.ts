@@ -1,7 +1,7 @@
-// Who a command runs as: `name|uid[:group|gid]`, looked up in the guest's own files.
+// Resolves a command's user, `name|uid[:group|gid]`, in the guest's own passwd and group files.
 
 export type ResolvedUser = {
-  /** Absent for a number that the files do not know. */
+  /** Absent for a uid without an entry. */
   readonly name?: string | undefined;
   readonly uid: number;
   readonly gid: number;
@@ -19,10 +19,10 @@ type PasswdEntry = {
 };
 type GroupEntry = { readonly name: string; readonly gid: number; readonly members: readonly string[] };
 
-/** The user, or a lower-case sentence saying why there is none. */
+/** The user, or a lower-case sentence with the reason of the failure. */
 export type UserLookup = { readonly user: ResolvedUser } | { readonly error: string };
 
-/** (uid_t)-1 means "unchanged" to the kernel. */
+/** The kernel reads (uid_t)-1 as "unchanged". */
 const MAX_ID = 0xffff_fffe;
 
 export function parsePasswd(text: string): PasswdEntry[] {
@@ -43,18 +43,18 @@ export function parseGroup(text: string): GroupEntry[] {
   });
 }
 
-/** Resolves `spec`; "" is root. A number need not be in the files; a name must be. */
+/** Resolves `spec`; "" is root. A number needs no entry in the files; a name does. */
 export function resolveUser(spec: string, files: UserFiles): UserLookup {
   const [userPart = '', ...rest] = spec.split(':');
   const groupPart = rest.join(':');
   if (spec !== '' && (userPart === '' || (spec.includes(':') && groupPart === ''))) {
     return { error: `user ${JSON.stringify(spec)} is not name|uid[:group|gid]` };
   }
-  const wanted = userPart === '' ? 'root' : userPart;
+  const userName = userPart === '' ? 'root' : userPart;
   const users = parsePasswd(files.passwd);
   const number = userPart === '' ? 0 : parseId(userPart);
   const entry =
-    users.find((user) => user.name === wanted) ??
+    users.find((user) => user.name === userName) ??
     (number === undefined ? undefined : users.find((user) => user.uid === number));
   const uid = entry?.uid ?? number;
   if (uid === undefined)

@@ -1,6 +1,6 @@
-// The directory that a push writes beneath. Every name is resolved by the kernel (openat2) from its descriptor, and
-// whatever is then made is made relative to the descriptor that gave: no link, not even one that a process of the guest
-// swaps in between, leads out of it.
+// The directory that a push writes into. The kernel resolves every name (openat2) from the directory's descriptor, and
+// files are created relative to the resulting descriptor. So no symbolic link leads outside, even if a process of the
+// guest swaps one in between (TOCTOU).
 import { constants } from 'node:fs';
 import { constants as systemConstants } from 'node:os';
 import { AgentError, showName } from '@sandboxd/proto';
@@ -11,28 +11,28 @@ import { isSymlink, newStatus, ownerOf } from './status.ts';
 const RESOLVE_NO_MAGICLINKS = 0x02;
 const RESOLVE_NO_SYMLINKS = 0x04;
 const RESOLVE_BENEATH = 0x08;
-/** Links are followed as ever: for names whose root is the guest's. */
+/** Resolves absolute links against the given root: for names that are below the guest's root. */
 const RESOLVE_IN_ROOT = 0x10;
 const O_PATH = 0o10000000;
-/** The kernel's limit for a path, its zero byte apart. */
+/** The kernel's limit for a path, without its zero byte. */
 const MAX_PATH_BYTES = 4095;
-/** The kernel's limit for links on the way of one path. */
+/** The kernel's limit for symbolic links in one path. */
 const MAX_LINKS = 40;
 const ROOT = 0;
 const { ENOENT, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EXDEV } = systemConstants.errno;
 
-/** Where a name is to be made: a descriptor that stays the destination's, and the last part. */
+/** Where a name is created: the parent's descriptor, owned by the destination, and the last component. */
 export type Place = { readonly parent: number; readonly leaf: string };
 
 export class Destination {
   readonly #fd: number;
   readonly #resolve: number;
   readonly #realPath: string;
-  /** Whether it was made for this push, so that the archive may say what it is like. */
+  /** Whether this push created the directory, so that the archive may set its attributes. */
   readonly isNew: boolean;
   #cached: { readonly path: string; readonly fd: number } | undefined;
 
-  /** Makes it, and its parents, when missing. `path` is absolute. Throws AgentError. */
+  /** Creates the directory and its parents when missing. `path` is absolute. Throws AgentError. */
   static open(path: string): Destination {
     const root = addon.openBeneath(NO_DIRECTORY, '/', O_PATH | constants.O_DIRECTORY, 0);
     if (root < 0) throw fileError(root, '/');
@@ -51,11 +51,13 @@ export class Destination {
     this.#fd = fd;
     this.isNew = isNew;
     this.#realPath = pathOf(fd);
-    // Nothing is outside of the root; there, absolute links may be followed.
+    // Nothing lies outside the root, so absolute links may be followed there.
     this.#resolve = (this.#realPath === '/' ? RESOLVE_IN_ROOT : RESOLVE_BENEATH) | RESOLVE_NO_MAGICLINKS;
   }
 
-  /** The name's parent directory, made when missing. The descriptor is valid until the next call. Throws AgentError. */
+  /**
+   * The name's parent directory, created when missing. The descriptor is valid until the next call. Throws AgentError.
+   */
   place(parts: readonly string[]): Place {
     const path = parts.slice(0, -1).join('/');
     const leaf = parts.at(-1) ?? '.';
@@ -69,7 +71,7 @@ export class Destination {
     return { parent: fd, leaf };
   }
 
-  /** The directory of that name for changing it, through links that stay inside; or -errno. The caller closes it. */
+  /** Opens the directory of that name to change it, through links that stay inside; or -errno. The caller closes it. */
   openDirectory(parts: readonly string[]): number {
     const fd = openDirectory(this.#fd, parts.join('/'), this.#resolve);
     if (fd < 0) return fd;
@@ -85,8 +87,8 @@ export class Destination {
   }
 
   /**
-   * Throws AgentError when a symbolic link in `parent` with this target would name something outside, read as it stands.
-   * What other links make of it is for the kernel to see: nothing is ever written through a link that leaves.
+   * Throws AgentError when a symbolic link in `parent` with this target, resolved textually, would point outside. Other
+   * links on the way are left to the kernel's check: nothing is ever written through a link that leads outside.
    */
   checkTarget(name: string, parent: number, target: string): void {
     const from = target.startsWith('/') ? '' : pathOf(parent);
@@ -111,8 +113,8 @@ export class Destination {
 }
 
 /**
- * The parts of a name beneath the destination; none for the destination itself. A leading slash is dropped, as tar does.
- * Throws AgentError when it leads out or is no name.
+ * The components of a name below the destination; empty for the destination itself. A leading slash is dropped, as in
+ * tar. Throws AgentError when the name leads outside or is not a file name.
  */
 export function normalize(name: string, prefix = ''): string[] {
   if (name === '' || name.includes('\0'))
@@ -128,7 +130,7 @@ export function normalize(name: string, prefix = ''): string[] {
   return parts;
 }
 
-/** As Linux reads a path: `..` at the root stays there. */
+/** Resolves a path textually as Linux does: `..` at the root is the root. */
 function normalizeAtRoot(path: string): string[] {
   const parts: string[] = [];
   for (const part of path.split('/')) {
@@ -149,19 +151,20 @@ function openDirectory(directory: number, path: string, resolve: number): number
 }
 
 /**
- * The same path without its links, or -errno. Where the archive goes through a directory of another user of the guest, that user could
- * have a link of his lead root's hand: one that is not root's is followed to a directory of the link's owner only, else it is -ELOOP.
+ * The same path without its links, or -errno. An archive may lead through a directory of another user of the guest,
+ * who could place a link there to redirect root's writes. So a link that is not root's is followed only to a directory
+ * of the link's owner; otherwise the result is -ELOOP.
  */
 function followLinks(directory: number, path: string, resolve: number): string[] | number {
   const way: string[] = [];
   const status = newStatus();
-  const look = (parts: readonly string[]): number => {
+  const resolveParts = (parts: readonly string[]): number => {
     const flags = O_PATH | constants.O_NOFOLLOW;
     const fd = addon.openBeneath(directory, parts.join('/') || '.', flags, resolve | RESOLVE_NO_SYMLINKS);
     if (fd >= 0) addon.statusOf(fd, status);
     return fd;
   };
-  /** Names, and behind those of a link the user whose directory they must have led to. */
+  /** Names. After the names of a link follows the uid that must own the directory they lead to. */
   const rest: (string | number)[] = path.split('/');
   let links = 0;
   for (let part = rest.shift(); part !== undefined; part = rest.shift()) {
@@ -170,7 +173,7 @@ function followLinks(directory: number, path: string, resolve: number): string[]
       if (way.pop() === undefined && (resolve & RESOLVE_IN_ROOT) === 0) return -EXDEV;
       continue;
     }
-    const fd = look(typeof part === 'number' ? way : [...way, part]);
+    const fd = resolveParts(typeof part === 'number' ? way : [...way, part]);
     if (fd < 0) return fd;
     const target = isSymlink(status) ? addon.readLink(fd, '') : undefined;
     addon.close(fd);
@@ -193,8 +196,8 @@ function followLinks(directory: number, path: string, resolve: number): string[]
 }
 
 /**
- * Makes each directory of the way that is missing; the last one's descriptor. Throws AgentError, which names the
- * destination as it was given, if it is that.
+ * Creates each missing directory of the path. Returns the descriptor of the last one. Throws AgentError, which names
+ * the destination as the client gave it, if `path` is the destination.
  */
 function makeDirectories(
   root: number,
@@ -207,9 +210,9 @@ function makeDirectories(
     const path = parts.slice(0, depth).join('/');
     let fd = openDirectory(root, path, resolve);
     if (fd === -ENOENT) {
-      const made = addon.addDirectory(parent, parts[depth - 1] ?? '.');
-      fd = made < 0 && made !== -EEXIST ? made : openDirectory(root, path, resolve);
-      // A link to nowhere has the name.
+      const created = addon.addDirectory(parent, parts[depth - 1] ?? '.');
+      fd = created < 0 && created !== -EEXIST ? created : openDirectory(root, path, resolve);
+      // A dangling link has this name.
       if (fd === -ENOENT) fd = -ENOTDIR;
     }
     if (parent !== root) addon.close(parent);

@@ -1,4 +1,4 @@
-// A directory, or one file, as a tar archive, made frame by frame as the host takes it: nothing is held but the frame.
+// A directory or one file as a tar archive, produced frame by frame as the host grants credit: memory is one frame.
 
 import {
   AGENT_DIR,
@@ -20,10 +20,10 @@ import { type Members, onlyFile, Walk } from './walk.ts';
 
 const FRAME_BYTES = MAX_DATA_BYTES - 32;
 
-/** One for all: the link has copied the bytes when the stream asks for the next. */
+/** Shared by all pulls: the link has copied the bytes before a stream asks for more. */
 const frame = Buffer.allocUnsafeSlow(FRAME_BYTES);
 
-/** Throws AgentError when there is no such directory or file. */
+/** Throws AgentError when the directory or file does not exist. */
 export function startDirectoryPull(stream: Stream, { path }: DirPull): void {
   const status = newStatus();
   const name = toPathBytes(path);
@@ -43,7 +43,7 @@ export function startDirectoryPull(stream: Stream, { path }: DirPull): void {
   new DirectoryPull(stream, new Walk(fd, status, new Set(isRoot ? agentPaths() : [])));
 }
 
-/** The agent's own files, and what it mounted of them, are not the sandbox's. */
+/** The agent's own files and mounts are not part of the sandbox's content. */
 function agentPaths(): string[] {
   return [AGENT_DIR, findModules()].flatMap((path) => (path === undefined ? [] : [path.slice(1)]));
 }
@@ -51,7 +51,7 @@ function agentPaths(): string[] {
 class DirectoryPull {
   readonly #stream: Stream;
   readonly #members: Members;
-  /** Header, or end mark, that waits for room. */
+  /** Header or end mark that still has to be sent. */
   #block: Buffer = Buffer.alloc(0);
   #file: { readonly fd: number; readonly name: string } | undefined;
   #contentBytes = 0;
@@ -88,13 +88,13 @@ class DirectoryPull {
     }
   }
 
-  /** Puts the next bytes of the archive into the frame; returns how many. */
-  #fill(roomBytes: number): number {
+  /** Puts the next bytes of the archive into the frame. Returns the byte count. */
+  #fill(frameBytes: number): number {
     let at = 0;
-    while (at < roomBytes) {
-      if (this.#block.length > 0) at += this.#takeBlock(at, roomBytes);
-      else if (this.#contentBytes > 0) at += this.#takeContent(at, roomBytes);
-      else if (this.#paddingBytes > 0) at += this.#takePadding(at, roomBytes);
+    while (at < frameBytes) {
+      if (this.#block.length > 0) at += this.#takeBlock(at, frameBytes);
+      else if (this.#contentBytes > 0) at += this.#takeContent(at, frameBytes);
+      else if (this.#paddingBytes > 0) at += this.#takePadding(at, frameBytes);
       else if (!this.#beginNext()) break;
     }
     return at;
@@ -116,19 +116,19 @@ class DirectoryPull {
     return true;
   }
 
-  #takeBlock(at: number, roomBytes: number): number {
-    const bytes = this.#block.copy(frame, at, 0, roomBytes - at);
+  #takeBlock(at: number, frameBytes: number): number {
+    const bytes = this.#block.copy(frame, at, 0, frameBytes - at);
     this.#block = this.#block.subarray(bytes);
     return bytes;
   }
 
-  #takeContent(at: number, roomBytes: number): number {
-    const wanted = Math.min(this.#contentBytes, roomBytes - at);
-    let got = this.#read(at, wanted);
-    // A file that became shorter is filled up with zeros, as tar does: the header has gone out.
+  #takeContent(at: number, frameBytes: number): number {
+    const maxBytes = Math.min(this.#contentBytes, frameBytes - at);
+    let got = this.#read(at, maxBytes);
+    // A file that became shorter is padded with zeros, as in tar, because its header was sent already.
     if (got <= 0) {
-      frame.fill(0, at, at + wanted);
-      got = wanted;
+      frame.fill(0, at, at + maxBytes);
+      got = maxBytes;
     }
     this.#contentBytes -= got;
     if (this.#contentBytes === 0) this.#closeFile();
@@ -144,8 +144,8 @@ class DirectoryPull {
     }
   }
 
-  #takePadding(at: number, roomBytes: number): number {
-    const bytes = Math.min(this.#paddingBytes, roomBytes - at);
+  #takePadding(at: number, frameBytes: number): number {
+    const bytes = Math.min(this.#paddingBytes, frameBytes - at);
     frame.fill(0, at, at + bytes);
     this.#paddingBytes -= bytes;
     return bytes;

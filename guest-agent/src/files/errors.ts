@@ -1,4 +1,4 @@
-// What goes wrong with files, for the one who asked: which name, what the kernel said, in words.
+// File errors for the client: the file name and the kernel's error as text.
 import { constants } from 'node:os';
 import { AgentError, type AgentErrorCode, showName } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
@@ -27,14 +27,14 @@ const MEANINGS: ReadonlyMap<number, Meaning> = new Map([
   [errno.EIO, ['invalid', 'cannot be read or written (input/output error)']],
 ]);
 
-/** `result` is -errno. `name` is bytes; `what` says what was tried, for what has no words of its own. */
+/** `result` is -errno. `name` is a byte string. `prefix` precedes the name in the message. */
 export function fileError(result: number, name: string, prefix = ''): AgentError {
-  const [code, words] =
+  const [code, text] =
     MEANINGS.get(-result) ?? (['invalid', `cannot be used (${errorName(-result)})`] as const);
-  return new AgentError(code, `${prefix}${showName(name)} ${words}`);
+  return new AgentError(code, `${prefix}${showName(name)} ${text}`);
 }
 
-/** Of what the addon's `read` threw. */
+/** Converts what the addon's `read` threw. */
 export function readError(error: unknown, name: string): AgentError {
   const number = Object.entries(errno).find(([code]) => code === errorCode(error))?.[1];
   return fileError(-(number ?? errno.EIO), name);

@@ -1,21 +1,22 @@
-// Makes the members of an archive beneath a destination: what exists is replaced as tar does, directories are kept.
+// Creates an archive's members below a destination. Existing files are replaced, as in tar; existing directories are
+// kept.
 import { constants } from 'node:os';
 import { AgentError, showName, type TarEntry, TarError, type TarSink } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 import { type Destination, normalize } from './destination.ts';
 import { fileError } from './errors.ts';
 
-/** Directories whose times wait for what is put into them; past this many the oldest get theirs at once. */
+/** Directories whose times are set after their content. Above this count, the oldest get their times at once. */
 const MAX_WAITING_DIRECTORIES = 20_000;
 const { EEXIST, ELOOP, ENOENT, ENOTDIR, EPERM, EXDEV } = constants.errno;
 const NOTHING = Buffer.alloc(0);
 /**
- * From this size on, an emulated guest's files go past the page cache, where their file system can do that: it writes them
- * several times faster so (docs/measurements/bulk-bytes.md). The addon writes them in any case.
+ * From this size on, files of an emulated guest bypass the page cache (O_DIRECT) where the file system supports it.
+ * This is several times faster (docs/measurements/bulk-bytes.md). The addon writes these files in any case.
  */
 const DIRECT_BYTES = 4 * 1024 * 1024;
 
-/** Nobody means these by a push, and none of them is made. */
+/** Archives contain these by accident; none of them is created. */
 const DEVICES: Readonly<Partial<Record<TarEntry['type'], string>>> = {
   'character-device': 'a character device',
   'block-device': 'a block device',
@@ -27,7 +28,7 @@ type OpenFile = {
   readonly entry: TarEntry;
   readonly parts: readonly string[];
   writtenTo: number;
-  /** The addon writes it in order. */
+  /** The addon writes this file sequentially. */
   isDirect: boolean;
 };
 
@@ -42,29 +43,29 @@ export class Extractor implements TarSink {
   #files = 0;
   #bytes = 0;
 
-  /** Takes the destination over. `isEmulated`: large files go past the page cache. */
+  /** Takes ownership of the destination. `isEmulated`: large files bypass the page cache. */
   constructor(destination: Destination, isEmulated: boolean) {
     this.#destination = destination;
     this.#isEmulated = isEmulated;
   }
 
-  /** Regular files made so far, and the content that was written. */
+  /** Regular files created so far, and content bytes written. */
   get counts(): { readonly files: number; readonly bytes: number } {
     return { files: this.#files, bytes: this.#bytes };
   }
 
-  /** The file that the addon writes in order, if one is now. */
+  /** Descriptor of the file that the addon currently writes sequentially, if any. */
   get directFile(): number | undefined {
     return this.#file?.isDirect === true ? this.#file.fd : undefined;
   }
 
-  /** So many bytes of that file were written by somebody else, behind what `content` gave. */
+  /** Records that native code wrote this many bytes to that file, after the bytes passed to `content`. */
   wrote(bytes: number): void {
     if (this.#file !== undefined) this.#file.writtenTo += bytes;
     this.#bytes += bytes;
   }
 
-  /** That could not be done. */
+  /** Reports that native code could not write. */
   failed(errno: number): never {
     throw fileError(-errno, this.#entry?.name ?? '');
   }
@@ -114,7 +115,7 @@ export class Extractor implements TarSink {
     this.#entry = undefined;
   }
 
-  /** To be called once, last. A file that is not whole is removed; directories get the times and modes they should have. */
+  /** To be called once, last. Removes an incomplete file. Sets the times and modes of directories. */
   close(): void {
     if (this.#file !== undefined) this.#dropFile(this.#file);
     for (const [path, entry] of this.#directories) this.#finishDirectory(path, entry);
@@ -168,23 +169,23 @@ export class Extractor implements TarSink {
   }
 
   #makeDirectory(entry: TarEntry): void {
-    // A destination that was there before stays as it is: `./` is in many archives, and nobody means /tmp by it.
+    // An existing destination is left unchanged: many archives contain `./`, and their senders do not mean /tmp by it.
     if (this.#parts.length === 0) {
       if (this.#destination.isNew) this.#directories.set('', entry);
       return;
     }
     const { parent, leaf } = this.#destination.place(this.#parts);
-    let made = addon.addDirectory(parent, leaf);
-    if (made === -EEXIST) {
-      made = this.#destination.openDirectory(this.#parts);
-      if (made >= 0) addon.close(made);
-      else if (made === -ENOTDIR || made === -ENOENT || made === -ELOOP) {
-        // A file, or a link that leads nowhere or is not followed, gives way.
-        made = addon.removeFile(parent, leaf);
-        if (made === 0) made = addon.addDirectory(parent, leaf);
+    let result = addon.addDirectory(parent, leaf);
+    if (result === -EEXIST) {
+      result = this.#destination.openDirectory(this.#parts);
+      if (result >= 0) addon.close(result);
+      else if (result === -ENOTDIR || result === -ENOENT || result === -ELOOP) {
+        // A file, or a link that is dangling or not followed, is replaced.
+        result = addon.removeFile(parent, leaf);
+        if (result === 0) result = addon.addDirectory(parent, leaf);
       }
     }
-    if (made < 0) throw fileError(made, entry.name);
+    if (result < 0) throw fileError(result, entry.name);
     const path = this.#parts.join('/');
     this.#directories.set(path, entry);
     if (this.#directories.size <= MAX_WAITING_DIRECTORIES) return;
@@ -195,7 +196,7 @@ export class Extractor implements TarSink {
     }
   }
 
-  /** A directory that is no longer there, or no longer inside, is left alone. */
+  /** A directory that was removed, or moved outside, is skipped. */
   #finishDirectory(path: string, { mode, mtimeSeconds, mtimeNanos }: TarEntry): void {
     const fd = this.#destination.openDirectory(path.split('/'));
     if (fd >= 0) addon.finishFile(fd, -1, mode, mtimeSeconds, mtimeNanos);
@@ -245,7 +246,7 @@ function write(file: OpenFile, bytes: Buffer, position: number): number {
     : addon.writeAt(file.fd, bytes, 0, bytes.length, position);
 }
 
-/** From now on the file is written like any other. */
+/** Switches the file back to ordinary writes. */
 function endDirect(file: OpenFile): number {
   if (!file.isDirect) return 0;
   file.isDirect = false;

@@ -1,7 +1,7 @@
-// Absolute paths of requests as the bytes that the addon takes.
+// Converts absolute paths of requests to the byte strings that the addon takes.
 import { AgentError } from '@sandboxd/proto';
 
-/** Throws AgentError for a path that is none. */
+/** Throws AgentError for an invalid path. */
 export function toPathBytes(path: string): string {
   if (!path.startsWith('/') || path.includes('\0'))
     throw new AgentError('invalid', `path ${JSON.stringify(path.slice(0, 120))} is not an absolute path`);

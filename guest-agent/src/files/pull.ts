@@ -1,4 +1,4 @@
-// One file's content, in frames as the host takes them.
+// One file's content, in frames as the host grants credit.
 import {
   AgentError,
   type FilePull,
@@ -13,17 +13,17 @@ import { fileError, readError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
 import { isDirectory, newStatus, SPECIAL, sizeOf, specialKind } from './status.ts';
 
-/** Files that claim to be shorter are read at once: those of /proc and /sys are of another size than they say. */
+/** Files below this size are read at once, because files of /proc and /sys report a wrong size. */
 const SMALL_BYTES = 16 * 1024;
-/** Emulated guests read longer files past the page cache, unless they are in it. */
+/** Emulated guests read larger files with O_DIRECT, unless they are in the page cache. */
 const DIRECT_BYTES = 4 * 1024 * 1024;
-/** How far a file is read to find out how long it is. */
+/** Maximum bytes read to determine the length of a file. */
 const MAX_HEAD_BYTES = 1024 * 1024;
 
-/** One for all: the link has copied the bytes when the stream asks for the next. */
+/** Shared by all pulls: the link has copied the bytes before a stream asks for more. */
 const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
 
-/** Throws AgentError for what cannot be read. */
+/** Throws AgentError when the file cannot be read. */
 export function startPull(stream: Stream, { path, maxBytes }: FilePull, isEmulated: boolean): void {
   const status = newStatus();
   const name = toPathBytes(path);
@@ -51,9 +51,9 @@ class Pull {
   readonly #stream: Stream;
   readonly #fd: number;
   readonly #name: string;
-  /** Read already, and not sent yet. */
+  /** Bytes that were read but not sent yet. */
   #head: Buffer;
-  /** Bytes still to be sent; of an unknown size at most so many. */
+  /** Bytes still to be sent; the maximum when the size is unknown. */
   #left: number;
   readonly #isSizeKnown: boolean;
   #isOver = false;
@@ -91,10 +91,10 @@ class Pull {
 
   #take(limit: number, sourceLimit: number): Uint8Array | SourceBytes | null {
     if (this.#isOver) return null;
-    const wanted = Math.min(limit, this.#left);
-    if (wanted === 0) return this.#end();
+    const maxBytes = Math.min(limit, this.#left);
+    if (maxBytes === 0) return this.#end();
     if (this.#head.length > 0) {
-      const bytes = this.#head.subarray(0, Math.min(wanted, MAX_DATA_BYTES));
+      const bytes = this.#head.subarray(0, Math.min(maxBytes, MAX_DATA_BYTES));
       this.#head = this.#head.subarray(bytes.length);
       this.#left -= bytes.length;
       return bytes;
@@ -103,12 +103,12 @@ class Pull {
       const length = Math.min(sourceLimit, this.#left);
       return { descriptor: this.#fd, length, took: (result) => this.#took(result) };
     }
-    const got = this.#read(wanted);
+    const got = this.#read(maxBytes);
     this.#took(got);
     return got > 0 ? scratch.subarray(0, got) : null;
   }
 
-  /** What reading gave: bytes, 0 at the end, a negative error number. */
+  /** `result` of the read: byte count, 0 at the end, or a negative error number. */
   #took(result: number): void {
     if (result > 0) this.#left -= result;
     else if (result === 0 || result === NOT_NOW) this.#end();
@@ -151,24 +151,24 @@ class Pull {
   }
 }
 
-/** The file's beginning, and whether that is all of it. Throws AgentError. */
+/** The file's first bytes, and whether they are the whole file. Throws AgentError. */
 function readHead(fd: number, name: string): { readonly bytes: Buffer; readonly isWhole: boolean } {
-  const pieces: Buffer[] = [];
+  const chunks: Buffer[] = [];
   let size = 0;
   while (size < MAX_HEAD_BYTES) {
-    const piece = Buffer.allocUnsafeSlow(SMALL_BYTES);
-    const got = tryRead(fd, piece, name);
-    // Files like /proc/kmsg have nothing now and may have something later: what there is, is all.
-    if (got === 0 || got === NOT_NOW) return { bytes: Buffer.concat(pieces, size), isWhole: true };
-    pieces.push(piece.subarray(0, got));
+    const chunk = Buffer.allocUnsafeSlow(SMALL_BYTES);
+    const got = tryRead(fd, chunk, name);
+    // Files like /proc/kmsg are empty now and may have data later: the current data is the whole file.
+    if (got === 0 || got === NOT_NOW) return { bytes: Buffer.concat(chunks, size), isWhole: true };
+    chunks.push(chunk.subarray(0, got));
     size += got;
   }
-  return { bytes: Buffer.concat(pieces, size), isWhole: false };
+  return { bytes: Buffer.concat(chunks, size), isWhole: false };
 }
 
-function tryRead(fd: number, piece: Buffer, name: string): number {
+function tryRead(fd: number, chunk: Buffer, name: string): number {
   try {
-    return addon.read(fd, piece, 0, piece.length);
+    return addon.read(fd, chunk, 0, chunk.length);
   } catch (error) {
     throw readError(error, name);
   }

@@ -1,4 +1,4 @@
-// One push: the archive from the stream through the tar reader onto the disk, as fast as the disk takes it.
+// One push: from the stream through the tar reader to the disk, with the disk's speed as backpressure.
 import process from 'node:process';
 import type { Gunzip } from 'node:zlib';
 import {
@@ -14,7 +14,7 @@ import { Destination } from './destination.ts';
 import { Extractor } from './extractor.ts';
 import { toPathBytes } from './guest-path.ts';
 
-/** First bytes of what some send instead, for a better message. */
+/** Magic bytes of formats that clients send by mistake, for a better message. */
 const OTHERS: readonly (readonly [string, string])[] = [
   ['28b52ffd', 'zstd'],
   ['fd377a58', 'xz'],
@@ -22,10 +22,10 @@ const OTHERS: readonly (readonly [string, string])[] = [
   ['504b0304', 'zip'],
 ];
 const GZIP = [0x1f, 0x8b] as const;
-/** Less than this is not worth the change of hands. */
+/** Below this size, a direct write is not worth the switch. */
 const INTAKE_BYTES = 512 * 1024;
 
-/** Throws AgentError when the destination cannot be had. */
+/** Throws AgentError when the destination cannot be opened or created. */
 export function startPush(stream: Stream, { path }: FilePush, isEmulated: boolean): void {
   new Push(stream, new Extractor(Destination.open(toPathBytes(path)), isEmulated));
 }
@@ -71,7 +71,7 @@ class Push {
     const other = OTHERS.find(([magic]) => hex.startsWith(magic))?.[1];
     if (other !== undefined) throw new TarError(`this is ${other}; send a tar archive, plain or gzip`);
     if (start[0] !== GZIP[0] || start[1] !== GZIP[1]) return;
-    // Loaded with the first archive that needs it: the agent's start need not wait for it.
+    // Loaded for the first compressed archive, so that the agent starts faster.
     const gunzip = process.getBuiltinModule('node:zlib').createGunzip({ chunkSize: 65_536 });
     gunzip.on('data', (plain: Buffer) => this.#attempt(() => this.#reader.push(plain)));
     gunzip.on('end', () => this.#attempt(() => this.#complete()));
@@ -83,15 +83,15 @@ class Push {
     if (this.#gunzip === undefined) {
       this.#reader.push(bytes);
       this.#stream.consumed(chunkBytes);
-      this.#offerIntake();
+      this.#offerDirectWrite();
     } else {
-      // A copy: the chunk is lent. It counts as taken once it is unpacked, so that little ever waits.
+      // A copy, because the chunk is borrowed. Its credit returns after decompression, so that little data is buffered.
       this.#gunzip.write(Buffer.from(bytes), () => this.#stream.consumed(chunkBytes));
     }
   }
 
-  /** The rest of a large file needs nobody to look at it. */
-  #offerIntake(): void {
+  /** Native code writes the rest of a large file. */
+  #offerDirectWrite(): void {
     const target = this.#extractor.directFile;
     if (target === undefined || this.#reader.plainContentLeft < INTAKE_BYTES) return;
     this.#stream.offerDirectWrite({
@@ -124,7 +124,7 @@ class Push {
     throw new TarError(`the archive is damaged: its gzip stream cannot be read (${error.message})`);
   }
 
-  /** What goes wrong is the call's result. */
+  /** Runs a step. An error becomes the call's result. */
   #attempt(step: () => void): void {
     if (this.#isOver) return;
     try {

@@ -1,6 +1,6 @@
-// What the addon says of a file, in words.
+// Interprets the file status that the addon returns.
 
-/** Instead of a descriptor: neither a regular file nor a directory. */
+/** Returned instead of a descriptor for a file that is neither regular nor a directory. */
 export const SPECIAL = -4096;
 
 const TYPE_MASK = 0o170000;
@@ -13,7 +13,7 @@ const KINDS: ReadonlyMap<number, string> = new Map([
   [0o140000, 'a socket'],
 ]);
 
-/** Filled by openFile and openEntry: mode, size, mtime in seconds and nanoseconds, links, device, inode in two halves, owner. */
+/** Filled by openFile and openEntry: mode, size, mtime (s and ns), links, device, inode in two halves, owner. */
 export function newStatus(): Float64Array {
   return new Float64Array(10);
 }
@@ -26,7 +26,7 @@ export function isSymlink(status: Float64Array): boolean {
   return (modeOf(status) & TYPE_MASK) === SYMLINK;
 }
 
-/** What it is that can neither be read nor listed. */
+/** Kind of a file that can be neither read nor listed. */
 export function specialKind(status: Float64Array): string {
   return KINDS.get(modeOf(status) & TYPE_MASK) ?? 'no file';
 }
@@ -51,7 +51,7 @@ export function deviceOf(status: Float64Array): number {
   return status[5] ?? 0;
 }
 
-/** A key for the file that several names may share; undefined when it has one name. */
+/** A key of the inode if several names share it; undefined when it has one name. */
 export function linkKey(status: Float64Array): string | undefined {
   return (status[4] ?? 0) < 2 ? undefined : `${status[5]}:${status[6]}:${status[7]}`;
 }

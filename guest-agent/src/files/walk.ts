@@ -1,5 +1,5 @@
-// The members of a directory tree in the order of an archive, found from held descriptors: links are never followed,
-// other file systems never entered, and what disappears meanwhile is left out.
+// Walks a directory tree in archive order, by open descriptors. Links are never followed, other file systems are not
+// entered, and files that disappear meanwhile are skipped.
 import { constants } from 'node:os';
 import { AgentError, showName } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
@@ -17,25 +17,25 @@ import {
 } from './status.ts';
 import type { TarMember } from './tar/writer.ts';
 
-/** A descriptor is held for each level. */
+/** Each level holds an open descriptor. */
 const MAX_DEPTH = 2048;
 const { ENOENT, ELOOP, ENOTDIR, ENXIO } = constants.errno;
 
 type Level = { readonly fd: number; readonly path: string; names: string[]; next: number };
 
-/** Where the members of an archive come from. */
+/** Source of an archive's members. */
 export type Members = {
   /** Undefined at the end. Throws AgentError. */
   next(): Found | undefined;
-  /** What the archive could not hold. */
+  /** Number of skipped files that an archive cannot hold. */
   readonly leftOut: number;
   close(): void;
 };
 
-/** A member, and the descriptor of its content when it has some, which is the caller's to close. */
+/** A member, and the descriptor of its content if it has content. The caller closes the descriptor. */
 export type Found = { readonly member: TarMember; readonly fd: number | undefined };
 
-/** Takes the descriptor over: a regular file that is the only member. */
+/** Takes ownership of the descriptor: a regular file that is the only member. */
 export function onlyFile(fd: number, status: Float64Array, name: string): Members {
   let found: Found | undefined = { member: toMember(status, '0', name), fd };
   const take = () => {
@@ -57,12 +57,12 @@ export class Walk implements Members {
   readonly #status: Float64Array;
   readonly #device: number;
   readonly #skip: ReadonlySet<string>;
-  /** First name of each file that has several. */
+  /** First name of each inode with several names. */
   readonly #links = new Map<string, string>();
   #isAtTop = true;
   leftOut = 0;
 
-  /** Takes the descriptor over. `status` is the top directory's; `skip` has paths in it that do not exist. */
+  /** Takes ownership of the descriptor. `status` is the top directory's. `skip` lists paths to leave out. */
   constructor(fd: number, status: Float64Array, skip: ReadonlySet<string> = new Set()) {
     this.#levels.push({ fd, path: '', names: [], next: 0 });
     this.#status = status;
@@ -109,7 +109,7 @@ export class Walk implements Members {
     const path = level.path + name;
     const fd = addon.openEntry(level.fd, name, status);
     if (fd === SPECIAL) return this.#special(level, name, path);
-    // Gone, or another kind of file by now.
+    // The file was removed or replaced by another kind.
     if (fd === -ENOENT || fd === -ELOOP || fd === -ENOTDIR || fd === -ENXIO) return undefined;
     if (fd < 0) throw fileError(fd, path);
     if (isDirectory(status)) {
@@ -142,7 +142,7 @@ export class Walk implements Members {
     };
   }
 
-  /** The name that the same file had before, if it had one. */
+  /** The earlier name of the same inode, if any. */
   #firstName(path: string): string | undefined {
     const key = linkKey(this.#status);
     if (key === undefined) return undefined;

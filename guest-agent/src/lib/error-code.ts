@@ -1,4 +1,4 @@
-// The name of a system error ('ENOENT'), of whichever API threw it.
+// The name of a system error ('ENOENT'), from Node's or the addon's errors.
 
 export function errorCode(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;

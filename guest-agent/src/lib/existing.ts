@@ -1,7 +1,7 @@
-// For making what may already be there.
+// Creates something that may exist already.
 import { errorCode } from './error-code.ts';
 
-/** Runs `action`; that the thing exists (EEXIST) is fine. */
+/** Runs `action` and ignores EEXIST. */
 export function ignoreExisting(action: () => void): void {
   try {
     action();

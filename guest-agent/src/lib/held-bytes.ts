@@ -1,8 +1,8 @@
-// Bytes that wait to be written: copied into blocks that are used again and again. A buffer for each piece would be
-// garbage that lives until a collection, and leave holes in the heap when it goes.
+// Bytes that wait to be written, copied into reusable blocks. One buffer for each chunk would fragment the heap and
+// stay in memory until a garbage collection.
 
 const BLOCK_BYTES = 65_536;
-/** Blocks that are kept for the next, all queues together. */
+/** Free blocks kept for reuse, shared by all queues. */
 const MAX_FREE = 12;
 
 const free: Buffer[] = [];
@@ -19,22 +19,22 @@ export class HeldBytes {
 
   push(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; ) {
-      const block = this.#roomy();
-      const piece = bytes.subarray(at, at + BLOCK_BYTES - block.end);
-      block.bytes.set(piece, block.end);
-      block.end += piece.length;
-      at += piece.length;
+      const block = this.#blockWithSpace();
+      const chunk = bytes.subarray(at, at + BLOCK_BYTES - block.end);
+      block.bytes.set(chunk, block.end);
+      block.end += chunk.length;
+      at += chunk.length;
     }
     this.#sizeBytes += bytes.length;
   }
 
-  /** The oldest bytes, as many as lie together; valid until the next call. */
+  /** The oldest contiguous bytes; valid until the next call. */
   first(): Buffer | undefined {
     const block = this.#blocks[0];
     return block?.bytes.subarray(block.start, block.end);
   }
 
-  /** Forgets the oldest bytes, at most as many as `first` gave. */
+  /** Removes the oldest bytes, at most as many as `first` returned. */
   drop(bytes: number): void {
     const block = this.#blocks[0];
     if (block === undefined) return;
@@ -45,7 +45,7 @@ export class HeldBytes {
     release(block);
   }
 
-  /** Forgets everything; returns how much it was. */
+  /** Removes everything; returns the byte count. */
   clear(): number {
     const sizeBytes = this.#sizeBytes;
     for (const block of this.#blocks.splice(0)) release(block);
@@ -53,7 +53,7 @@ export class HeldBytes {
     return sizeBytes;
   }
 
-  #roomy(): Block {
+  #blockWithSpace(): Block {
     const last = this.#blocks.at(-1);
     if (last !== undefined && last.end < BLOCK_BYTES) return last;
     const block = { bytes: free.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES), start: 0, end: 0 };

@@ -1,7 +1,7 @@
 // Linux signals by their SIG names.
 import { constants } from 'node:os';
 
-/** What the kernel's first real-time signal is to glibc, which keeps the two below to itself. */
+/** The first real-time signal of glibc, which reserves the two below for itself. */
 const SIGRTMIN = 34;
 const SIGRTMAX = 64;
 

@@ -6,10 +6,10 @@ import { addon } from '../native/addon.ts';
 const DISK = 'vdb';
 const SECTOR_BYTES = 512;
 const BLOCK_BYTES = 4096;
-/** The layer itself was hidden when the root was switched; for the call it is mounted once more. */
+/** The switch of the root hid the layer's own mount, so it is mounted again for the call. */
 const MOUNT_POINT = '/run/sandbox/layer';
 
-/** Gives the new size, bytes. Throws AgentError. */
+/** Returns the new size in bytes. Throws AgentError. */
 export function growDisk(): number {
   const sectors = Number(readFileSync(`/sys/block/${DISK}/size`, 'latin1'));
   const blocks = Math.floor((sectors * SECTOR_BYTES) / BLOCK_BYTES);

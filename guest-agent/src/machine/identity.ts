@@ -1,4 +1,4 @@
-// Who this guest is: everything that two copies of one memory must not share, set in one call.
+// The guest's identity: everything that two copies of one memory image must not share, set in one call.
 import { AgentError, type Identity, type Network, type SetClock } from '@sandboxd/proto';
 import { enterRoot } from '../boot/enter-root.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
@@ -7,13 +7,13 @@ import { writeOwnFile } from './own-file.ts';
 
 const MIN_ENTROPY_BYTES = 32;
 const MAX_ENTROPY_BYTES = 512;
-/** What programs read instead of the kernel's own, which is of the boot that all copies come from. */
+/** Mounted over the kernel's boot id, which all copies share. */
 const BOOT_ID_FILE = '/run/sandbox/boot_id';
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 const MS_BIND = 4096;
 const HOSTS_MARK = '# sandbox host name';
 
-/** Throws AgentError for a field out of range. */
+/** Throws AgentError for a field that is out of range. */
 export function checkIdentity(identity: Identity): void {
   if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(identity.hostname)) {
     throw new AgentError(
@@ -36,8 +36,8 @@ export function checkIdentity(identity: Identity): void {
 }
 
 /**
- * Takes the identity on. Entropy and clock come first: what follows is already the new guest. Gives what the clock says at the
- * end, microseconds since 1970.
+ * Applies the identity. Entropy and clock come first, because later steps already use them. Returns the clock's time
+ * after the last step, in microseconds since 1970.
  */
 export function applyIdentity(identity: Identity): number {
   checkIdentity(identity);
@@ -57,26 +57,27 @@ export function applyIdentity(identity: Identity): number {
   return addon.shiftClock(0);
 }
 
-/** From the generator that was just given new entropy. */
+/** The id comes from the kernel's generator, which was just reseeded. */
 function renewBootId(): void {
   const id = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/uuid');
   writeOwnFile(BOOT_ID_FILE, id);
-  // A copy has the mount of the guest that was saved.
+  // A copy already has the mount of its snapshot.
   if (addon.readText(NO_DIRECTORY, BOOT_ID) !== id) addon.mount(BOOT_ID_FILE, BOOT_ID, '', MS_BIND, '');
 }
 
-/** Sets or moves the clock, or leaves it; the time then, microseconds since 1970. */
+/** Sets, shifts or only reads the clock. Returns the resulting time, in microseconds since 1970. */
 export function correctClock({ unixTimeUs, shiftUs }: SetClock): number {
   if (unixTimeUs > 0) addon.setClock(unixTimeUs);
   return addon.shiftClock(unixTimeUs > 0 ? 0 : shiftUs);
 }
 
-/** Of the guest's own name where it has no network, as on Debian. */
+/** Address of the guest's own name where it has no network, as on Debian. */
 const NO_ADDRESS = '127.0.1.1';
 
 /**
- * The text of /etc/hosts in which `hostname` is the guest's own name, and means the address of its network, as in a container: what
- * binds to its own name (Spark, Hadoop, Erlang) would else be out of reach of a published port. Other lines stay as they are.
+ * Returns /etc/hosts with `hostname` as the guest's own name at its network address, as in a container. Programs that
+ * bind to their own name (Spark, Hadoop, Erlang) would otherwise be unreachable through a published port. Other lines
+ * are kept.
  */
 export function nameInHosts(text: string, hostname: string, address = NO_ADDRESS): string {
   const others = text.split('\n').filter((line) => line !== '' && !line.endsWith(HOSTS_MARK));

@@ -1,37 +1,39 @@
-// Gives memory back that a burst of work has left free: the agent shares a small machine with what it runs.
+// Returns memory to the kernel after a burst of work: the agent shares a small machine with the commands.
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 
-/** Without a call for so long, nobody waits for the agent. */
+/** After this time without a call, no client waits for the agent. */
 const IDLE_MS = 1000;
-/** Worth the time, which is some milliseconds where the guest is emulated. */
+/** Minimum growth that justifies a trim, which takes some milliseconds in an emulated guest. */
 const GROWTH_PAGES = (12 * 1024 * 1024) / 4096;
 
 export class MemoryTrim {
   #timer: NodeJS.Timeout | undefined;
   #trimmedPages = 0;
 
-  /** To be called for each call; costs next to nothing. */
+  /** To be called for each call; the cost is negligible. */
   touch(): void {
     if (this.#timer === undefined) this.#timer = setTimeout(() => this.check(), IDLE_MS);
     else this.#timer.refresh();
   }
 
-  /** At once: what a start has left is so gone before the guest is saved, and not in each copy of it. */
+  /** Trims at once: memory left by the start is released before the guest is snapshotted, instead of in each copy. */
   check(): void {
     if (ownPages() - this.#trimmedPages < GROWTH_PAGES) return;
     addon.trimMemory();
     this.#trimmedPages = ownPages();
   }
 
-  /** To be called in a copy: what its source had left free is shared with that, and costs nothing until it is given back. */
-  startAnew(): void {
+  /**
+   * To be called in a copy: memory that its source left free is shared with that source, and a trim would unshare it.
+   */
+  resetBaseline(): void {
     this.#trimmedPages = ownPages();
   }
 }
 
 /**
- * What is resident with no file behind it. Code that comes back from the page cache is no growth: to take it away again and again
- * gives nobody anything, and costs each copy of this guest the pages in which its kernel writes that down.
+ * Resident pages without a file behind them. Code that returns from the page cache does not count as growth: evicting
+ * it again would gain no memory, and would cost each copy of this guest the pages of the kernel's bookkeeping.
  */
 function ownPages(): number {
   const [, resident = 0, shared = 0] = addon

@@ -1,4 +1,4 @@
-// The guest's one network interface, as the host says it is: its address, its way out and who answers for names.
+// Configures the guest's network interface as the host requests: address, gateway and name server.
 import { isIPv4 } from 'node:net';
 import { AgentError, type Network } from '@sandboxd/proto';
 import { logError } from '../lib/log.ts';
@@ -7,7 +7,7 @@ import { writeOwnFile } from './own-file.ts';
 
 const RESOLVER_FILE = '/etc/resolv.conf';
 
-/** Throws AgentError for a field out of range. */
+/** Throws AgentError for a field that is out of range. */
 export function checkNetwork({ address, gateway, dns, mac, gatewayMac, prefixLength }: Network): void {
   for (const text of [address, gateway, dns])
     if (!isIPv4(text)) throw new AgentError('invalid', `${JSON.stringify(text)} is not an IPv4 address`);
@@ -16,7 +16,7 @@ export function checkNetwork({ address, gateway, dns, mac, gatewayMac, prefixLen
     throw new AgentError('invalid', `a prefix of ${prefixLength} bits is not 1 to 31`);
 }
 
-/** Six bytes; AgentError for anything else. */
+/** Returns six bytes; throws AgentError for an invalid text. */
 export function parseMac(text: string): Uint8Array {
   if (!/^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/.test(text))
     throw new AgentError('invalid', `${JSON.stringify(text)} is not a MAC address`);
@@ -24,8 +24,8 @@ export function parseMac(text: string): Uint8Array {
 }
 
 /**
- * Gives the guest this network, or none. A copy has the interface and the connections of the guest that was saved: they are
- * aborted before anything can leave by the new address; by the old one nothing gets past the gate of its tap.
+ * Configures this network, or removes it. A copy has the interface and the connections of its snapshot. The connections
+ * are aborted before a packet can leave with the new address. Packets with the old address are dropped at the tap.
  */
 export function applyNetwork(network: Network | undefined): void {
   if (network === undefined) {
@@ -39,7 +39,7 @@ export function applyNetwork(network: Network | undefined): void {
   writeResolver(`nameserver ${dns}\n`);
 }
 
-/** A kernel of the operator's own may not be able to: programs then find out by themselves, late. */
+/** The operator's own kernel may lack this function; then programs notice late that their connections are gone. */
 function abortConnections(): void {
   try {
     addon.abortConnections();
@@ -48,7 +48,7 @@ function abortConnections(): void {
   }
 }
 
-/** A link there leads to what a program of the image would write, or nowhere: the file itself takes its place. */
+/** A symbolic link at this path points to a file that the image's programs would write, or dangles; it is replaced. */
 function writeResolver(text: string): void {
   if (typeof addon.readLink(NO_DIRECTORY, RESOLVER_FILE) === 'string')
     addon.removeFile(NO_DIRECTORY, RESOLVER_FILE);

@@ -1,12 +1,12 @@
-// Files that say who the guest is, in whatever root an image made.
+// Writes the files of the guest's identity, whatever the image has at their paths.
 import { lstatSync, mkdirSync, rmdirSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { AgentError } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 
 /**
- * Natively: a copy of a guest is not usable before this is done, and emulated, Node's own file calls take their time. AgentError
- * when it cannot be.
+ * Written by the addon: a copy of a guest is usable only after this, and Node's file calls are slow when emulated.
+ * Throws AgentError when the file cannot be written.
  */
 export function writeOwnFile(path: string, text: string): void {
   if (addon.replaceText(path, text) >= 0) return;
@@ -16,7 +16,7 @@ export function writeOwnFile(path: string, text: string): void {
   if (result < 0) throw new AgentError('internal', `cannot write ${path}: error ${-result}`);
 }
 
-/** An image may have a file there, or a link that leads nowhere. */
+/** An image may have a file or a dangling link there. */
 function ensureParent(dir: string): void {
   try {
     mkdirSync(dir, { recursive: true });
@@ -26,7 +26,7 @@ function ensureParent(dir: string): void {
   }
 }
 
-/** An image may have an empty directory there, or a link that leads nowhere. */
+/** An image may have an empty directory or a dangling link there. */
 function clear(path: string): void {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found?.isDirectory()) rmdirSync(path);

@@ -1,11 +1,14 @@
-// What the agent and its guest use.
+// Resource usage of the agent, its guest, and running processes.
 import { readdirSync } from 'node:fs';
 import type { StatsResult } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 
+/** Reading costs the kernel time for each process; for a service with more processes, only the first ones count. */
+const MAX_PROCESSES = 512;
+
 export type StatsContext = { readonly execCgroups: number; readonly streams: number };
 
-/** Bytes behind `key` in a file of "Key:   12 kB" lines; 0 when it is absent. */
+/** Bytes of `key` in a file of "Key:   12 kB" lines; 0 when absent. */
 export function kibibyteField(text: string, key: string): number {
   const match = new RegExp(`^${key}:\\s+([0-9]+) kB$`, 'm').exec(text);
   return Number(match?.[1] ?? 0) * 1024;
@@ -25,4 +28,16 @@ export function readStats({ execCgroups, streams }: StatsContext): StatsResult {
     streams,
     processes: readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name)).length,
   };
+}
+
+/** Sums over the processes, as `ps` counts: current resident memory, and the peak of each. */
+export function readMemory(pids: readonly number[]): { liveRssBytes: number; livePeakRssBytes: number } {
+  let liveRssBytes = 0;
+  let livePeakRssBytes = 0;
+  for (const pid of pids.slice(0, MAX_PROCESSES)) {
+    const text = addon.readText(NO_DIRECTORY, `/proc/${pid}/status`);
+    liveRssBytes += kibibyteField(text, 'VmRSS');
+    livePeakRssBytes += kibibyteField(text, 'VmHWM');
+  }
+  return { liveRssBytes, livePeakRssBytes };
 }

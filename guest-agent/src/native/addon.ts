@@ -1,17 +1,17 @@
-// The native addon as TypeScript sees it: what Node itself cannot do. Every method throws an Error with `code` and
-// `syscall` unless its comment says otherwise.
+// The TypeScript types of the native addon, which does what Node cannot. Every method throws an Error with `code` and
+// `syscall` unless its comment documents another result.
 import { constants } from 'node:os';
 import process from 'node:process';
 import { AGENT_DIR } from '@sandboxd/proto';
 
-/** What non-blocking calls return for "not now". */
+/** Result of a non-blocking call that would block. */
 export const NOT_NOW: number = -constants.errno.EAGAIN;
 
 /** The directory argument of calls that take absolute paths (AT_FDCWD). */
 export const NO_DIRECTORY = -100;
 
 export type SpawnSpec = {
-  /** Lists are one string; each item ends in a zero byte. */
+  /** Lists are one string; a zero byte ends each item. */
   readonly candidates: string;
   readonly argv: string;
   readonly env: string;
@@ -19,7 +19,7 @@ export type SpawnSpec = {
   readonly stdin: number;
   readonly stdout: number;
   readonly stderr: number;
-  /** 1: descriptor 0 is a terminal and becomes the controlling one. */
+  /** 1: descriptor 0 is a terminal and becomes the controlling terminal. */
   readonly terminal: 0 | 1;
   /** Descriptor of the cgroup's directory, or -1 for the agent's own. */
   readonly cgroup: number;
@@ -53,8 +53,8 @@ export interface Addon {
   endDirectWrite(): number;
   startDirectRead(fd: number): boolean;
   // intake.cc
-  startIntake(link: number, stream: number, target: number, wantedBytes: number): void;
-  runIntake(mostBytes: number, numbers: Float64Array, unread: Uint8Array): number;
+  startIntake(link: number, stream: number, target: number, targetBytes: number): void;
+  runIntake(maxBytes: number, numbers: Float64Array, unread: Uint8Array): number;
   stopIntake(): void;
   // files.cc
   openDirectory(directory: number, name: string): number;
@@ -64,7 +64,7 @@ export interface Addon {
   writeText(directory: number, name: string, text: string): number;
   /** 0 or a negative error number. */
   replaceText(path: string, text: string): number;
-  // tree-read.cc, tree-make.cc: names are bytes, results a number that is -errno on failure; nothing throws
+  // tree-read.cc, tree-make.cc: names are byte strings, results are numbers, -errno on failure; nothing throws
   openBeneath(directory: number, name: string, flags: number, resolve: number): number;
   createFile(parent: number, leaf: string): number;
   writeAt(fd: number, buffer: Uint8Array, offset: number, length: number, position: number): number;
@@ -98,11 +98,11 @@ export interface Addon {
   // system.cc
   mount(source: string, target: string, type: string, flags: number, options: string): void;
   unmount(target: string, flags: number): void;
-  /** A device; `type` and mode as in `st_mode`. What is there stays, and that is no error. */
+  /** Creates a device node; `type` and mode as in `st_mode`. An existing file is kept without an error. */
   makeDevice(path: string, mode: number, major: number, minor: number): void;
   setHostname(name: string): void;
   setClock(unixTimeUs: number): void;
-  /** Moves the clock by so much, unless it is 0; gives the time then, microseconds since 1970. */
+  /** Shifts the clock by `us` unless that is 0. Returns the resulting time, in microseconds since 1970. */
   shiftClock(us: number): number;
   addEntropy(bytes: Uint8Array): void;
   bringUp(interfaceName: string): void;
@@ -112,20 +112,26 @@ export interface Addon {
   trimMemory(): void;
   growFileSystem(directory: string, blocks: number): void;
   // root.cc
-  /** The disks become the root, the agent's image above the others, with these mount options of the layer; `code` and `syscall` say which step failed. */
+  /**
+   * Switches the root to the disks, with the agent's image as the top layer. The options are for the writable layer's
+   * mount. `code` and `syscall` of the error name the failed step.
+   */
   enterRoot(layerOptions: string): void;
   // memory-directory.cc
   /**
-   * A tmpfs with all that the directory has, but its entry `leftOut`, takes its place. 0, or a negative error number: then it stays as
-   * it is, as one does that has more than so many entries or bytes (E2BIG).
+   * Moves a directory's content, except its entry `leftOut`, to a tmpfs mounted in its place. Returns 0 or a negative
+   * error number; on an error the directory is unchanged. E2BIG: it has more than `entries` entries or `bytes` bytes.
    */
   moveToMemory(path: string, entries: number, bytes: number, leftOut: string): number;
   // network.cc
-  /** Has the driver serve the network device; the name of its interface. */
+  /** Binds the driver to the network device. Returns the interface's name. */
   bindInterface(): string;
-  /** The other way; nothing when there is none. */
+  /** Unbinds the driver; does nothing when there is no interface. */
   unbindInterface(): void;
-  /** MACs are six bytes, addresses dotted texts. Up when this returns, with no other route, neighbour or address. */
+  /**
+   * MACs are six bytes, addresses dotted text. The interface is up on return, without other routes, neighbours or
+   * addresses.
+   */
   setInterface(
     name: string,
     mac: Uint8Array,
@@ -135,7 +141,7 @@ export interface Addon {
     gatewayMac: Uint8Array,
   ): void;
   // connections.cc
-  /** Of TCP, but for those within the guest; how many. */
+  /** Aborts all TCP connections except those within the guest. Returns their number. */
   abortConnections(): number;
   // tty.cc
   openTerminal(columns: number, rows: number): [number, number];
@@ -148,7 +154,7 @@ export interface Addon {
 
 function load(): Addon {
   const module: { exports: unknown } = { exports: {} };
-  // Not require(): inside a single executable that finds only Node's own modules.
+  // Not require(): in a single executable it finds only Node's own modules.
   process.dlopen(module, `${process.env.SANDBOX_AGENT_DIR ?? AGENT_DIR}/agent.node`);
   return module.exports as Addon;
 }

@@ -1,11 +1,11 @@
-// Who is called when a descriptor is ready.
+// Calls the handler of each descriptor that is ready.
 import { addon } from './addon.ts';
 
 export const POLL = { in: 0x1, out: 0x4, error: 0x8, hangUp: 0x10, edge: 0x8000_0000 } as const;
 
 export type Watch = {
   readonly id: number;
-  /** Changes what is waited for; something that is ready already is reported again. */
+  /** Changes the awaited events. An event that is ready already is reported again. */
   update(mask: number): void;
   /** To be called before the descriptor is closed. */
   close(): void;
@@ -20,12 +20,12 @@ export class Poller {
   #lastId = 0;
   #wokeMs = 0;
 
-  /** `onError` gets what a handler threw; the others are called all the same. */
+  /** `onError` gets errors that a handler threw; the other handlers are still called. */
   constructor(onError: (error: unknown) => void) {
     this.#onError = onError;
   }
 
-  /** When the events came that are being dealt with, by `performance.now()`. */
+  /** `performance.now()` at the wake-up for the events that are being handled. */
   get wokeMs(): number {
     return this.#wokeMs;
   }
@@ -39,7 +39,7 @@ export class Poller {
     this.#handlers.clear();
   }
 
-  /** Calls `handler` with the mask of what `fd` is ready for, whenever it is (or becomes, with POLL.edge). */
+  /** Calls `handler` with the ready mask whenever `fd` is ready (with POLL.edge: whenever it becomes ready). */
   watch(fd: number, mask: number, handler: (mask: number) => void): Watch {
     this.#lastId = (this.#lastId + 1) >>> 0;
     const id = this.#lastId;
@@ -57,7 +57,7 @@ export class Poller {
   #dispatch(count: number): void {
     this.#wokeMs = performance.now();
     for (let i = 0; i < count; i++) {
-      // A handler of this batch may have closed the watch of a later one.
+      // An earlier handler of this batch may have closed this watch.
       const handler = this.#handlers.get(this.#events[2 * i] ?? 0);
       if (handler === undefined) continue;
       try {

@@ -1,9 +1,8 @@
-// The first process's duty: every process that ended and has no other parent is reaped here, the agent's own children
-// and orphans alike. Each one's usage goes to whom it belongs.
+// Reaps zombies as PID 1 must: the agent's own children and orphans. The usage of each process is added to its command.
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { POLL, type Poller } from '../native/poller.ts';
 
-/** Reaped in one go before the event loop gets its turn. */
+/** Processes reaped before control returns to the event loop. */
 const BATCH = 256;
 
 export type Exit = {
@@ -13,7 +12,7 @@ export type Exit = {
   readonly signal: number;
 };
 
-/** What the kernel counted for a process and those of its children that it waited for. */
+/** The kernel's counters for a process and those of its children that it waited for. */
 export type ProcessUsage = {
   readonly cpuUserUs: number;
   readonly cpuSystemUs: number;
@@ -27,7 +26,7 @@ const BLOCK_BYTES = 512;
 
 export type ReaperOptions = {
   readonly poller: Poller;
-  /** An orphan ended that lived in the cgroup of this path (as /proc/<pid>/cgroup has it, below the root). */
+  /** An orphan of this cgroup ended (the path of /proc/<pid>/cgroup, below the root). */
   readonly onOrphan: (cgroupPath: string, usage: ProcessUsage) => void;
 };
 
@@ -44,7 +43,7 @@ export class Reaper {
     this.#options.poller.watch(addon.childEvents(), POLL.in | POLL.edge, () => this.#reapAll());
   }
 
-  /** Calls `onExit` once when the child `pid` has ended. To be called in the same turn as spawn. */
+  /** Calls `onExit` once when the child `pid` has ended. To be called in the same event-loop turn as spawn. */
   expect(pid: number, onExit: (exit: Exit, usage: ProcessUsage) => void): void {
     this.#children.set(pid, onExit);
   }
@@ -60,7 +59,7 @@ export class Reaper {
 
   #reap(pid: number): void {
     const onExit = this.#children.get(pid);
-    // Only while it is a zombie does the kernel still say where an orphan belonged.
+    // The kernel reports an orphan's cgroup only while the process is a zombie.
     const cgroup = onExit === undefined ? addon.readText(NO_DIRECTORY, `/proc/${pid}/cgroup`) : '';
     if (!addon.reap(pid, this.#numbers)) return;
     const [exitCode = -1, signal = 0, user = 0, system = 0, faults = 0, switches = 0, read = 0, written = 0] =
@@ -82,7 +81,7 @@ export class Reaper {
   }
 }
 
-/** The path of the `0::` line, without its leading slash; "" when there is none. */
+/** The path of the `0::` line, without its leading slash; "" when there is no such line. */
 export function parseUnifiedPath(text: string): string {
   const line = text.split('\n').find((candidate) => candidate.startsWith('0::/'));
   return line?.slice(4).replace(/ \(deleted\)$/, '') ?? '';

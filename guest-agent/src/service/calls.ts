@@ -1,4 +1,4 @@
-// The agent's calls about the service.
+// Handlers of the service requests.
 import {
   AgentError,
   SERVICE_VERB,
@@ -9,12 +9,12 @@ import {
   type ServiceStatusInput,
   type Stream,
 } from '@sandboxd/proto';
-import { readMemory } from './memory.ts';
+import { readMemory } from '../machine/stats.ts';
 import { OutputReader } from './reader.ts';
 import type { OutputRing } from './ring.ts';
 import type { Supervisor } from './supervisor.ts';
 
-/** A command is answered with the state it has come to after this time. */
+/** A command's response waits at most this long for a settled state. */
 const SETTLE_LIMIT_MS = 1000;
 
 export function configureService(service: Supervisor, stream: Stream, { spec }: ServiceConfigure): void {

@@ -1,11 +1,11 @@
-// Time as the supervisor sees it; tests have their own.
+// The supervisor's clock; tests use their own.
 import { startTimer } from '@sandboxd/proto';
 
 export type Clock = {
-  /** Never goes back. */
+  /** Monotonic. */
   monotonicMs(): number;
   unixMs(): number;
-  /** Calls back once; the returned function prevents it. */
+  /** Calls back once, unless the returned function is called before. */
   after(delayMs: number, callback: () => void): () => void;
 };
 

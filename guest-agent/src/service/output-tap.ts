@@ -1,10 +1,10 @@
-// The output of the service: out of its pipe into the ring, always at once, whoever reads the ring.
+// The output of the service: read from its pipe into the ring at once, independent of the ring's readers.
 import { MAX_SERVICE_RECORD_BYTES, SERVICE_RECORD } from '@sandboxd/proto';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import type { OutputRing } from './ring.ts';
 
-/** Read in one go before the event loop gets its turn. */
+/** Bytes read before control returns to the event loop. */
 const TURN_BYTES = 512 * 1024;
 
 const scratch = Buffer.allocUnsafeSlow(MAX_SERVICE_RECORD_BYTES);
@@ -15,7 +15,7 @@ export class OutputTap {
   readonly #ring: OutputRing;
   #watch: Watch | undefined;
 
-  /** Takes the descriptor over. */
+  /** Takes ownership of the descriptor. */
   constructor(poller: Poller, fd: number, stream: 'stdout' | 'stderr', ring: OutputRing) {
     this.#fd = fd;
     this.#type = SERVICE_RECORD[stream];
@@ -23,7 +23,7 @@ export class OutputTap {
     this.#watch = poller.watch(fd, POLL.in | POLL.edge, () => this.#read());
   }
 
-  /** Takes what is there; whether that was its end. For a pipe whose writers are gone. */
+  /** Reads what is ready; returns whether the pipe has ended. For a pipe whose writers are gone. */
   drain(): boolean {
     this.#read();
     return this.#watch === undefined;

@@ -1,4 +1,4 @@
-// One run of the service: from its launch until it and everything that it started are gone.
+// One run of the service: from its launch until all of its processes are gone.
 import type { ExecResultInput } from '@sandboxd/proto';
 import { addUsage, type Cgroup, type ExecCgroups } from '../exec/cgroups.ts';
 import { type Command, LaunchError, launch } from '../exec/launch.ts';
@@ -11,7 +11,7 @@ import type { Exit, ProcessUsage, Reaper } from '../reap/reaper.ts';
 import { OutputTap } from './output-tap.ts';
 import type { OutputRing } from './ring.ts';
 
-/** How long what a kill left over may take to vanish; a process in the middle of a disk operation does not at once. */
+/** Maximum wait for killed processes to exit; a process in a disk operation does not exit at once. */
 const VANISH_LIMIT_MS = 5000;
 const VANISH_POLL_MS = 5;
 
@@ -23,25 +23,25 @@ export type ProcessContext = {
   readonly cgroups: ExecCgroups;
 };
 
-/** What the supervisor needs of a run. */
+/** The supervisor's interface to a run. */
 export interface ServiceRun {
   readonly pid: number;
-  /** To the process group. */
+  /** Signals the process group. */
   signal(number: number): void;
-  /** SIGKILL to everything. */
+  /** Sends SIGKILL to all processes. */
   kill(): void;
-  /** Everything of it that runs. */
+  /** All running processes of the run. */
   pids(): readonly number[];
 }
 
 export type RunEvents = {
-  /** Once; everything of it is gone then. */
+  /** Called once, after all processes are gone. */
   ended(result: ExecResultInput): void;
 };
 
 export type Launcher = (exec: Command, ring: OutputRing, events: RunEvents) => ServiceRun;
 
-/** Makes the launcher of real processes. It throws LaunchError. */
+/** Creates the launcher of real processes. The launcher throws LaunchError. */
 export function createLauncher(context: ProcessContext): Launcher {
   return (exec, ring, events) => {
     const startedUs = nowUs();
@@ -83,7 +83,7 @@ class ProcessRun implements ServiceRun {
   }
 
   signal(number: number): void {
-    // While the group's leader is not reaped, its number cannot belong to anyone else.
+    // While the group's leader is not reaped, the kernel cannot reuse its pid.
     if (this.#exit === undefined) addon.kill(-this.pid, number);
   }
 
@@ -102,7 +102,7 @@ class ProcessRun implements ServiceRun {
     const { cgroup, startedUs } = this.#parts;
     this.#exit = { exit, durationUs: nowUs() - startedUs };
     cgroup.processes = addUsage(cgroup.processes, usage);
-    // Whatever it left behind would hold its ports and files against the next run.
+    // Remaining processes would keep ports and files that the next run needs.
     this.kill();
     this.#awaitVanishing(VANISH_LIMIT_MS);
   }

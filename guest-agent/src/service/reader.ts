@@ -1,5 +1,5 @@
-// One reader of a service's output, at its own pace: out of the ring into a stream, over the rings of later specs.
-// One that is too slow is told how much it missed.
+// One reader of a service's output, at its own speed: copies the ring, and the rings of later specs, into a stream. A
+// reader that is too slow is informed of the number of missed records.
 import {
   encodeGap,
   encodeRingStart,
@@ -10,7 +10,7 @@ import {
 } from '@sandboxd/proto';
 import type { OutputRing, RingPlace } from './ring.ts';
 
-/** One for all: the link has copied the bytes when the stream asks for the next. */
+/** Shared by all readers: the link has copied the bytes before a stream asks for more. */
 const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES - 32);
 
 export type ReaderOptions = {
@@ -18,9 +18,9 @@ export type ReaderOptions = {
   readonly ring: OutputRing;
   readonly place: RingPlace;
   readonly isFollowing: boolean;
-  /** Output bytes after which it ends; 0 is none. */
+  /** Output bytes after which the stream ends; 0: no limit. */
   readonly maxBytes: number;
-  /** Records between what was asked for and `place`, which are gone. */
+  /** Dropped records between the requested position and `place`. */
   readonly missed: { readonly records: number; readonly bytes: number };
 };
 
@@ -32,11 +32,11 @@ export class OutputReader {
   #leftBytes: number;
   #hasGiven = false;
   #isDone = false;
-  /** Encoded and not sent yet. */
+  /** Encoded bytes that were not sent yet. */
   #rest: Buffer;
   #unwatch: () => void;
 
-  /** Begins to send; ends the stream when it is done. */
+  /** Starts to send. Ends the stream after the last record. */
   constructor({ stream, ring, place, isFollowing, maxBytes, missed }: ReaderOptions) {
     this.#stream = stream;
     this.#ring = ring;
@@ -59,11 +59,11 @@ export class OutputReader {
   #take(maxBytes: number): Uint8Array | null {
     if (this.#rest.length === 0 && !this.#isDone) this.#refill();
     if (this.#rest.length > 0) {
-      const piece = this.#rest.subarray(0, maxBytes);
-      this.#rest = this.#rest.subarray(piece.length);
-      // What is kept beyond this turn must not lie in the memory that all readers share.
+      const chunk = this.#rest.subarray(0, maxBytes);
+      this.#rest = this.#rest.subarray(chunk.length);
+      // Bytes that stay for the next call must not lie in the shared buffer.
       if (this.#rest.length > 0 && this.#rest.buffer === scratch.buffer) this.#rest = Buffer.from(this.#rest);
-      return piece;
+      return chunk;
     }
     if (this.#isDone) this.#finish();
     return null;

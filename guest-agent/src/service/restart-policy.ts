@@ -1,28 +1,28 @@
-// Whether a service that ended by itself is started again, and when.
+// Whether and when a service that exited is restarted.
 
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 60_000;
-/** A life this long shows that the service works: counting begins again. */
+/** A run of this length counts as healthy and resets the retry count. */
 const HEALTHY_MS = 10_000;
 
 export type RestartPolicy = {
   readonly policy: 'never' | 'on-failure' | 'always';
-  /** 0 is unlimited. */
+  /** 0: unlimited. */
   readonly maxRetries: number;
 };
 
 export type Verdict = 'ended_well' | 'ended_badly' | 'ended_for_now';
 
-/** Counts the retries in a row. */
+/** Counts consecutive retries. */
 export class RestartBudget {
   #retries = 0;
 
-  /** Somebody started it: what was before does not count. */
+  /** Called when a client starts the service: earlier retries do not count. */
   reset(): void {
     this.#retries = 0;
   }
 
-  /** Judges an end that nobody asked for. `ended_for_now` has counted a retry. */
+  /** Decides on an exit that no client requested. A result of `ended_for_now` has counted one retry. */
   judge({ policy, maxRetries }: RestartPolicy, isSuccess: boolean, livedMs: number): Verdict {
     if (livedMs >= HEALTHY_MS) this.reset();
     const isWanted = policy === 'always' || (policy === 'on-failure' && !isSuccess);
@@ -32,7 +32,7 @@ export class RestartBudget {
     return 'ended_for_now';
   }
 
-  /** Before the retry that `judge` counted last. */
+  /** Pause before the retry that `judge` counted last. */
   get pauseMs(): number {
     return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#retries - 1));
   }

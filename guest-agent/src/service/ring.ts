@@ -1,7 +1,7 @@
-// The newest output of a service, in a fixed amount of memory: records with sequence numbers, the oldest making way.
+// The newest output of a service in a fixed amount of memory: numbered records; the oldest are dropped first.
 import { MAX_SERVICE_RECORD_BYTES, SERVICE_HEADER_BYTES, writeServiceHeader } from '@sandboxd/proto';
 
-/** Every so many records one's place is remembered, so that finding a number means passing over few. */
+/** Every MARK_EVERY records, a position is stored, so that a search reads few records. */
 const MARK_EVERY = 256;
 
 export type RingCounts = {
@@ -11,34 +11,37 @@ export type RingCounts = {
   readonly droppedBytes: number;
 };
 
-/** A place between two records: the number of the next one, and where it begins (counted from the ring's first byte ever). */
+/**
+ * A position between two records: the next record's number and its offset from the first byte ever written to the
+ * ring.
+ */
 export type RingPlace = { readonly seq: number; readonly at: number };
 
 export class OutputRing {
   readonly id: string;
-  /** Of one record. */
+  /** Maximum size of one record. */
   readonly maxRecordBytes: number;
   readonly #limitBytes: number;
-  /** Of the memory, headers included. */
+  /** Size of the memory, headers included. */
   readonly #capacityBytes: number;
-  /** The ring of the spec that followed. */
+  /** The ring of the next spec. */
   next: OutputRing | undefined;
   #memory: Buffer | undefined;
   #first: RingPlace = { seq: 0, at: 0 };
   #end: RingPlace = { seq: 0, at: 0 };
-  /** Of the records with a number divisible by MARK_EVERY that are kept, oldest first. */
+  /** Positions of the retained records whose number is divisible by MARK_EVERY, oldest first. */
   #marks: RingPlace[] = [];
   #droppedBytes = 0;
   #isSealed = false;
   readonly #header = Buffer.alloc(SERVICE_HEADER_BYTES);
   readonly #listeners = new Set<() => void>();
 
-  /** Keeps at most `limitBytes` of output, less when its records are tiny. */
+  /** Retains at most `limitBytes` of output; less when records are tiny. */
   constructor(id: string, limitBytes: number) {
     this.id = id;
     this.#limitBytes = Math.max(limitBytes, 1);
     this.maxRecordBytes = Math.min(MAX_SERVICE_RECORD_BYTES, this.#limitBytes);
-    // Headers have room for records of 48 bytes on average.
+    // The header space assumes records of 48 bytes on average.
     this.#capacityBytes = Math.ceil(this.#limitBytes * 1.5) + 4096;
   }
 
@@ -51,7 +54,7 @@ export class OutputRing {
     };
   }
 
-  /** What is gone of the records from `seq` on; their bytes are an average unless `seq` is 0. */
+  /** Dropped records from `seq` on. Their byte count is an average unless `seq` is 0. */
   missedSince(seq: number): { readonly records: number; readonly bytes: number } {
     const records = Math.max(0, this.#first.seq - seq);
     const share = records === 0 ? 0 : records / this.#first.seq;
@@ -66,14 +69,14 @@ export class OutputRing {
     return this.#end;
   }
 
-  /** Whether nothing will be added. */
+  /** Whether the ring accepts no more records. */
   get isSealed(): boolean {
     return this.#isSealed;
   }
 
-  /** Adds one record of 1 to `maxRecordBytes` bytes; `data` is copied. */
+  /** Appends one record of 1 to `maxRecordBytes` bytes; `data` is copied. */
   append(type: number, data: Uint8Array, unixMs: number): void {
-    // Memory comes as it is written to: a large ring of a quiet service costs nothing.
+    // The kernel allocates pages on the first write, so a large ring of a quiet service uses little memory.
     this.#memory ??= Buffer.allocUnsafeSlow(this.#capacityBytes);
     const { seq, at } = this.#end;
     const recordBytes = SERVICE_HEADER_BYTES + data.length;
@@ -86,10 +89,10 @@ export class OutputRing {
     for (const listener of this.#listeners) listener();
   }
 
-  /** The record `seq`, the oldest kept if that is gone, the end if it is still to come. */
+  /** Position of the record `seq`; of the oldest record if `seq` was dropped; the end if `seq` is in the future. */
   find(seq: number): RingPlace {
     if (seq >= this.#end.seq) return this.#end;
-    // There is none before the oldest that is kept.
+    // Marks exist only for retained records.
     const mark = this.#marks[Math.floor(seq / MARK_EVERY) - (this.#marks[0]?.seq ?? 0) / MARK_EVERY];
     let place = mark ?? this.#first;
     while (place.seq < seq) place = this.#after(place);
@@ -97,8 +100,8 @@ export class OutputRing {
   }
 
   /**
-   * Copies whole records from `place` on into `target`, as many as fit and carry at most `maxBytes` of output, but at
-   * least one (which always fits into 65,536 bytes). `place` must not be dropped.
+   * Copies whole records from `place` on into `target`: as many as fit and carry at most `maxBytes` of output, but at
+   * least one, which always fits into 65,536 bytes. `place` must not be dropped.
    */
   copy(
     place: RingPlace,
@@ -125,19 +128,19 @@ export class OutputRing {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Drops everything and gives the memory back, of one that is sealed. */
+  /** Drops all records of a sealed ring and frees its memory. */
   clear(): void {
     while (this.#first.seq < this.#end.seq) this.#dropOldest();
     this.#memory = undefined;
   }
 
-  /** Calls `listener` after each change until the returned function is called. */
+  /** Calls `listener` after each change, until the returned function is called. */
   watch(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Whether one more record of `sizeBytes` would be too much. */
+  /** Whether one more record of `sizeBytes` would exceed the limits. */
   #isOver(sizeBytes: number): boolean {
     const records = this.#end.seq - this.#first.seq;
     if (records === 0) return false;
@@ -157,7 +160,7 @@ export class OutputRing {
     return { seq: seq + 1, at: at + SERVICE_HEADER_BYTES + this.#sizeAt(at + 4) };
   }
 
-  /** The u32 at `at`, which may lie across the end of the memory. */
+  /** The u32 at `at`, which may wrap around the end of the memory. */
   #sizeAt(at: number): number {
     let value = 0;
     for (let n = 3; n >= 0; n--) value = value * 256 + (this.#memory?.[(at + n) % this.#capacityBytes] ?? 0);

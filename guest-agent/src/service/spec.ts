@@ -1,4 +1,4 @@
-// The spec of the service as the agent runs it.
+// Checks the service's spec and converts it to a command.
 import { mkdirSync } from 'node:fs';
 import { AgentError, type ServiceSpec } from '@sandboxd/proto';
 import type { Command } from '../exec/launch.ts';
@@ -7,7 +7,7 @@ import type { RestartPolicy } from './restart-policy.ts';
 
 const MAX_RING_BYTES = 16 * 1024 * 1024;
 
-/** Throws AgentError invalid; the host has checked all this for its clients. */
+/** Throws AgentError invalid. The host has checked clients' specs already. */
 export function checkSpec(spec: ServiceSpec): void {
   if (spec.cmd.length === 0 || spec.cmd[0] === '') throw new AgentError('invalid', 'cmd is empty');
   if (signalNumber(spec.stopSignal) === undefined) {
@@ -29,7 +29,7 @@ export function toRestartPolicy(spec: ServiceSpec): RestartPolicy {
   return { policy: spec.restartPolicy as RestartPolicy['policy'], maxRetries: spec.maxRetries };
 }
 
-/** What is run. Makes the working directory where the spec says so. */
+/** The command to run. Creates the working directory if the spec requires that. */
 export function toExec(spec: ServiceSpec): Command {
   if (spec.makeCwd) makeDirectory(spec.cwd);
   return {
@@ -39,7 +39,7 @@ export function toExec(spec: ServiceSpec): Command {
     user: spec.user,
     timeoutMs: 0,
     stdin: false,
-    // One that is exact is the only one that has its directory made.
+    // Only a spec with an exact environment has its directory created.
     ...(spec.makeCwd && { isExact: true }),
   };
 }
@@ -48,6 +48,6 @@ function makeDirectory(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o755 });
   } catch {
-    // Then the launch says what is wrong with it.
+    // The launch reports the error of this directory.
   }
 }

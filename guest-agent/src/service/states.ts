@@ -1,35 +1,35 @@
-// The life of the service: one table of what each event does in each state. Nothing else decides.
+// The service's state machine: one table of each event's effect in each state.
 
 export const SERVICE_STATES = [
   /** Never configured. */
   'idle',
   'starting',
   'running',
-  /** Told to end, and wanted ended. */
+  /** Stopping on request. */
   'stopping',
-  /** Told to end, to be started again then; shown as stopping. */
+  /** Stopping on request, to be started afterwards; reported as stopping. */
   'restarting',
-  /** Ended; started again after a pause. */
+  /** Exited; restarted after a pause. */
   'backing_off',
   'stopped',
-  /** Could not start, or ended by itself as it should not, and is not started again. */
+  /** Failed to start, or exited with a failure, and is not restarted. */
   'failed',
 ] as const;
 export type ServiceState = (typeof SERVICE_STATES)[number];
 
 export const SERVICE_EVENTS = [
-  // Commands. The last one given wins.
+  // Commands. The last command wins.
   'configure',
   'start',
   'stop',
   'restart',
-  // What became of a launch.
+  // Results of a launch.
   'launched',
   'not_launched',
-  // The process and all that it started are gone, and by its policy: that was its end, …
+  // All processes are gone, and by the restart policy this was the final exit, …
   'ended_well',
   'ended_badly',
-  /** … or it is to be started again. */
+  /** … or the service is restarted. */
   'ended_for_now',
   // Timers.
   'grace_over',
@@ -39,15 +39,15 @@ export type ServiceEvent = (typeof SERVICE_EVENTS)[number];
 
 export type ServiceAction =
   | 'launch'
-  /** Ask the process to end, and begin its grace. */
+  /** Send the stop signal and start the grace period. */
   | 'terminate'
-  /** End everything at once. */
+  /** Kill all processes at once. */
   | 'kill'
-  /** A stop that was asked for again may shorten the grace. */
+  /** A repeated stop may shorten the grace period. */
   | 'regrace'
   | 'pause'
   | 'cancel_pause'
-  /** Refuse the command: there is nothing configured. */
+  /** Refuse the command, because no service is configured. */
   | 'refuse';
 
 export type Step = { readonly to: ServiceState; readonly actions: readonly ServiceAction[] };
@@ -55,14 +55,14 @@ export type Step = { readonly to: ServiceState; readonly actions: readonly Servi
 const step = (to: ServiceState, ...actions: ServiceAction[]): Step => ({ to, actions });
 const launch = step('starting', 'launch');
 
-/** Absent: the event changes nothing there. */
+/** Absent: the event has no effect in that state. */
 const TABLE: Readonly<Record<ServiceState, Partial<Readonly<Record<ServiceEvent, Step>>>>> = {
   idle: {
     configure: launch,
     start: step('idle', 'refuse'),
     restart: step('idle', 'refuse'),
   },
-  // Only between a launch and its outcome, which come in one go, or while the guest is saved: no command comes then.
+  // Lasts only from a launch to its result, which is one step, or while the guest is frozen: no command arrives then.
   starting: {
     launched: step('running'),
     not_launched: step('failed'),
@@ -104,12 +104,12 @@ const TABLE: Readonly<Record<ServiceState, Partial<Readonly<Record<ServiceEvent,
   failed: { configure: launch, start: launch, stop: step('stopped'), restart: launch },
 };
 
-/** What `event` does in `state`; undefined when nothing. */
+/** The effect of `event` in `state`; undefined when there is no effect. */
 export function nextStep(state: ServiceState, event: ServiceEvent): Step | undefined {
   return TABLE[state][event];
 }
 
-/** Whether a command that waits for its outcome has it. */
+/** Whether a command that waits for its outcome can be answered. */
 export function isSettled(state: ServiceState): boolean {
   return state !== 'starting' && state !== 'stopping' && state !== 'restarting';
 }

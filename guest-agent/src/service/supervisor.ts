@@ -1,4 +1,4 @@
-// The supervised service: obeys commands and events by the table of states.ts, and does what the table says.
+// The service supervisor: executes the state machine of states.ts.
 import { readFileSync } from 'node:fs';
 import type { ExecResultInput, ServiceSpec } from '@sandboxd/proto';
 import { AgentError } from '@sandboxd/proto';
@@ -10,9 +10,9 @@ import { OutputRing } from './ring.ts';
 import { checkSpec, isSameSpec, toExec, toRestartPolicy } from './spec.ts';
 import { isSettled, nextStep, type ServiceAction, type ServiceEvent, type ServiceState } from './states.ts';
 
-/** The ring before that of the first spec. */
+/** Id of the empty ring before the first spec. */
 const NO_RING_ID = '0'.repeat(16);
-/** How long the ring of the spec before is kept for a reader that comes back. */
+/** How long the previous spec's ring is retained for a reader that reconnects. */
 const OLD_RING_MS = 60_000;
 
 export type LastExit = {
@@ -33,7 +33,7 @@ export class Supervisor {
   #ring = new OutputRing(NO_RING_ID, 0);
   #oldRing: OutputRing | undefined;
   #dropOldRing: () => void = () => {};
-  /** Of the process that runs: where it writes, and how it wants to be stopped. */
+  /** Ring and stop settings of the running process. */
   #runRing: OutputRing | undefined;
   #runSpec: ServiceSpec | undefined;
   #startedMs = 0;
@@ -68,7 +68,7 @@ export class Supervisor {
     return this.#lastExit;
   }
 
-  /** While it has a process. */
+  /** Defined while the service has a process. */
   get live():
     | { readonly run: ServiceRun; readonly startedUnixMs: number; readonly uptimeMs: number }
     | undefined {
@@ -77,12 +77,12 @@ export class Supervisor {
     return { run: this.#run, startedUnixMs: this.#startedUnixMs, uptimeMs };
   }
 
-  /** The newest; sealed and empty before the first spec. */
+  /** The newest ring; sealed and empty before the first spec. */
   get ring(): OutputRing {
     return this.#ring;
   }
 
-  /** The ring of that id, if it is still known. */
+  /** The ring with that id, if it is retained. */
   findRing(id: string): OutputRing | undefined {
     return [this.#ring, this.#oldRing, this.#runRing].find((ring) => ring?.id === id);
   }
@@ -98,7 +98,7 @@ export class Supervisor {
     this.#command('configure');
   }
 
-  /** Throws AgentError conflict without a spec; so does restart. */
+  /** Throws AgentError conflict without a spec, as does restart. */
   start(): void {
     this.#command('start');
   }
@@ -107,13 +107,13 @@ export class Supervisor {
     this.#command('restart');
   }
 
-  /** `graceMs` in place of the spec's. */
+  /** `graceMs` overrides the spec's value. */
   stop(graceMs?: number): void {
     this.#graceMs = graceMs;
     this.#command('stop');
   }
 
-  /** Calls back once when no command is under way any more; the returned function gives that up. */
+  /** Calls back once when no command is in progress any more, unless the returned function is called before. */
   whenSettled(callback: () => void): () => void {
     if (isSettled(this.#state)) {
       callback();
@@ -188,7 +188,7 @@ export class Supervisor {
     this.#setLastExit(result, isRequested);
     const isSuccess = result.exitCode === 0;
     const livedMs = this.#clock.monotonicMs() - this.#startedMs;
-    // An end that was asked for is not judged: it uses up no retry.
+    // A requested stop is not judged and uses up no retry.
     this.#on(isRequested ? 'ended_well' : this.#budget.judge(toRestartPolicy(spec), isSuccess, livedMs));
   }
 
@@ -202,7 +202,9 @@ export class Supervisor {
     this.#regrace(stopGraceMs);
   }
 
-  /** `fallbackMs` when the command itself named none; without either the grace goes on as it is. */
+  /**
+   * `fallbackMs` applies when the command named no grace period; without either, the current grace period continues.
+   */
   #regrace(fallbackMs?: number): void {
     const graceMs = this.#graceMs ?? fallbackMs;
     if (graceMs === undefined) return;
@@ -215,7 +217,7 @@ export class Supervisor {
     this.#dropOldRing();
     if (this.#oldRing !== this.#runRing) this.#oldRing?.clear();
     old.next = ring;
-    // What still runs writes into its own ring until it is gone.
+    // A running process writes into its own ring until it is gone.
     if (this.#runRing !== old) old.seal();
     this.#oldRing = old;
     this.#ring = ring;
@@ -225,7 +227,9 @@ export class Supervisor {
   }
 }
 
-/** From the kernel: Node's module for it takes a part of the agent's start to load, and a copy of a guest would repeat its numbers. */
+/**
+ * From the kernel: loading node:crypto takes time at start, and a copy of a guest would repeat the generator's output.
+ */
 function makeRingId(): string {
   return readFileSync('/proc/sys/kernel/random/uuid', 'latin1').replaceAll('-', '').slice(0, 16);
 }

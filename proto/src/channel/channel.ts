@@ -1,4 +1,4 @@
-// One connection after its handshake: routes frames to streams, and ends the streams whose handlers fail.
+// One connection after its handshake: dispatches frames to streams, and ends streams whose handlers fail.
 import { AgentError, ProtocolViolation } from '../errors.ts';
 import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
 import type {
@@ -27,14 +27,14 @@ import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from '
 export type ChannelOptions = {
   readonly role: 'host' | 'guest';
   readonly link: ByteLink;
-  /** Credit of each new stream for us to send, and for the peer. */
+  /** Initial credit of each new stream: for this side, and for the peer. */
   readonly sendWindow: number;
   readonly receiveWindow: number;
-  /** Host side: what the guest can do beyond the protocol's version. */
+  /** Host side: the guest's optional features. */
   readonly capabilities?: readonly string[];
-  /** Guest side: a request arrived; the stream's handlers must be set before returning. */
+  /** Guest side: a request arrived. The callback sets the stream's handlers before it returns. */
   readonly onRequest?: (stream: Stream, request: Request) => void;
-  /** A handler or a source threw, or on the guest's side a frame broke the rules; its stream was ended. */
+  /** A handler or a source threw, or (guest side) a frame violated the protocol. Its stream was ended. */
   readonly onFault?: (cause: unknown) => void;
 };
 
@@ -71,14 +71,14 @@ export class Channel implements StreamOwner {
     return this.#streams.size;
   }
 
-  /** Host side: whether the guest named this capability. */
+  /** Host side: whether the guest announced this capability. */
   can(capability: string): boolean {
     return this.#options.capabilities?.includes(capability) === true;
   }
 
   /**
-   * Host side: opens a stream with a request. Throws the cause when the channel is closed, RangeError when the request is
-   * too long, AgentError `busy` when the guest has too many calls or takes no bytes.
+   * Host side: opens a stream with a request. Throws the cause when the channel is closed, RangeError when the request
+   * is too long, AgentError `busy` when too many streams are open or the guest does not read its channel.
    */
   open(request: RequestInput, handlers: StreamHandlers): Stream {
     if (this.#closed !== undefined) throw this.#closed;
@@ -95,7 +95,7 @@ export class Channel implements StreamOwner {
     return stream;
   }
 
-  /** Host side: round trip on the connection; resolves with the payload (at most 64 KiB) that came back. */
+  /** Host side: round trip on the connection. Resolves with the returned payload (at most 64 KiB). */
   async ping(payload: Uint8Array = new Uint8Array(0)): Promise<Uint8Array> {
     if (this.#closed !== undefined) throw this.#closed;
     this.#refuseBacklog();
@@ -107,8 +107,8 @@ export class Channel implements StreamOwner {
   }
 
   /**
-   * Host side: sends nothing more, and resolves once the guest has read everything sent so far, so that it stands
-   * between two frames. Rejects when the channel closes first. `release` must follow in any case.
+   * Host side: pauses sending. Resolves once the guest has read everything sent so far, so that it is at a frame
+   * boundary. Rejects when the channel closes first. `release` must follow in any case.
    */
   async hold(): Promise<void> {
     const answered = this.ping();
@@ -116,32 +116,32 @@ export class Channel implements StreamOwner {
     await answered;
   }
 
-  /** Ends `hold`: what was kept back is sent. */
+  /** Ends `hold`: sends the queued frames. */
   release(): void {
     this.#round.release();
   }
 
-  /** Takes one encoded frame. Throws ProtocolViolation (or a decode error) when the peer broke the protocol. */
+  /** Handles one encoded frame. Throws ProtocolViolation or a decode error for an invalid frame of the peer. */
   receive(encoded: Buffer): void {
     const data = readDataFrame(encoded);
     if (data !== undefined && this.#receiveData(data)) return;
     const credit = readCreditFrame(encoded);
     if (credit !== undefined && this.#receiveCredit(credit)) return;
-    // What messages hold is kept for as long as anyone likes.
+    // A copy, because handlers may retain the message's fields.
     this.#dispatch(FrameCodec.decode(Buffer.from(encoded)));
   }
 
-  /** The link takes bytes again. */
+  /** The link accepts bytes again. */
   drained(): void {
     this.#round.drained();
   }
 
-  /** The link is gone, for good; the streams stay until `abandon` says why. */
+  /** The link is closed. The streams stay until `abandon` gives the reason. */
   linkClosed(): void {
     this.#round.stop();
   }
 
-  /** Ends every stream with `loss`; the link is the owner's to close. */
+  /** Ends every stream with `loss`. The owner closes the link. */
   abandon(loss: StreamLoss): void {
     if (this.#closed !== undefined) return;
     const closed = loss.kind === 'lost' ? loss.cause : new Error(`the connection was ${loss.kind}`);
@@ -151,31 +151,31 @@ export class Channel implements StreamOwner {
     this.#streams.clear();
     for (const stream of streams) stream.close();
     for (const ping of this.#pings.splice(0)) ping.reject(closed);
-    for (const stream of streams) this.#tellLost(stream.handlers, loss);
+    for (const stream of streams) this.#reportLost(stream.handlers, loss);
   }
 
-  /** Ends every stream as lost, and the link. */
+  /** Ends every stream as lost, and closes the link. */
   close(cause: Error): void {
     this.abandon({ kind: 'lost', cause });
     this.#options.link.destroy(cause);
   }
 
-  /** For Stream: sends a frame ahead of data. */
+  /** For Stream: sends a control frame before queued data. */
   sendControl(frame: FrameInput): void {
     this.#round.control(encodeFrame(frame));
   }
 
-  /** For Stream: gives a flow its place in the round. */
+  /** For Stream: queues a flow for sending. */
   enqueue(stream: Stream, flow: Flow): void {
     this.#round.enqueue(stream, flow);
   }
 
-  /** For Stream: what arrives for it next may bypass it. */
+  /** For Stream: offers the link to write the stream's next data itself. */
   offerDirectWrite(stream: number, directWrite: DirectWrite): void {
     this.#options.link.offerDirectWrite?.(stream, directWrite);
   }
 
-  /** For Stream. Throws RangeError for a result that is too long; the stream goes on then. */
+  /** For Stream. Throws RangeError for a result that is too long; the stream stays open then. */
   finish(stream: Stream, result: ResultInput): void {
     const frames = encodeFrame({ stream: stream.id, result });
     if (!this.#streams.delete(stream.id)) return;
@@ -211,7 +211,7 @@ export class Channel implements StreamOwner {
     }
     const stream = this.#streams.get(frame.stream);
     if (stream === undefined) {
-      // In the guest: the host had not yet seen the result when it sent this.
+      // In the guest: the host sent this before it received the result.
       if (this.role === 'guest') return;
       throw new ProtocolViolation(`a frame of stream ${frame.stream}, which is not open`);
     }
@@ -235,12 +235,12 @@ export class Channel implements StreamOwner {
     stream.receiveData(flow, data);
   }
 
-  /** Also for Stream: work that ends the stream when it throws. */
+  /** Also for Stream: runs `work`; an error ends the stream. */
   guard(stream: Stream, work: () => void): void {
     try {
       work();
     } catch (error) {
-      // A guest that breaks the rules loses the connection; whatever else fails costs the one stream.
+      // A guest that violates the protocol loses the connection. Any other error ends only the stream.
       if (this.role === 'host' && error instanceof ProtocolViolation) throw error;
       this.#fail(stream, error);
     }
@@ -323,8 +323,8 @@ export class Channel implements StreamOwner {
   }
 
   /**
-   * Ends a stream whose handler or source threw. In the guest the host is told; on the host's side the guest is asked to
-   * stop, and what still comes of the stream is discarded until its result.
+   * Ends a stream whose handler or source threw. The guest sends the error to the host. The host cancels the guest's
+   * call and discards further frames of the stream until its result.
    */
   #fail(stream: Stream, error: unknown): void {
     this.#options.onFault?.(error);
@@ -334,10 +334,10 @@ export class Channel implements StreamOwner {
     stream.handlers = {};
     if (this.role === 'host') stream.cancel();
     else stream.finish({ error: { code: toCode(cause), message: cause.message.slice(0, 1024) } });
-    this.#tellLost(handlers, { kind: 'lost', cause });
+    this.#reportLost(handlers, { kind: 'lost', cause });
   }
 
-  #tellLost(handlers: StreamHandlers, loss: StreamLoss): void {
+  #reportLost(handlers: StreamHandlers, loss: StreamLoss): void {
     try {
       handlers.lost?.(loss);
     } catch (error) {

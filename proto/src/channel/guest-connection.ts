@@ -1,4 +1,4 @@
-// The guest's end of a connection: waits for hellos, answers each with the sync mark, and runs one channel at a time.
+// The guest's side of a connection: waits for hellos, answers each with the sync mark, and runs one channel at a time.
 import {
   DEFAULT_WINDOW_BYTES,
   MAX_WINDOW_BYTES,
@@ -15,20 +15,20 @@ import type { ByteLink } from './link.ts';
 import type { Stream, StreamLoss } from './stream.ts';
 
 export type GuestConnectionOptions = {
-  /** What the reply says about this agent; version, nonce, window and what every connection can are filled in. */
+  /** The agent's part of the reply; version, nonce, window and common capabilities are added. */
   readonly describe: () => HelloReplyInput;
   readonly onRequest: (stream: Stream, request: Request) => void;
-  /** A host said hello; the connection before it, if any, was given up in favour of this one. */
+  /** A host sent a hello. The previous connection, if any, was dropped. */
   readonly onHello?: (hello: Hello) => void;
-  /** A frame could not be read; it was skipped (the rest of an old connection, or a fault of the host). */
+  /** An undecodable frame was skipped: the rest of an old connection, or an error of the host. */
   readonly onMalformed?: (cause: unknown) => void;
-  /** A handler or source of a stream threw, or the host broke the rules of one; the stream was ended with an error. */
+  /** A stream's handler or source threw, or the host violated its protocol. The stream ended with an error. */
   readonly onFault?: (cause: unknown) => void;
 };
 
 /**
- * Serves hosts over links. A link may carry several connections one after another (virtio-serial) or one (vsock); the
- * newest valid hello wins, whichever link it came over.
+ * Serves hosts over links. A virtio-serial link carries several connections one after another, a vsock link only one.
+ * The newest valid hello wins, on whichever link it arrives.
  */
 export class GuestConnection {
   readonly #options: GuestConnectionOptions;
@@ -42,14 +42,14 @@ export class GuestConnection {
     return this.#current?.channel;
   }
 
-  /** Of the newest host; undefined before the first. */
+  /** Incarnation of the newest host; undefined before the first hello. */
   get incarnation(): string | undefined {
     return this.#current?.incarnation;
   }
 
   /**
-   * Starts to serve a link until it closes. `hostLeft` may be called where a read said end of file: nothing that the
-   * next host writes has been read by then.
+   * Serves a link until it closes. `hostLeft` may be called when a read returned end of file: bytes of the next host
+   * have not been read at that point.
    */
   attach(link: ByteLink, onClose?: (cause?: Error) => void): { readonly hostLeft: () => void } {
     const decoder = new FrameDecoder('skip', (encoded) => this.#receive(link, encoded), true);
@@ -58,7 +58,7 @@ export class GuestConnection {
         try {
           decoder.push(chunk);
         } catch (error) {
-          // A length over the limit: only a host's fault can be the cause. Wait for its next padding and hello.
+          // A length above the limit is an error of the host. Wait for its next padding and hello.
           decoder.reset();
           this.#options.onMalformed?.(error);
         }
@@ -68,7 +68,8 @@ export class GuestConnection {
         if (this.#current?.link === link) this.#current.channel.drained();
       },
       close: (cause) => {
-        // What runs goes on: a restored copy finds its old connections closed too. The next hello says which it is.
+        // Commands continue: a restored copy also finds its old connections closed. The next hello tells the two cases
+        // apart.
         if (this.#current?.link === link) this.#current.channel.linkClosed();
         onClose?.(cause);
       },
@@ -118,7 +119,7 @@ export class GuestConnection {
   }
 }
 
-/** Hello's field number as the first byte of a frame on stream 0; no other frame begins so. */
+/** Hello's field number as the first byte of a frame on stream 0; no other frame begins with it. */
 const TAG_HELLO = (6 << 3) | 2;
 
 function peekHello(encoded: Buffer): Hello | undefined {

@@ -1,4 +1,4 @@
-// The host's end of a connection: padding, hello, sync mark, reply, then a channel.
+// The host's side of a connection: padding, hello, sync mark, reply, then a channel.
 import { randomBytes } from 'node:crypto';
 import { ProtocolViolation } from '../errors.ts';
 import {
@@ -16,32 +16,32 @@ import { SyncScanner } from '../wire/sync-mark.ts';
 import { Channel } from './channel.ts';
 import type { ByteLink } from './link.ts';
 
-/** Bytes of an old connection that may come before the sync mark: what the kernel, the VMM and the socket can hold. */
+/** Maximum bytes of an old connection before the sync mark: the capacity of the kernel, the VMM and the socket. */
 const STALE_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /**
- * Ends whatever frame the guest was in the middle of. One frame's length of zeros, then each further zero is an empty
- * frame; the spare bytes end a length prefix that was cut.
+ * Completes any frame that the guest has received in part: one maximum frame of zeros. Each further zero is an empty
+ * frame. The spare bytes complete a truncated length prefix.
  */
 const PADDING = Buffer.alloc(MAX_FRAME_BYTES + 4);
 
 export type HostConnectionOptions = {
-  /** Identity of this life of the guest's memory, see Hello. */
+  /** Identifies this run of the guest's memory, see Hello. */
   readonly incarnation: string;
-  /** False on a first boot: nobody can have written to the channel before. */
+  /** False on a cold boot: no earlier host can have written to the channel. */
   readonly needsResync: boolean;
   readonly signal?: AbortSignal;
-  /** The channel is over, after it was established. */
+  /** The channel closed after it was established. */
   readonly onClose?: (cause: Error) => void;
-  /** A handler or source of a stream threw; the stream was ended. */
+  /** A stream's handler or source threw. The stream was ended. */
   readonly onFault?: (cause: unknown) => void;
 };
 
 export type HostConnection = { readonly channel: Channel; readonly hello: HelloReply };
 
 /**
- * Shakes hands over `link`. Resolves once the guest agent answered; rejects when the link closes, the guest breaks the
- * protocol or `signal` fires, and destroys the link then.
+ * Performs the handshake over `link`. Resolves once the guest agent has replied. Rejects and destroys the link when the
+ * link closes, the guest violates the protocol, or `signal` aborts.
  */
 export function connectHost(link: ByteLink, options: HostConnectionOptions): Promise<HostConnection> {
   return new Promise((resolve, reject) => {

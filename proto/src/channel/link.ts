@@ -1,61 +1,61 @@
-// A byte link: what a channel runs over. The host makes one of a Unix socket, the guest of a device or vsock descriptor.
+// A byte link: the transport of a channel. The host wraps a Unix socket, the guest a device or vsock descriptor.
 
 export interface LinkEvents {
   /**
-   * Bytes that arrived. The chunk, and every frame and payload in it, is only valid until this returns: each new buffer
-   * would cost page faults, and live until a collection that may be far away.
+   * Received bytes. The chunk, and every frame and payload in it, is valid only until this returns: a new buffer for
+   * each chunk would cause page faults and stay in memory until the next garbage collection.
    */
   data(chunk: Buffer): void;
-  /** The link takes bytes again after `write` returned false. */
+  /** The link accepts bytes again after `write` returned false. */
   drain(): void;
-  /** No byte will come or go any more. Called once. */
+  /** The link is closed. Called once. */
   close(cause?: Error): void;
-  /** How many bytes are missing from the frame that was begun, at least; 0 between two frames. */
+  /** Minimum number of bytes missing from the current frame; 0 at a frame boundary. */
   missingBytes?(): number;
 }
 
-/** Bytes of a pipe or a file that a link may read for itself, instead of being given them. */
+/** Bytes of a pipe or a file that a link may read itself. */
 export type SourceBytes = {
   readonly descriptor: number;
-  /** Most bytes that may be read. */
+  /** Maximum bytes to read. */
   readonly length: number;
-  /** How many were read and sent; 0 at the end, a negative error number when none could be. */
+  /** Bytes read and sent; 0 at the end, a negative error number when nothing could be read. */
   readonly took: (result: number) => void;
 };
 
-/** Where the frames of a flow go that a link makes by itself. */
+/** Destination of the data frames that a link builds itself. */
 export type SourceFrames = Pick<SourceBytes, 'descriptor' | 'length'> & {
   readonly stream: number;
   readonly flow: number;
 };
 
-/** What a link may do with the payload of a stream's data frames by itself: put it into a file. */
+/** Permission for a link to write the payload of a stream's data frames to a file itself. */
 export type DirectWrite = {
-  /** Descriptor of the file, which is written in order. */
+  /** Descriptor of the file, which is written sequentially. */
   readonly target: number;
-  /** How many bytes it takes from now on; 0 when it is too late. Asked once, right before the first. */
+  /** Bytes that the file accepts; 0 when it is too late. Called once, before the first byte. */
   readonly wanted: () => number;
-  /** So many bytes were written, in so many frames that began among them, as if they had been given to the stream. */
+  /** Reports written bytes, and the number of frames that began in them, as if the stream had received them. */
   readonly took: (bytes: number, frames: number) => void;
-  /** The file could not be written, for the reason of that number; `took` was called for what came before. */
+  /** Reports the error number of a failed write, after `took` for the bytes before it. */
   readonly failed: (errno: number) => void;
 };
 
 export interface ByteLink {
-  /** Starts delivery; called once, before anything is written. */
+  /** Starts delivery. Called once, before the first write. */
   start(events: LinkEvents): void;
-  /** Takes all chunks, in order. False: please wait for `drain` (control frames need not). */
+  /** Accepts all chunks, in order. False: wait for `drain` (control frames need not wait). */
   write(chunks: readonly Uint8Array[]): boolean;
   /**
-   * Only of links that read descriptors faster than JavaScript does: the same as `write` with data frames of what there is to be
-   * read, full ones but for the last. `result` is as of SourceBytes.
+   * Only on links that read descriptors natively: like `write` with data frames of the source's available bytes, each
+   * full except the last. `result` is that of SourceBytes.
    */
-  writeFrom?(frames: SourceFrames): { readonly result: number; readonly isRoomy: boolean };
+  writeFrom?(frames: SourceFrames): { readonly result: number; readonly hasSpace: boolean };
   /**
-   * Only of such links: from the next frame on, until there is anything but data of that stream. It may decline, and goes back to
-   * `data` at any time.
+   * Only on such links: applies from the next frame until a frame that is not data of that stream. The link may
+   * decline, and may return to `data` at any time.
    */
   offerDirectWrite?(stream: number, directWrite: DirectWrite): void;
-  /** Ends the link; `close` is called afterwards. */
+  /** Closes the link; `close` is called afterwards. */
   destroy(cause?: Error): void;
 }

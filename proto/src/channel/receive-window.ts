@@ -1,17 +1,17 @@
-// What a stream has received and passed on, and the credit that its peer is owed for it.
+// Flow control of a stream's receiver: received and consumed bytes, and the credit to return to the peer.
 import { FRAME_CREDIT_BYTES } from '../limits.ts';
 
 /**
- * Share of the window that is worth a frame of credit: each wakes the other end. What is held back keeps the other end
- * sending until the frame is there.
+ * Share of the window that justifies a credit frame, because each wakes the peer. The remaining credit lets the peer
+ * keep sending until the frame arrives.
  */
 const RETURN_SHARE = 1 / 2;
 
 export class ReceiveWindow {
   readonly #sizeBytes: number;
-  /** What the peer may still send. */
+  /** Credit that the peer has left. */
   #left: number;
-  /** Received and not yet passed on. */
+  /** Received bytes that are not consumed yet. */
   #heldBytes = 0;
   #heldFrames = 0;
   #due = 0;
@@ -21,7 +21,7 @@ export class ReceiveWindow {
     this.#left = sizeBytes;
   }
 
-  /** So many payload bytes arrived, in so many frames. False when the peer had no credit for them. */
+  /** Records received payload bytes and frames. False when the peer exceeded its credit. */
   received(bytes: number, frames: number): boolean {
     this.#left -= bytes + frames * FRAME_CREDIT_BYTES;
     this.#heldBytes += bytes;
@@ -29,9 +29,9 @@ export class ReceiveWindow {
     return this.#left >= 0;
   }
 
-  /** So many of the bytes were passed on. Gives the credit that is to be sent now, with the frames' share; 0 for none yet. */
+  /** Records consumed bytes. Returns the credit to send now, including the frames' share; 0 for none yet. */
   passedOn(bytes: number): number {
-    // Never more than was received: credit out of nothing would be a violation at the other end.
+    // At most what was received: excess credit would be a protocol violation for the peer.
     const passed = Math.min(bytes, this.#heldBytes);
     const isAll = passed === this.#heldBytes;
     const frames = isAll ? this.#heldFrames : Math.floor((this.#heldFrames * passed) / this.#heldBytes);

@@ -1,14 +1,14 @@
-// Shares the link between everything that wants to send: control frames at once, byte flows in turn, 64 KiB each
-// (one that is alone, and whose bytes the link reads for itself, more).
+// Shares the link between all senders: control frames first, then byte flows in round-robin order with 64 KiB per
+// turn. A lone flow whose bytes the link reads itself gets more.
 import { MAX_BACKLOG_BYTES, MAX_DATA_BYTES, MAX_SOURCE_BYTES } from '../limits.ts';
 import type { Flow } from '../messages.ts';
 import { dataFrame } from '../wire/data-frame.ts';
 import type { ByteLink, SourceBytes } from './link.ts';
 import type { Stream } from './stream.ts';
 
-/** Bytes sent in one go before the event loop gets its turn, so that incoming credits and cancels are seen. */
+/** Bytes sent before control returns to the event loop, so that incoming credits and cancels are handled. */
 const ROUND_BYTES = 1024 * 1024;
-/** What a turn counts beside its bytes: small frames, and sources that give nothing, end a round too. */
+/** Added cost of each turn, so that small frames and empty sources end a round too. */
 const TURN_BYTES = 256;
 
 export class RoundRobinScheduler {
@@ -28,12 +28,14 @@ export class RoundRobinScheduler {
     this.#onSourceError = onSourceError;
   }
 
-  /** Whether so many control bytes wait for a link that takes none that no avoidable one may be added. */
+  /**
+   * Whether the queued control bytes of a blocked link are above the limit, so that optional frames must be refused.
+   */
   get isBacklogged(): boolean {
     return this.#backlogBytes > MAX_BACKLOG_BYTES;
   }
 
-  /** Sends control frames, ahead of the flows, congested or not. */
+  /** Sends control frames before queued data, even on a congested link. */
   control(chunks: readonly Uint8Array[]): void {
     if (this.#isStopped) return;
     if (this.#held !== undefined) {
@@ -44,7 +46,7 @@ export class RoundRobinScheduler {
     this.#write(chunks);
   }
 
-  /** Sends nothing until `release`: the peer then stands between two frames. */
+  /** Pauses sending until `release`: the peer is then at a frame boundary. */
   hold(): void {
     this.#held ??= [];
   }
@@ -57,14 +59,14 @@ export class RoundRobinScheduler {
     if (!this.#isScheduled) this.#pump();
   }
 
-  /** Gives a flow its place in the round. */
+  /** Queues a flow for its turn. */
   enqueue(stream: Stream, flow: Flow): void {
     if (this.#isStopped) return;
     this.#turns.push({ stream, flow });
     if (!this.#isScheduled) this.#pump();
   }
 
-  /** The link takes bytes again. */
+  /** The link accepts bytes again. */
   drained(): void {
     this.#drains += 1;
     this.#isCongested = false;
@@ -72,7 +74,7 @@ export class RoundRobinScheduler {
     if (!this.#isScheduled) this.#pump();
   }
 
-  /** Nothing will be sent any more. */
+  /** Stops sending for good. */
   stop(): void {
     this.#isStopped = true;
     this.#turns = [];
@@ -96,12 +98,12 @@ export class RoundRobinScheduler {
     });
   }
 
-  /** Sends the data of one turn of a flow, if it has any; returns its payload's bytes. */
+  /** Sends the data of one turn of a flow, if any; returns the payload size. */
   #take(stream: Stream, flow: Flow): number {
     try {
       const isAlone = this.#turns.length === 0;
-      const mostOfSource = this.#link.writeFrom ? (isAlone ? MAX_SOURCE_BYTES : MAX_DATA_BYTES) : 0;
-      const bytes = stream.take(flow, MAX_DATA_BYTES, mostOfSource);
+      const maxSourceBytes = this.#link.writeFrom ? (isAlone ? MAX_SOURCE_BYTES : MAX_DATA_BYTES) : 0;
+      const bytes = stream.take(flow, MAX_DATA_BYTES, maxSourceBytes);
       if (bytes === null) return 0;
       if ('descriptor' in bytes) return this.#takeFrom(stream, flow, bytes);
       this.#write(dataFrame(stream.id, flow, bytes));
@@ -117,14 +119,14 @@ export class RoundRobinScheduler {
     const { descriptor, length } = source;
     const written = this.#link.writeFrom?.({ stream: stream.id, flow, descriptor, length });
     if (written === undefined) return 0;
-    if (!written.isRoomy) this.#isCongested = true;
+    if (!written.hasSpace) this.#isCongested = true;
     stream.sentFrom(flow, source, written.result);
     return Math.max(0, written.result);
   }
 
   #write(chunks: readonly Uint8Array[]): void {
     const drains = this.#drains;
-    // A link may drain before its write has returned; that drain is the answer to this false.
+    // A link may emit drain before its write returns. Then this false is already obsolete.
     if (!this.#link.write(chunks) && drains === this.#drains) this.#isCongested = true;
   }
 }

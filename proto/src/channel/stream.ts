@@ -1,4 +1,4 @@
-// One stream of a channel, seen from either end: byte flows with credit in both directions, and its control messages.
+// One stream of a channel, on either side: byte flows with credit in both directions, and control messages.
 
 import { ProtocolViolation } from '../errors.ts';
 import { FRAME_CREDIT_BYTES } from '../limits.ts';
@@ -9,51 +9,51 @@ import type { DirectWrite, SourceBytes } from './link.ts';
 import { ReceiveWindow } from './receive-window.ts';
 
 /**
- * Gives 1 to `maxBytes` (at most 65,536) bytes of a flow, or null when there are none now (then `ready` must be called again).
- * Where the link reads descriptors by itself, `maxSourceBytes` is not 0 and it may name one instead. It may call `end` or
- * `finish`: the bytes that it returns go before the end, but a finished stream sends none.
+ * Returns 1 to `maxBytes` (at most 65,536) bytes of a flow, or null when no bytes are ready (then call `ready` later).
+ * On links that read descriptors, `maxSourceBytes` is not 0, and the source may return a descriptor instead. It may
+ * call `end` or `finish`. Returned bytes precede an end, but a finished stream does not send them.
  */
 export type Source = (maxBytes: number, maxSourceBytes: number) => Uint8Array | SourceBytes | null;
 
 /** Why a stream ended without a result. */
 export type StreamLoss =
-  /** The channel broke or was closed, or a handler of the stream failed. */
+  /** The channel failed or was closed, or a handler of the stream failed. */
   | { readonly kind: 'lost'; readonly cause: Error }
-  /** The same host came back with a new connection: the client is gone (guest side only). */
+  /** The same host reconnected: the client is gone (guest side only). */
   | { readonly kind: 'superseded' }
-  /** This guest is now a copy with another host connection: what runs goes on, unattached (guest side only). */
+  /** This guest is now a copy with another host connection: commands continue, detached (guest side only). */
   | { readonly kind: 'detached' };
 
 /**
- * One that throws ends its own stream only (see Channel); on the host's side it may throw ProtocolViolation for what a
- * guest must not send, which ends the connection.
+ * A handler that throws ends only its own stream (see Channel). On the host side it may throw ProtocolViolation for an
+ * invalid message of the guest, which closes the connection.
  */
 export interface StreamHandlers {
-  /** Pass `chunk` on, then call `consumed`. It is lent: copy what must be kept when this returns. */
+  /** Processes `chunk`; `consumed` must be called afterwards. The chunk is borrowed: copy it to retain it. */
   data?(flow: Flow, chunk: Buffer): void;
   end?(flow: Flow): void;
-  /** Host side. `file` is what a pull will carry. */
+  /** Host side. `file` describes the content of a pull. */
   started?(pid: number, file?: FileInfo): void;
-  /** Host side; the stream is over. */
+  /** Host side; the stream has ended. */
   result?(result: Result): void;
   /** Guest side. */
   cancel?(): void;
   signal?(name: string): void;
   resize?(size: TtySize): void;
-  /** The stream is over without a result. */
+  /** The stream has ended without a result. */
   lost?(loss: StreamLoss): void;
 }
 
-/** What a stream needs of its channel. */
+/** The stream's interface to its channel. */
 export interface StreamOwner {
   readonly role: 'host' | 'guest';
-  /** Whether control frames that can be left out must be. */
+  /** Whether optional control frames must be dropped. */
   readonly isBacklogged: boolean;
   sendControl(frame: FrameInput): void;
   enqueue(stream: Stream, flow: Flow): void;
-  /** Offers the link to take in what arrives for the stream. */
+  /** Offers the link to write the stream's received data itself. */
   offerDirectWrite(stream: number, directWrite: DirectWrite): void;
-  /** Ends the stream when `work` throws. */
+  /** Runs `work`; an error ends the stream. */
   guard(stream: Stream, work: () => void): void;
   finish(stream: Stream, result: ResultInput): void;
 }
@@ -89,23 +89,23 @@ export class Stream {
     this.#openInflows = new Set(owner.role === 'host' ? [FLOW.out, FLOW.err] : [FLOW.in]);
   }
 
-  /** Credit left for sending. */
+  /** Remaining send credit. */
   get sendCredit(): number {
     return this.#sendCredit;
   }
 
-  /** Whether the stream has its result or was lost; whatever it is told then is ignored. */
+  /** Whether the stream has its result or was lost; later calls have no effect. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Names where a flow's bytes come from; they are asked for when the link and the credit allow. */
+  /** Sets the source of a flow's bytes. It is called when link and credit allow. */
   setSource(flow: Flow, source: Source): void {
     if (this.#isOver || this.#endedSends.has(flow)) return;
     this.#sends.set(flow, { source, isReady: false, isQueued: false, isAsked: false, hasEnded: false });
   }
 
-  /** The source of `flow` may have bytes; it may be asked before this returns. */
+  /** Announces that the source of `flow` may have bytes. The source may be called before this returns. */
   ready(flow: Flow): void {
     const send = this.#sends.get(flow);
     if (send === undefined || send.isReady) return;
@@ -113,7 +113,7 @@ export class Stream {
     this.#queue(flow, send);
   }
 
-  /** Says that no byte of `flow` follows. */
+  /** Ends `flow`: no byte follows. */
   end(flow: Flow): void {
     if (this.#isOver || this.#endedSends.has(flow)) return;
     const send = this.#sends.get(flow);
@@ -126,14 +126,14 @@ export class Stream {
     this.#owner.sendControl({ stream: this.id, flow, end: {} });
   }
 
-  /** Returns credit for payload bytes that were passed on, and their share of what their frames cost. */
+  /** Returns credit for consumed payload bytes and their share of the frames' cost. */
   consumed(bytes: number): void {
     if (this.#isOver) return;
     const credit = this.#inflow.passedOn(bytes);
     if (credit > 0) this.#owner.sendControl({ stream: this.id, credit });
   }
 
-  /** Guest side: what arrives next may go where it belongs without being seen, if the link can do that. */
+  /** Guest side: lets the link write received bytes directly to the target, if it supports that. */
   offerDirectWrite({ target, wanted, took, failed }: DirectWrite): void {
     const unlessOver = (work: () => void): void => {
       if (!this.#isOver) this.#owner.guard(this, work);
@@ -151,7 +151,7 @@ export class Stream {
     });
   }
 
-  /** Host side: what was started is no longer wanted. Its result still comes, if the guest answers. */
+  /** Host side: requests the end of the call's work. Its result still arrives if the guest answers. */
   cancel(): void {
     if (this.#isOver || this.#isCancelled) return;
     this.#isCancelled = true;
@@ -159,14 +159,14 @@ export class Stream {
     this.#owner.sendControl({ stream: this.id, cancel: {} });
   }
 
-  /** Host side. Dropped while the guest takes nothing and too much waits for it. */
+  /** Host side. Dropped while the guest does not read and the backlog is full. */
   signal(name: string): void {
     if (!this.#isOver && !this.#owner.isBacklogged) {
       this.#owner.sendControl({ stream: this.id, signal: { name } });
     }
   }
 
-  /** Host side. Dropped as signals are. */
+  /** Host side. Dropped under the same condition as signals. */
   resize(size: TtySize): void {
     if (!this.#isOver && !this.#owner.isBacklogged)
       this.#owner.sendControl({ stream: this.id, resize: size });
@@ -177,25 +177,25 @@ export class Stream {
     this.#sendStarted({ pid });
   }
 
-  /** Guest side, at most once, for a pull: what the flow will carry. */
+  /** Guest side, at most once, for a pull: describes the flow's content. */
   opened(file: FileInfoInput): void {
     this.#sendStarted({ file });
   }
 
-  /** Guest side: ends the stream; bytes that were not sent yet will not be. Throws RangeError when too long. */
+  /** Guest side: ends the stream and drops unsent bytes. Throws RangeError when the result is too long. */
   finish(result: ResultInput): void {
     if (!this.#isOver) this.#owner.finish(this, result);
   }
 
-  /** Called by the channel: no frame of this stream may be sent any more. */
+  /** Called by the channel: no further frame of this stream may be sent. */
   close(): void {
     this.#isOver = true;
     this.#sends.clear();
   }
 
   /**
-   * Called by the channel when it is this flow's turn: its next bytes, or null when it has none or may send none. The
-   * flow has left the queue; `sent` or `sentFrom` gives it another turn. Throws what the source throws.
+   * Called by the channel for this flow's turn: returns its next bytes, or null without bytes or credit. The flow has
+   * left the queue; `sent` or `sentFrom` queues it again. Throws the source's errors.
    */
   take(flow: Flow, maxBytes: number, maxSourceBytes = 0): Uint8Array | SourceBytes | null {
     const send = this.#sends.get(flow);
@@ -219,21 +219,22 @@ export class Stream {
       return null;
     }
     const isSource = 'descriptor' in bytes;
-    const most = isSource ? sourceLimit : limit;
-    if (bytes.length > most) throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${most}`);
+    const maximum = isSource ? sourceLimit : limit;
+    if (bytes.length > maximum)
+      throw new RangeError(`a source gave ${bytes.length} bytes, asked for ${maximum}`);
     send.isReady = true;
     if (!isSource) this.#sendCredit -= creditFor(bytes.length);
     return bytes;
   }
 
-  /** Called by the channel after it sent what `take` gave. */
+  /** Called by the channel after it sent the bytes of `take`. */
   sent(flow: Flow): void {
     const send = this.#sends.get(flow);
     if (send?.hasEnded) this.end(flow);
     else if (send?.isReady) this.#queue(flow, send);
   }
 
-  /** Called by the channel after the link sent what it read for itself. Throws what `took` throws. */
+  /** Called by the channel after the link sent bytes that it read itself. Throws the errors of `took`. */
   sentFrom(flow: Flow, { took }: SourceBytes, result: number): void {
     const send = this.#sends.get(flow);
     if (result > 0) this.#sendCredit -= creditFor(result);
@@ -242,7 +243,7 @@ export class Stream {
     this.sent(flow);
   }
 
-  /** Called by the channel. Throws ProtocolViolation for credit that nothing was sent for. */
+  /** Called by the channel. Throws ProtocolViolation for more credit than bytes were sent. */
   receiveCredit(credit: number): void {
     if (credit === 0 || this.#sendCredit + credit > this.#sendWindow) {
       throw new ProtocolViolation(
@@ -253,7 +254,7 @@ export class Stream {
     for (const [flow, send] of this.#sends) if (send.isReady) this.#queue(flow, send);
   }
 
-  /** Called by the channel. Throws ProtocolViolation for bytes without credit or of a flow that is not open. */
+  /** Called by the channel. Throws ProtocolViolation for bytes without credit, or of a flow that is not open. */
   receiveData(flow: number, chunk: Buffer): void {
     const open = this.#openInflow(flow);
     if (!this.#inflow.received(chunk.length, 1) || chunk.length === 0) throw this.#overCredit(chunk.length);

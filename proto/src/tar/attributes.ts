@@ -1,4 +1,4 @@
-// What only who makes whole file systems wants to know of a member: owner, device number, extended attributes.
+// Attributes of a member that only builders of whole file systems need: owner, device number, extended attributes.
 import { TarError } from './entry.ts';
 import { numberOf } from './header.ts';
 import { type PaxRecords, toInteger } from './pax.ts';
@@ -8,7 +8,7 @@ export type MemberAttributes = {
   readonly gid: number;
   readonly deviceMajor: number;
   readonly deviceMinor: number;
-  /** Names and values are bytes, as names of members are. */
+  /** Names and values are byte strings, as names of members are. */
   readonly xattrs: ReadonlyMap<string, string>;
 };
 
@@ -16,7 +16,7 @@ const UID = { at: 108, bytes: 8 };
 const GID = { at: 116, bytes: 8 };
 const DEVICE_MAJOR = { at: 329, bytes: 8 };
 const DEVICE_MINOR = { at: 337, bytes: 8 };
-/** (uid_t)-1 means "unchanged" to a kernel. */
+/** The kernel reads (uid_t)-1 as "unchanged". */
 const MAX_ID = 0xffff_fffe;
 const MAX_MAJOR = 0xfff;
 const MAX_MINOR = 0xf_ffff;
@@ -38,8 +38,8 @@ export function readAttributes(block: Buffer, flag: string, pax: PaxRecords): Me
 }
 
 /**
- * The mode that a member may have once it is root's: a program that ran as somebody else by its set-user-id or set-group-id bit
- * would run as root. A number that makes no sense is not root's.
+ * The mode of a member whose owner becomes root. The set-user-id and set-group-id bits of a file that belongs to
+ * another user or group are removed, because the program would run as root. An invalid id does not count as root's.
  */
 export function modeForRoot(mode: number, block: Buffer, pax: PaxRecords): number {
   const isRoots = (field: typeof UID, text: string | undefined): boolean =>
@@ -59,7 +59,7 @@ function isZero(block: Buffer, field: typeof UID): boolean {
 
 function readId(what: string, block: Buffer, field: typeof UID, text: string | undefined): number {
   const value = text === undefined ? numberOf(block, field) : toSigned(text);
-  // Some systems call nobody -2: the same 32 bits.
+  // Some systems store the user `nobody` as -2: the same 32 bits.
   const id = value < -1 && value >= -(2 ** 31) ? value + 2 ** 32 : value;
   return bounded(`a ${what}`, id, MAX_ID);
 }

@@ -1,9 +1,9 @@
-// What a tar archive says ahead of a member about it: PAX records, global ones too, and GNU's long names.
+// Extended headers that precede a member: PAX records, global PAX records, and GNU long names.
 import { TarError } from './entry.ts';
 import { checkSize, type TarHeader } from './header.ts';
 import { type PaxRecords, parseTime, readPax, toInteger } from './pax.ts';
 
-/** Longest extended header: names are far shorter, and some archivers put file attributes there. */
+/** Maximum extended header: names are much shorter, but some archivers store file attributes there. */
 const MAX_EXTENSION_BYTES = 1024 * 1024;
 
 export type ResolvedHeader = TarHeader & { readonly mtimeNanos: number };
@@ -16,7 +16,7 @@ export class Extensions {
   #longName: string | undefined;
   #longTarget: string | undefined;
 
-  /** Whether the content of a header of this type belongs here. Throws TarError when it is too long. */
+  /** Whether a header of this type is an extended header. Throws TarError when its content is too long. */
   static takes({ flag, sizeBytes }: TarHeader): boolean {
     if (!FLAGS.includes(flag)) return false;
     if (sizeBytes <= MAX_EXTENSION_BYTES) return true;
@@ -25,12 +25,12 @@ export class Extensions {
     );
   }
 
-  /** Records of the next member, those that hold for all included. */
+  /** Records of the next member, including the global ones. */
   get pax(): PaxRecords {
     return this.#pax;
   }
 
-  /** Takes the whole content of an extended header. Throws TarError. */
+  /** Adds the complete content of an extended header. Throws TarError. */
   add(flag: string, bytes: Buffer): void {
     if (flag === 'L') this.#longName = untilZero(bytes);
     else if (flag === 'K') this.#longTarget = untilZero(bytes);
@@ -41,7 +41,7 @@ export class Extensions {
     }
   }
 
-  /** The member's header with everything said of it. Throws TarError. */
+  /** Applies the extended headers to the member's header. Throws TarError. */
   apply(header: TarHeader): ResolvedHeader {
     const pax = this.#pax;
     const plain = {
@@ -64,7 +64,7 @@ export class Extensions {
     };
   }
 
-  /** The member that they were about has come. */
+  /** Resets the records of the last member. */
   clear(): void {
     this.#pax = this.#globals;
     this.#longName = undefined;

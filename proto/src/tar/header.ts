@@ -1,4 +1,4 @@
-// One header block of a tar archive, as it stands there: v7, ustar, and both GNU kinds.
+// Parses one header block of a tar archive: v7, ustar, and both GNU formats.
 import { BLOCK_BYTES, TarError } from './entry.ts';
 
 export type TarHeader = {
@@ -6,7 +6,7 @@ export type TarHeader = {
   readonly mode: number;
   readonly sizeBytes: number;
   readonly mtimeSeconds: number;
-  /** The type flag's character; '0' for the zero byte of old archives. */
+  /** The type flag's character; '0' also for the zero byte of old archives. */
   readonly flag: string;
   readonly target: string;
 };
@@ -23,13 +23,13 @@ const PREFIX = { at: 345, bytes: 155 };
 
 type Field = { readonly at: number; readonly bytes: number };
 
-/** Undefined for the block of zeros that ends an archive. Throws TarError. */
+/** Undefined for the zero block that ends an archive. Throws TarError. */
 export function parseHeader(block: Buffer): TarHeader | undefined {
   const sum = sumBytes(block);
   if (sum === 0) return undefined;
   checkSum(block, sum);
   let name = textOf(block, NAME);
-  // GNU's own format has times where ustar has the prefix.
+  // GNU's own format stores times in the place of ustar's prefix.
   const isUstar = block.toString('latin1', MAGIC.at, MAGIC.at + MAGIC.bytes) === 'ustar\0';
   if (isUstar && block[PREFIX.at] !== 0) name = `${textOf(block, PREFIX)}/${name}`;
   return {
@@ -42,7 +42,7 @@ export function parseHeader(block: Buffer): TarHeader | undefined {
   };
 }
 
-/** Throws TarError for what no file can be long. */
+/** Throws TarError for an impossible file size. */
 export function checkSize(sizeBytes: number): number {
   if (Number.isSafeInteger(sizeBytes) && sizeBytes >= 0) return sizeBytes;
   throw new TarError(`the archive is damaged: a member of ${sizeBytes} bytes`);
@@ -66,7 +66,7 @@ export function numberOf(block: Buffer, { at, bytes }: Field): number {
   return value;
 }
 
-/** Two's complement, big-endian, behind the bit that marks it. */
+/** Two's complement, big-endian, after the bit that marks the format. */
 function binaryNumber(block: Buffer, at: number, end: number): number {
   const isNegative = ((block[at] ?? 0) & 0x40) !== 0;
   let value = isNegative ? (block[at] ?? 0) - 0x100 : (block[at] ?? 0) & 0x7f;
@@ -89,10 +89,10 @@ function sumBytes(block: Buffer): number {
 function checkSum(block: Buffer, sum: number): void {
   let own = 0;
   for (let at = CHECKSUM.at; at < CHECKSUM.at + CHECKSUM.bytes; at++) own += block[at] ?? 0;
-  const wanted = sum - own + CHECKSUM.bytes * 0x20;
+  const expected = sum - own + CHECKSUM.bytes * 0x20;
   const stated = numberOf(block, CHECKSUM);
-  if (stated === wanted) return;
-  let signed = wanted;
+  if (stated === expected) return;
+  let signed = expected;
   for (let at = 0; at < BLOCK_BYTES; at++) {
     if ((block[at] ?? 0) > 0x7f && (at < CHECKSUM.at || at >= CHECKSUM.at + CHECKSUM.bytes)) signed -= 0x100;
   }

@@ -1,15 +1,15 @@
-// The records of a PAX extended header: `<length> <key>=<value>\n`, the length counting all of it.
+// The records of a PAX extended header: `<length> <key>=<value>\n`; the length includes all of the record.
 import { TarError } from './entry.ts';
 
 export type PaxRecords = Map<string, string>;
 
-/** A key that may come more than once; its values are joined with commas, as the later form of the format has them. */
+/** Keys that may occur more than once; the values are joined with commas, as in the later form of the format. */
 const REPEATED = new Map([
   ['GNU.sparse.offset', 'GNU.sparse.map'],
   ['GNU.sparse.numbytes', 'GNU.sparse.map'],
 ]);
 
-/** Adds the records to `into`; an empty value takes a record away. Values are bytes. Throws TarError. */
+/** Adds the records to `into`; an empty value removes a record. Values are byte strings. Throws TarError. */
 export function readPax(bytes: Buffer, into: PaxRecords): void {
   for (let at = 0; at < bytes.length && bytes[at] !== 0; ) {
     const space = bytes.indexOf(0x20, at);
@@ -31,7 +31,7 @@ export function readPax(bytes: Buffer, into: PaxRecords): void {
   }
 }
 
-/** A decimal number of seconds with any number of digits behind the point. Throws TarError. */
+/** A decimal number of seconds with any number of digits after the point. Throws TarError. */
 export function parseTime(text: string): { readonly seconds: number; readonly nanos: number } {
   const match = /^(-?)(\d{1,15})(?:\.(\d*))?$/.exec(text);
   if (match === null) throw new TarError('the archive is damaged: a time of an extended header is no number');
@@ -41,7 +41,7 @@ export function parseTime(text: string): { readonly seconds: number; readonly na
   return nanos === 0 ? { seconds: -seconds, nanos } : { seconds: -seconds - 1, nanos: 1e9 - nanos };
 }
 
-/** A decimal count; NaN for anything else. */
+/** A decimal count; NaN for any other text. */
 export function toInteger(text: string): number {
   return /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
 }

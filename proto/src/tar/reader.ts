@@ -1,5 +1,5 @@
-// A tar archive as it comes, in pieces of any size: every byte is looked at once and none is kept, but for headers.
-// Not tar-stream: it makes a stream of each member, reads names as UTF-8 (others are lost), and knows no sparse files.
+// Reads a tar archive in chunks of any size. Each byte is read once, and only headers are buffered.
+// Not tar-stream: it creates a stream per member, decodes names as UTF-8 (so others are lost), and lacks sparse files.
 import { type MemberAttributes, modeForRoot, readAttributes } from './attributes.ts';
 import { BLOCK_BYTES, paddingAfter, showName, type TarEntry, TarError } from './entry.ts';
 import { Extensions, type ResolvedHeader } from './extensions.ts';
@@ -13,30 +13,30 @@ import {
   type SparseMap,
 } from './sparse.ts';
 
-/** Gets an archive's members in turn. What it throws comes out of `push`. */
+/** Receives an archive's members in order. `push` rethrows its errors. */
 export interface TarSink {
-  /** `attributes`: of a reader that was asked for them. */
+  /** `attributes`: only of a reader with `hasAttributes`. */
   begin(entry: TarEntry, attributes?: MemberAttributes): void;
-  /** Some content of the file that began; `position` is where it belongs. `bytes` are only lent. */
+  /** Content of the current file; `position` is its offset. `bytes` is borrowed. */
   content(bytes: Buffer, position: number): void;
   finish(): void;
 }
 
-/** What is made of each type of member, and whether its header's size is that of content. */
+/** The kind of each member type, and whether its header's size is a content size. */
 const TYPES: Readonly<
   Record<string, { readonly type: TarEntry['type'] | 'nothing'; readonly hasContent: boolean }>
 > = {
   '0': { type: 'file', hasContent: true },
   '7': { type: 'file', hasContent: true },
   S: { type: 'file', hasContent: true },
-  // The size is that of the file which the link names, or the length of its target; nothing follows it.
+  // The size is that of the linked file, or of the link's target text; no content follows.
   '1': { type: 'link', hasContent: false },
   '2': { type: 'symlink', hasContent: false },
   '3': { type: 'character-device', hasContent: false },
   '4': { type: 'block-device', hasContent: false },
   '5': { type: 'directory', hasContent: false },
   '6': { type: 'fifo', hasContent: false },
-  // A directory with a list of its names (GNU dumps), and the name of a volume.
+  // A GNU dump's directory with a list of its names; a volume label.
   D: { type: 'directory', hasContent: true },
   V: { type: 'nothing', hasContent: true },
 };
@@ -45,9 +45,9 @@ const OLD_DIRECTORY = { type: 'directory', hasContent: true } as const;
 type State =
   | 'header'
   | 'extension'
-  /** More extents of GNU's sparse header. */
+  /** Further extents of GNU's sparse header. */
   | 'sparse-header'
-  /** The map that the content begins with. */
+  /** The map at the start of the content. */
   | 'sparse-map'
   | 'content'
   | 'padding'
@@ -62,7 +62,7 @@ export class TarReader {
   #blockBytes = 0;
   #state: State = 'header';
   #zeroBlocks = 0;
-  /** Of what is being read: the last header, its extents, and the bytes left of its content or padding. */
+  /** Current member: its last header, its extents, and the bytes left of its content or padding. */
   #header: ResolvedHeader | undefined;
   #attributes: MemberAttributes | undefined;
   #sparse: SparseMap | undefined;
@@ -70,16 +70,16 @@ export class TarReader {
   #left = 0;
   #position = 0;
   #isFile = false;
-  #extension: { readonly header: TarHeader; readonly pieces: Buffer[] } | undefined;
+  #extension: { readonly header: TarHeader; readonly chunks: Buffer[] } | undefined;
 
-  /** `isForRoot`: members become root's, whoever had them. */
+  /** `isForRoot`: all members will belong to root, whoever owned them before. */
   constructor(sink: TarSink, { hasAttributes = false, isForRoot = false } = {}) {
     this.#sink = sink;
     this.#hasAttributes = hasAttributes;
     this.#isForRoot = isForRoot;
   }
 
-  /** Throws TarError, and what the sink throws; the reader is of no use then. What follows the archive is ignored. */
+  /** Throws TarError and the sink's errors; the reader is unusable then. Bytes after the archive are ignored. */
   push(chunk: Buffer): void {
     for (let at = 0; at < chunk.length && this.#state !== 'ended'; ) {
       if (this.#state === 'content') at += this.#takeContent(chunk, at);
@@ -89,25 +89,25 @@ export class TarReader {
     }
   }
 
-  /** Content of a file that is still to come, in one piece that stays where it is in the file. */
+  /** Remaining content of a file, if it is contiguous and not sparse. */
   get plainContentLeft(): number {
     return this.#state === 'content' && this.#isFile && this.#sparse === undefined ? this.#left : 0;
   }
 
-  /** At most so many bytes of that content were dealt with elsewhere; the sink is told nothing of them. */
+  /** Skips bytes of that content that were handled elsewhere; the sink does not get them. */
   skipContent(bytes: number): void {
     this.#position += bytes;
     this.#left -= bytes;
     if (this.#left === 0) this.#endContent();
   }
 
-  /** Whether the archive may end here for those who do without its end mark, and without what fills the last block. */
+  /** Whether the archive may end here for a tool that omits the end mark and the padding of the last block. */
   get isBetweenMembers(): boolean {
     if (this.#state === 'ended' || this.#state === 'padding') return true;
     return this.#state === 'header' && this.#blockBytes === 0;
   }
 
-  /** No byte follows. Throws TarError for an archive that was cut off. */
+  /** Marks the end of the input. Throws TarError for a truncated archive. */
   end(): void {
     const isAtBlock = this.#state === 'header' && this.#blockBytes === 0;
     if (this.#state === 'ended' || (isAtBlock && this.#zeroBlocks > 0)) return;
@@ -120,7 +120,7 @@ export class TarReader {
     throw new TarError(`the archive is cut off ${place}: its end mark did not come`);
   }
 
-  /** Whole blocks are used where they are; only one that is split between chunks is copied. */
+  /** Whole blocks are used in place; only a block that spans two chunks is copied. */
   #takeBlock(chunk: Buffer, at: number): number {
     const bytes = Math.min(BLOCK_BYTES - this.#blockBytes, chunk.length - at);
     if (bytes === BLOCK_BYTES) {
@@ -160,14 +160,14 @@ export class TarReader {
       this.#onMember(header, block);
       return;
     }
-    this.#extension = { header, pieces: [] };
+    this.#extension = { header, chunks: [] };
     this.#state = 'extension';
     if (this.#left === 0) this.#endExtension();
   }
 
   #takeExtension(chunk: Buffer, at: number): number {
     const bytes = Math.min(this.#left, chunk.length - at);
-    this.#extension?.pieces.push(Buffer.from(chunk.subarray(at, at + bytes)));
+    this.#extension?.chunks.push(Buffer.from(chunk.subarray(at, at + bytes)));
     this.#left -= bytes;
     if (this.#left === 0) this.#endExtension();
     return bytes;
@@ -175,9 +175,9 @@ export class TarReader {
 
   #endExtension(): void {
     if (this.#extension === undefined) return;
-    const { header, pieces } = this.#extension;
+    const { header, chunks } = this.#extension;
     this.#extension = undefined;
-    this.#extensions.add(header.flag, Buffer.concat(pieces));
+    this.#extensions.add(header.flag, Buffer.concat(chunks));
     this.#pad(header.sizeBytes);
   }
 
@@ -204,14 +204,14 @@ export class TarReader {
     this.#extensions.clear();
   }
 
-  /** Everything is known of the member, its extents included. */
+  /** Begins a member after all of its headers, including its extents, were read. */
   #begin(): void {
     const header = this.#header;
     if (header === undefined) return;
     const { flag, name } = header;
     if (flag === 'M')
       throw new TarError(`${showName(name)} continues a file of another archive, which is not here`);
-    // Old archives say by a slash what they have no type for.
+    // Old archives have no type for directories and mark them with a trailing slash.
     const kind = flag === '0' && name.endsWith('/') ? OLD_DIRECTORY : TYPES[flag];
     if (kind === undefined)
       throw new TarError(`${showName(name)} is of the type ${JSON.stringify(flag)}, which is not known`);
@@ -260,7 +260,7 @@ export class TarReader {
     this.#pad(this.#position);
   }
 
-  /** What was read began at a block, whatever part of it was a map. */
+  /** The padding follows the whole content, including a map. */
   #pad(sizeBytes: number): void {
     this.#left = paddingAfter(sizeBytes);
     this.#state = this.#left === 0 ? 'header' : 'padding';

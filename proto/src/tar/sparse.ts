@@ -1,9 +1,9 @@
-// Where the content of a sparse member belongs: GNU's old headers, and the three forms within PAX.
+// The extents of a sparse member: GNU's old headers, and the three PAX forms.
 import { TarError } from './entry.ts';
 import { checkSize, numberOf } from './header.ts';
 import { type PaxRecords, toInteger } from './pax.ts';
 
-/** Bytes of offset and length of one extent in GNU's headers. */
+/** Size of the offset and length fields of one extent in GNU's headers. */
 const NUMBER_BYTES = 12;
 const EXTENTS_AT = 386;
 const EXTENTS = 4;
@@ -11,11 +11,11 @@ const MORE_AT = 482;
 const REAL_SIZE = { at: 483, bytes: NUMBER_BYTES };
 const NEXT_EXTENTS = 21;
 const NEXT_MORE_AT = 504;
-/** 4 MiB of memory, and more than any file that a program wrote on purpose has. */
+/** 4 MiB of memory, and more extents than any regularly written file has. */
 const MAX_EXTENTS = 262_144;
 const MAX_MAP_LINE = 24;
 
-/** Extents in the order of the file, which is the order of the content. */
+/** Extents by ascending offset, which is also the order of the content. */
 export class SparseMap {
   readonly sizeBytes: number;
   readonly #extents: number[] = [];
@@ -27,7 +27,7 @@ export class SparseMap {
     this.sizeBytes = checkSize(sizeBytes);
   }
 
-  /** Throws TarError for an extent that is not behind the one before it and within the file. */
+  /** Throws TarError for an extent that overlaps or precedes the one before it, or exceeds the file. */
   add(offset: number, length: number): void {
     const last = this.#extents.length - 2;
     const from = last < 0 ? 0 : (this.#extents[last] ?? 0) + (this.#extents[last + 1] ?? 0);
@@ -40,13 +40,13 @@ export class SparseMap {
     this.#contentBytes += length;
   }
 
-  /** Throws TarError unless the archive has exactly the content that the map places. */
+  /** Throws TarError unless the archive's content has exactly the size of the extents. */
   check(contentBytes: number): void {
     if (this.#contentBytes !== contentBytes)
       throw new TarError('the archive is damaged: the map of a sparse member does not fit its content');
   }
 
-  /** Where the next `maxBytes` of content belong, and how many of them. */
+  /** Offset of the next content bytes, and how many of at most `maxBytes` belong there. */
   next(maxBytes: number): { readonly position: number; readonly bytes: number } {
     for (;;) {
       const offset = this.#extents[2 * this.#index] ?? 0;
@@ -63,14 +63,14 @@ export class SparseMap {
   }
 }
 
-/** The extents in a header of type 'S'. True when a block with more of them follows. */
+/** Reads the extents of a header of type 'S'. True when a block with further extents follows. */
 export function readGnuSparse(block: Buffer): { readonly map: SparseMap; readonly hasMore: boolean } {
   const map = new SparseMap(numberOf(block, REAL_SIZE));
   addExtents(map, block, EXTENTS_AT, EXTENTS);
   return { map, hasMore: block[MORE_AT] !== 0 };
 }
 
-/** Such a block. True when yet another follows. */
+/** Reads a block with further extents. True when another follows. */
 export function readMoreGnuSparse(map: SparseMap, block: Buffer): boolean {
   addExtents(map, block, 0, NEXT_EXTENTS);
   return block[NEXT_MORE_AT] !== 0;
@@ -85,7 +85,7 @@ function addExtents(map: SparseMap, block: Buffer, start: number, count: number)
   }
 }
 
-/** The map of PAX forms 0.0 and 0.1, which is in the records; undefined when there is none. */
+/** The map of PAX forms 0.0 and 0.1, which is in the records; undefined when there is no map. */
 export function readPaxSparse(pax: PaxRecords): SparseMap | undefined {
   const text = pax.get('GNU.sparse.map');
   if (text === undefined) return undefined;
@@ -96,12 +96,12 @@ export function readPaxSparse(pax: PaxRecords): SparseMap | undefined {
   return map;
 }
 
-/** Whether the content begins with its map (form 1.0). */
+/** Whether the content starts with its map (form 1.0). */
 export function hasMapInContent(pax: PaxRecords): boolean {
   return pax.get('GNU.sparse.major') === '1' && pax.get('GNU.sparse.minor') === '0';
 }
 
-/** The map at the beginning of the content: lines of decimal numbers, first how many extents there are. */
+/** The map at the start of the content: lines of decimal numbers; the first is the number of extents. */
 export class MapInContent {
   readonly #map: SparseMap;
   #line = '';
@@ -113,7 +113,7 @@ export class MapInContent {
     this.#map = new SparseMap(toInteger(pax.get('GNU.sparse.realsize') ?? ''));
   }
 
-  /** Takes the next block; gives the map when it is whole. */
+  /** Adds the next block; returns the map when it is complete. */
   push(block: Buffer): SparseMap | undefined {
     for (let at = 0; at < block.length; at++) {
       const byte = block[at] ?? 0;

@@ -1,5 +1,5 @@
-// Data frames, and the credit that pays for them: the ones that matter for speed, done by hand so that the payload is
-// never copied. The generated code gives the same bytes (tested).
+// Encodes and decodes data frames and credit frames by hand, without copying the payload, because they dominate the
+// performance. The generated code produces the same bytes (tested).
 import { FRAME_CREDIT_BYTES, MAX_DATA_BYTES } from '../limits.ts';
 import { readVarint, varintLength, writeVarint } from './varint.ts';
 
@@ -10,7 +10,7 @@ const TAG_CREDIT = 0x28;
 /** Two tags with a varint each. */
 const MAX_CREDIT_FRAME_BYTES = 12;
 
-/** The field `whole`, which ends a frame that would end in a zero byte. */
+/** The field `whole`, appended to a frame that would otherwise end in a zero byte. */
 export const WHOLE = Buffer.of(0x88, 0x01, 0x01);
 
 /** The chunks of one data frame with its length prefix. `bytes`: 1 to 65,536, not copied. */
@@ -23,8 +23,8 @@ export function dataFrame(stream: number, flow: number, bytes: Uint8Array): Uint
 export type DataFrame = { readonly stream: number; readonly flow: number; readonly data: Buffer };
 
 /**
- * Reads an encoded data frame in the form that `dataFrame` gives it; undefined for every other frame, also for a data
- * frame that was encoded otherwise. The payload is a view.
+ * Decodes a data frame in the canonical form of `dataFrame`. Undefined for every other frame, including a data frame in
+ * another encoding. The payload is a view.
  */
 export function readDataFrame(encoded: Buffer): DataFrame | undefined {
   if (encoded[0] !== TAG_STREAM) return undefined;
@@ -41,7 +41,7 @@ export function readDataFrame(encoded: Buffer): DataFrame | undefined {
   const length = readVarint(encoded, cursor);
   const end = cursor.at + length;
   const tailBytes = encoded.length - end;
-  // NaN, for a number that was cut off, is not `>= 0` either.
+  // NaN, for a truncated number, is not `>= 0` either.
   if (cursor.at - start > 4 || !(stream > 0 && flow >= 0 && tailBytes >= 0)) return undefined;
   if (tailBytes > 0 && (tailBytes !== WHOLE.length || encoded.compare(WHOLE, 0, WHOLE.length, end) !== 0))
     return undefined;
@@ -50,7 +50,7 @@ export function readDataFrame(encoded: Buffer): DataFrame | undefined {
 
 export type CreditFrame = { readonly stream: number; readonly credit: number };
 
-/** Reads an encoded credit frame, likewise. */
+/** Decodes a credit frame, likewise. */
 export function readCreditFrame(encoded: Buffer): CreditFrame | undefined {
   if (encoded[0] !== TAG_STREAM || encoded.length > MAX_CREDIT_FRAME_BYTES) return undefined;
   const cursor = { at: 1 };
@@ -61,11 +61,12 @@ export function readCreditFrame(encoded: Buffer): CreditFrame | undefined {
   return stream > 0 && cursor.at === encoded.length && credit >= 0 ? { stream, credit } : undefined;
 }
 
-/** What `payloadBytes` in frames as long as they may be cost, and how many bytes `credit` pays for. */
+/** Credit that `payloadBytes` cost in frames of maximum size. */
 export function creditFor(payloadBytes: number): number {
   return payloadBytes + Math.ceil(payloadBytes / MAX_DATA_BYTES) * FRAME_CREDIT_BYTES;
 }
 
+/** Payload bytes that `credit` pays for: the inverse of `creditFor`. */
 export function payloadFor(credit: number): number {
   const full = Math.floor(credit / (MAX_DATA_BYTES + FRAME_CREDIT_BYTES));
   const rest = credit - creditFor(full * MAX_DATA_BYTES);

@@ -1,44 +1,44 @@
-// Bytes to frames: length-delimited, split anyhow. Allocates only for a frame that straddles two chunks.
+// Splits a byte stream into length-delimited frames. Allocates only for a frame that spans two chunks.
 
 import { ProtocolViolation } from '../errors.ts';
 import { MAX_FRAME_BYTES } from '../limits.ts';
 
 /**
- * What a zero-length frame is. `skip`: padding; a frame that ends in a zero byte was cut and filled up by it, and is
- * dropped. `refuse`: a violation, and so is such a frame: nobody pads in this direction, and a peer that did could keep
- * the other end busy for ever.
+ * Treatment of zero-length frames. `skip`: padding; a frame that ends in a zero byte was truncated and padded, and is
+ * dropped. `refuse`: both are protocol violations, because no valid peer pads in this direction, and endless padding
+ * would keep the receiver busy.
  */
 export type Padding = 'skip' | 'refuse';
 
-/** Cuts a byte stream into encoded frames, each at most MAX_FRAME_BYTES. */
+/** Splits a byte stream into encoded frames of at most MAX_FRAME_BYTES. */
 export class FrameDecoder {
   readonly #onFrame: (encoded: Buffer) => void;
   readonly #padding: Padding;
   #length = 0;
   #shift = 0;
   #partial: Buffer | undefined;
-  /** Where every frame that straddles chunks is put together, when frames are only lent. */
-  readonly #lent: Buffer | undefined;
+  /** With `isLending`: the buffer that assembles each frame that spans chunks. */
+  readonly #sharedBuffer: Buffer | undefined;
   #filled = 0;
   #generation = 0;
 
   /**
-   * `onFrame` gets a view into the pushed chunk, or a buffer of its own for a frame that straddled chunks; with
-   * `isLending` that buffer is used again once `onFrame` has returned.
+   * `onFrame` gets a view into the pushed chunk, or a separate buffer for a frame that spans chunks. With `isLending`,
+   * that buffer is reused after `onFrame` has returned.
    */
   constructor(padding: Padding, onFrame: (encoded: Buffer) => void, isLending = false) {
     this.#padding = padding;
     this.#onFrame = onFrame;
-    this.#lent = isLending ? Buffer.allocUnsafeSlow(MAX_FRAME_BYTES) : undefined;
+    this.#sharedBuffer = isLending ? Buffer.allocUnsafeSlow(MAX_FRAME_BYTES) : undefined;
   }
 
-  /** How many bytes are missing from the frame that was begun, at least; 0 between two frames. */
+  /** Minimum number of bytes missing from the current frame; 0 at a frame boundary. */
   get missingBytes(): number {
     if (this.#partial !== undefined) return this.#partial.length - this.#filled;
     return this.#shift === 0 ? 0 : 1;
   }
 
-  /** Forgets an unfinished frame. A push under way (reset called from onFrame) drops the rest of its chunk. */
+  /** Drops an unfinished frame. A push in progress (reset called from onFrame) drops the rest of its chunk. */
   reset(): void {
     this.#length = 0;
     this.#shift = 0;
@@ -46,7 +46,7 @@ export class FrameDecoder {
     this.#generation += 1;
   }
 
-  /** Throws ProtocolViolation for a length over the limit, and for padding where it is refused. */
+  /** Throws ProtocolViolation for a length above the limit, and for padding where it is refused. */
   push(chunk: Buffer): void {
     const generation = this.#generation;
     let at = 0;
@@ -76,7 +76,7 @@ export class FrameDecoder {
         at += length;
         this.#deliver(chunk.subarray(at - length, at));
       } else {
-        this.#partial = this.#lent?.subarray(0, length) ?? Buffer.allocUnsafe(length);
+        this.#partial = this.#sharedBuffer?.subarray(0, length) ?? Buffer.allocUnsafe(length);
         this.#filled = 0;
       }
     }

@@ -1,12 +1,12 @@
-// Frames to bytes. Data frames have their own way, see data-frame.ts.
+// Encodes frames. Data frames have their own encoder, see data-frame.ts.
 import { MAX_FRAME_BYTES, MAX_MESSAGE_BYTES, PART_BYTES } from '../limits.ts';
 import { FrameCodec, type FrameInput } from '../messages.ts';
 import { WHOLE } from './data-frame.ts';
 import { varintLength, writeVarint } from './varint.ts';
 
 /**
- * One frame with its length prefix; one that is longer than a frame may be becomes several `part` frames.
- * Throws RangeError above MAX_MESSAGE_BYTES.
+ * One frame with its length prefix. A frame above the maximum size becomes several `part` frames. Throws RangeError
+ * above MAX_MESSAGE_BYTES.
  */
 export function encodeFrame(frame: FrameInput): Buffer[] {
   const encoded = FrameCodec.encode(frame).finish();

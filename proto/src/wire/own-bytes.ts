@@ -1,8 +1,8 @@
-// Views and what they keep alive.
+// Bounds the memory that a view of a buffer keeps alive.
 
 /**
- * Returns `view`, or a copy of its own when the memory behind it is more than four times as long. A queue of single
- * bytes, each of them the only one left of a 64 KiB chunk, would otherwise hold 65,536 times what it seems to.
+ * Returns `view`, or a copy when its buffer is more than four times as large. Otherwise a queue of single bytes, each a
+ * view of its own 64 KiB chunk, would keep 65,536 times its size in memory.
  */
 export function ownBytes(view: Buffer): Buffer {
   if (view.length * 4 >= view.buffer.byteLength) return view;

@@ -10,8 +10,8 @@ export class PartJoiner {
   #heldBytes = 0;
 
   /**
-   * Takes one part; returns the whole encoded frame with the last one. Throws ProtocolViolation over the limits, and for
-   * a part that is short without being the last: many tiny ones would cost far more than their bytes.
+   * Adds one part; returns the complete encoded frame with the last one. Throws ProtocolViolation above the limits, and
+   * for a short part that is not the last: many tiny parts would cost far more memory than their bytes.
    */
   add(stream: number, bytes: Uint8Array, isLast: boolean): Buffer | undefined {
     if (isLast ? bytes.length === 0 || bytes.length > PART_BYTES : bytes.length !== PART_BYTES) {
@@ -35,7 +35,7 @@ export class PartJoiner {
     return undefined;
   }
 
-  /** Forgets what a stream had sent so far. */
+  /** Drops the parts of a stream. */
   drop(stream: number): void {
     const pending = this.#pending.get(stream);
     if (pending === undefined) return;

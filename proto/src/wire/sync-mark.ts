@@ -1,6 +1,6 @@
-// The guest's first bytes on a connection. A virtio-serial port has no connections of its own: after a restore or a
-// restart of the host agent the host may still receive the tail of an old frame, and skips to this mark. It holds the
-// nonce of the hello just sent, so no program in the guest could have written it before.
+// The guest's first bytes on a connection. A virtio-serial port has no connections: after a restore or a restart of the
+// host agent, the host may receive the tail of an old frame, and skips to this mark. The mark contains the nonce of the
+// last hello, so no program in the guest can have written it before.
 import { ProtocolViolation } from '../errors.ts';
 
 const MAGIC = Buffer.from('\nSBXSYNC1', 'latin1');
@@ -9,20 +9,20 @@ export function syncMark(nonce: Uint8Array): Buffer {
   return Buffer.concat([MAGIC, nonce]);
 }
 
-/** Finds the mark in a byte stream that is split anyhow. */
+/** Finds the mark in a byte stream, across chunk boundaries. */
 export class SyncScanner {
   readonly #mark: Buffer;
   readonly #limitBytes: number;
   #tail: Buffer = Buffer.alloc(0);
   #seenBytes = 0;
 
-  /** Gives up (ProtocolViolation) after `limitBytes` without the mark. */
+  /** Throws ProtocolViolation after `limitBytes` without the mark. */
   constructor(nonce: Uint8Array, limitBytes: number) {
     this.#mark = syncMark(nonce);
     this.#limitBytes = limitBytes;
   }
 
-  /** Returns the bytes behind the mark once it was seen. */
+  /** Returns the bytes after the mark once it was found. */
   push(chunk: Buffer): Buffer | undefined {
     const text = this.#tail.length === 0 ? chunk : Buffer.concat([this.#tail, chunk]);
     const at = text.indexOf(this.#mark);

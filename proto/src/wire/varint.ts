@@ -4,7 +4,7 @@ export function varintLength(value: number): number {
   return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : value < 0x10000000 ? 4 : 5;
 }
 
-/** Writes `value` at `offset`; returns the offset behind it. */
+/** Writes `value` at `offset`; returns the offset after it. */
 export function writeVarint(target: Uint8Array, offset: number, value: number): number {
   let rest = value;
   let at = offset;
@@ -16,7 +16,7 @@ export function writeVarint(target: Uint8Array, offset: number, value: number): 
   return at;
 }
 
-/** Reads what `writeVarint` wrote, and moves `cursor` behind it; NaN for what is longer than five bytes or cut off. */
+/** Reads a varint and moves `cursor` after it; NaN for one that is truncated or longer than five bytes. */
 export function readVarint(source: Uint8Array, cursor: { at: number }): number {
   let value = 0;
   for (let scale = 1; scale <= 0x10000000; scale *= 0x80) {

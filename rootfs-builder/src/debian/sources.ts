@@ -1,4 +1,4 @@
-// The host's apt sources, read so that guests are built from the same mirror as the host itself.
+// Reads the host's apt sources, so that guests are built from the host's mirrors.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError } from '../errors.ts';
@@ -7,7 +7,7 @@ export type AptSource = {
   uri: string;
   suite: string;
   components: string[];
-  /** Path of a key ring, when the source names one. */
+  /** Path of a key ring, if the source names one. */
   signedBy?: string;
 };
 
@@ -29,7 +29,7 @@ export function parseDeb822Sources(text: string): AptSource[] {
     const words = (name: string) => splitWords(fields.get(name) ?? '');
     if (!words('types').includes('deb') || /^(no|false|0)$/i.test(fields.get('enabled') ?? '')) return [];
     const signedBy = words('signed-by')[0];
-    // An inline key ("-----BEGIN…") is not a path: leave it out, the archive key ring then has to vouch.
+    // An inline key ("-----BEGIN…") is not a path. Without it, apt verifies with the archive key ring.
     const keyRing = signedBy?.startsWith('/') ? signedBy : undefined;
     return words('uris').flatMap((uri) =>
       words('suites').map((suite) => toSource(uri, suite, words('components'), keyRing)),
@@ -40,18 +40,18 @@ export function parseDeb822Sources(text: string): AptSource[] {
 /** Debian's own sources of a release: the suite, its updates and its security suite, main component only. */
 export function selectSuiteSources(sources: AptSource[], suite: string): AptSource[] {
   const suites = [suite, `${suite}-updates`, `${suite}-security`, `${suite}/updates`];
-  const wanted = sources.filter(
+  const selected = sources.filter(
     (source) => suites.includes(source.suite) && source.components.includes('main'),
   );
-  const unique = new Map(wanted.map((source) => [`${source.uri} ${source.suite}`, source]));
+  const unique = new Map(selected.map((source) => [`${source.uri} ${source.suite}`, source]));
   return [...unique.values()];
 }
 
-/** Where mirrors of Debian have it; other repositories, which name suites as Debian does, lack the other releases. */
+/** URLs of Debian mirrors. Other repositories also use Debian's suite names, but lack the other releases. */
 const DEBIAN_MIRROR = /\/debian(?:-security)?\/?$|^https?:\/\/security\.debian\.org\/?$/;
 
 /**
- * Sources of another release on the mirrors of the host's own: those of `hostSuite` and its updates, or of an alias such as
+ * Sources of another release on the host's mirrors: the sources of `hostSuite` and its updates, or of an alias such as
  * `stable`, with the suite replaced.
  */
 export function moveToSuite(sources: AptSource[], hostSuite: string, suite: string): AptSource[] {
@@ -67,15 +67,15 @@ export function moveToSuite(sources: AptSource[], hostSuite: string, suite: stri
   );
 }
 
-/** As a sources.list line for mmdebstrap, main component only. */
+/** A sources.list line for mmdebstrap, main component only. */
 export function toSourceLine(source: AptSource): string {
   const options = source.signedBy === undefined ? '' : `[signed-by=${source.signedBy}] `;
   return `deb ${options}${source.uri} ${source.suite} main`;
 }
 
 /**
- * The host's sources for a suite: its own, else, on another release of Debian, the same mirrors' (`osReleasePath` says
- * which it is). Throws `apt_sources_missing` when that gives none for the suite itself.
+ * The host's sources for a suite. On another Debian release (`osReleasePath` names it), the same mirrors with the suite
+ * replaced. Throws `apt_sources_missing` when there is no source for the suite itself.
  */
 export async function readHostSources(
   suite: string,
@@ -103,7 +103,7 @@ export async function readHostSources(
   return selected;
 }
 
-/** Text of /etc/os-release → `bookworm`; undefined for what is no Debian, whose mirrors have other suites. */
+/** Text of /etc/os-release → `bookworm`; undefined for other distributions, whose mirrors have other suites. */
 function readDebianCodename(osRelease: string): string | undefined {
   const field = (name: string) => new RegExp(`^${name}="?([a-z]+)"?$`, 'm').exec(osRelease)?.[1];
   return field('ID') === 'debian' ? field('VERSION_CODENAME') : undefined;

@@ -1,4 +1,4 @@
-// The package tree of a recipe: mmdebstrap's result as a compressed archive, cached by suite, variant and packages.
+// A recipe's package tree: mmdebstrap's output as a compressed archive, cached by suite, variant and packages.
 import { readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -11,19 +11,19 @@ import type { ResolvedRecipe } from '../recipe/resolve.ts';
 import { readHostAptSettings } from './apt-settings.ts';
 import { type AptSource, readHostSources, toSourceLine } from './sources.ts';
 
-/** Raise when the options below change what a tree contains. */
+/** Increase when a change of the options below changes the content of a tree. */
 const TREE_FORMAT = 1;
 
 export type PackageTree = {
   archivePath: string;
-  /** Identifies the resolved package versions, not the bytes: an archive built twice differs in time stamps. */
+  /** Identifies the resolved package versions, not the bytes: two builds of an archive differ in time stamps. */
   digest: string;
   packages: Record<string, string>;
 };
 
 export type PackageTreeOptions = {
   dataDir: string;
-  /** Ask the mirror again even when a tree is cached. */
+  /** Query the mirror even when a tree is cached. */
   refresh: boolean;
   /** Use this mirror instead of the host's apt sources. */
   mirror?: string | undefined;
@@ -36,9 +36,9 @@ const treeRecord = z.object({
   archiveSizeBytes: z.number(),
 });
 
-/** In the work directory. */
+/** File name in the work directory. */
 const ARCHIVE = 'tree.tar.zst';
-// Kept in the guest as dpkg settings too, so that packages installed later are as lean. Licences stay.
+// Also stored in the guest as dpkg settings, so that packages installed later stay small. Licences are kept.
 const DPKG_OPTIONS = [
   'path-exclude=/usr/share/doc/*',
   'path-include=/usr/share/doc/*/copyright',
@@ -70,7 +70,7 @@ export async function ensurePackageTree(
       buildArchive(recipe, workDirectory, options, note),
     );
     const packages = await readPackageVersions(archive);
-    // The same versions again: keep the old archive, so that nothing made from it changes.
+    // The versions are unchanged: keep the old archive, so that everything made from it stays valid.
     if (cached !== undefined && digestValue(cached.packages) === digestValue(packages)) return cached;
     await syncPath(archive);
     const { size } = await stat(archive);
@@ -91,7 +91,7 @@ async function readTree(stem: string, inputs: object): Promise<PackageTree | und
     const { size } = await stat(`${stem}.tar.zst`);
     return size === record.archiveSizeBytes ? toTree(stem, inputs, record.packages) : undefined;
   } catch {
-    return undefined; // missing or damaged: it is only a cache
+    return undefined; // missing or damaged; it is only a cache
   }
 }
 
@@ -116,14 +116,14 @@ async function buildArchive(
     signal: options.signal,
     scratch: workDirectory,
     onLine: (line) => {
-      // "I: extracting archives..." are its stages; everything else is dpkg's chatter.
+      // "I: extracting archives..." lines are its stages; other lines are dpkg's output.
       const stage = /^I: (?!.*(tempdir|architecture))(.*?)\.*$/.exec(line)?.[2];
       if (stage !== undefined) note(stage);
     },
   });
 }
 
-/** The whole mmdebstrap command line. */
+/** The mmdebstrap command line. */
 export function mmdebstrapArguments(
   recipe: Pick<ResolvedRecipe, 'suite' | 'variant' | 'packages'>,
   archive: string,
@@ -131,7 +131,7 @@ export function mmdebstrapArguments(
 ): string[] {
   return [
     '--mode=root',
-    '--format=tar', // compressed by the archive's suffix
+    '--format=tar', // the archive's suffix selects the compression
     `--variant=${recipe.variant}`,
     ...(recipe.packages.length > 0 ? [`--include=${recipe.packages.join(',')}`] : []),
     ...host.aptSettings.map((setting) => `--aptopt=${setting}`),

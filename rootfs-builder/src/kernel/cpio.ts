@@ -1,4 +1,4 @@
-// Writes cpio archives of the "newc" kind, the format of an initramfs.
+// Writes cpio archives in the "newc" format, which an initramfs uses.
 
 export type CpioEntry = {
   /** Relative to the root of the initramfs, without a leading slash. */
@@ -16,7 +16,7 @@ const MAGIC = '070701';
 const TRAILER = 'TRAILER!!!';
 const HEADER_BYTES = 110;
 
-/** Owner root, time 0, inode numbers counted up: the same entries give the same bytes. */
+/** Owner root, time 0, consecutive inode numbers: equal entries produce equal bytes. */
 export function writeCpio(entries: CpioEntry[]): Buffer {
   const trailer: CpioEntry = { path: TRAILER, mode: 0 };
   return Buffer.concat([...entries, trailer].flatMap((entry, index) => encodeEntry(entry, index + 1)));
@@ -41,7 +41,7 @@ function encodeEntry(entry: CpioEntry, inode: number): Buffer[] {
     major,
     minor,
     name.length,
-    0, // checksum, unused in this kind
+    0, // checksum, unused in this format
   ];
   const header = Buffer.from(MAGIC + fields.map((field) => field.toString(16).padStart(8, '0')).join(''));
   return [header, name, padding(HEADER_BYTES + name.length), content, padding(content.length)];

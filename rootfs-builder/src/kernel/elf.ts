@@ -1,15 +1,15 @@
-// The little of ELF that a kernel and its modules need: section contents and notes, little-endian 64 bit only.
+// The subset of ELF that a kernel and its modules need: section contents and notes, little-endian 64 bit only.
 
 const ELF_MAGIC = 0x464c457f;
 const NOTE_SEGMENT = 4;
-/** Xen's "physical 32-bit entry" note: with it a VMM starts the kernel directly (PVH), without a boot loader. */
+/** Xen's "physical 32-bit entry" note. With it, a VMM starts the kernel directly (PVH), without a boot loader. */
 const PVH_NOTE_TYPE = 18;
 
 export function isElf(file: Buffer): boolean {
   return file.length >= 64 && file.readUInt32LE(0) === ELF_MAGIC && file[4] === 2 && file[5] === 1;
 }
 
-/** The bytes of the first section with that name, undefined when there is none. */
+/** The content of the first section with that name; undefined when there is no such section. */
 export function findSection(file: Buffer, name: string): Buffer | undefined {
   if (!isElf(file)) return undefined;
   const headersAt = Number(file.readBigUInt64LE(0x28));

@@ -1,4 +1,4 @@
-// Puts the initramfs together: init, the ordered modules and their list.
+// Assembles the initramfs: init, the ordered modules and their list.
 import { type CpioEntry, FILE_TYPE, writeCpio } from './cpio.ts';
 import {
   formatModuleList,
@@ -10,7 +10,7 @@ import {
 } from './modules.ts';
 import type { UnpackedKernel } from './package.ts';
 
-/** Not compressed: under emulation lz4 and zstd made no measurable difference for these 2 MB. */
+/** Not compressed: under emulation, lz4 and zstd made no measurable difference for these 2 MB. */
 export async function buildInitramfs(init: Buffer, kernel: UnpackedKernel): Promise<Buffer> {
   const modules = await collectModules(kernel);
   const ordered = orderModules(GUEST_MODULES, (name) => {
@@ -19,7 +19,7 @@ export async function buildInitramfs(init: Buffer, kernel: UnpackedKernel): Prom
   });
   const entries: CpioEntry[] = [
     directory('dev'),
-    // The kernel opens it as init's standard streams, before devtmpfs is there.
+    // The kernel opens it as init's standard streams before devtmpfs is mounted.
     { path: 'dev/console', mode: FILE_TYPE.characterDevice | 0o600, device: [5, 1] },
     directory('modules'),
     { path: 'modules/list', mode: FILE_TYPE.file | 0o444, content: Buffer.from(formatModuleList(ordered)) },
@@ -33,7 +33,7 @@ export async function buildInitramfs(init: Buffer, kernel: UnpackedKernel): Prom
   return writeCpio(entries);
 }
 
-/** The wished modules and, transitively, what they depend on; built-in ones are left out. */
+/** The requested modules and, transitively, their dependencies, without built-in ones. */
 async function collectModules(kernel: UnpackedKernel): Promise<Map<string, Buffer>> {
   const modules = new Map<string, Buffer>();
   const pending = GUEST_MODULES.map((wish) => normalizeModuleName(wish.name));

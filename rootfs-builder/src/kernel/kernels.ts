@@ -1,4 +1,4 @@
-// The guest kernels of a data directory: preparing one from Debian's package, and finding the one to boot.
+// The guest kernels of a data directory: prepares one from Debian's package, and finds the one to boot.
 import { copyFile, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
@@ -20,18 +20,18 @@ import { LOADER_PACKAGE, makeModulesArchive } from './modules-archive.ts';
 import { ensureDeb, findKernelPackage, type KernelPackage, unpackKernelDeb } from './package.ts';
 import { extractVmlinux } from './vmlinux.ts';
 
-/** Raise when the same package, modules and init would give other files. */
+/** Increase when the same package, modules and init would produce other files. */
 const KERNEL_FORMAT = 2;
-/** In a kernel's directory. */
+/** File name in a kernel's directory. */
 const MODULES_FILE = 'modules.tar.zst';
 
 export const kernelManifestSchema = z.object({
-  /** One of format 1 boots as well, and has no modules for its guests. */
+  /** A kernel of format 1 is bootable, but has no modules for its guests. */
   formatVersion: z.literal([1, KERNEL_FORMAT]),
   digest: z.string(),
   package: z.string(),
   version: z.string(),
-  /** Identifies the module list and init, so that a change of either is noticed without asking apt. */
+  /** Identifies the module list and init, so that a change of either is detected without apt. */
   initDigest: z.string(),
   vmlinuxSizeBytes: z.number(),
   initramfsSizeBytes: z.number(),
@@ -44,9 +44,9 @@ export type KernelManifest = z.infer<typeof kernelManifestSchema>;
 export type ResolvedKernel = {
   vmlinuxPath: string;
   initramfsPath: string;
-  /** Archive of its modules, for the agent's image; absent: its guests have none. */
+  /** Archive of the modules for the agent's image; absent: guests have no modules. */
   modulesPath?: string;
-  /** Identifies the pair; saved guests fit no other. */
+  /** Identifies the pair; a snapshot needs exactly this pair. */
   digest: string;
   /** Debian version, or "custom" for files given by KERNEL= and INITRD=. */
   version: string;
@@ -56,12 +56,12 @@ export type EnsureKernelOptions = {
   dataDir: string;
   /** The compiled rootfs-builder/initramfs/init.c, a static executable. */
   initPath: string;
-  /** Ask apt for a newer kernel even when one is prepared. */
+  /** Query apt for a newer kernel even when one is prepared. */
   refresh?: boolean;
   progress?: Progress;
 };
 
-/** Prepares kernel and initramfs unless the current ones fit; asks apt only when there are none, or on `refresh`. */
+/** Prepares kernel and initramfs unless the current ones match. Queries apt only without any, or on `refresh`. */
 export async function ensureKernel(
   options: EnsureKernelOptions,
 ): Promise<ResolvedKernel & { isFresh: boolean }> {
@@ -74,7 +74,7 @@ export async function ensureKernel(
   }
   const packaged: KernelPackage =
     current !== undefined && options.refresh !== true
-      ? { name: current.package, version: current.version } // a changed init needs no newer kernel
+      ? { name: current.package, version: current.version } // a changed init does not require a newer kernel
       : await runStep(progress, 'kernel version', findKernelPackage);
   const digest = digestValue({ ...packaged, initDigest });
   const isFresh = (await readManifest(dataDir, digest)) === undefined;
@@ -83,7 +83,7 @@ export async function ensureKernel(
   return { ...(await resolvePrepared(dataDir)), isFresh };
 }
 
-/** Takes a kernel that was prepared elsewhere, as `kernels/<digest>` of a data directory has it, where there is none yet. */
+/** Copies a kernel that was prepared elsewhere, in the layout of `kernels/<digest>`, unless one exists here. */
 export async function seedKernel(dataDir: string, from: string): Promise<void> {
   if ((await readCurrent(dataDir)) !== undefined) return;
   const manifest = kernelManifestSchema.parse(
@@ -99,7 +99,7 @@ export async function seedKernel(dataDir: string, from: string): Promise<void> {
         await copyFile(join(from, name), join(workDirectory, name));
         await syncPath(join(workDirectory, name));
       }
-      await retireDirectory(target); // only a damaged one can be there
+      await retireDirectory(target); // an existing one is damaged
       await publishDirectory(workDirectory, target);
     } finally {
       await rm(workDirectory, { recursive: true, force: true });
@@ -183,7 +183,7 @@ async function buildKernel(
         await syncPath(join(workDirectory, name));
       }
       const target = kernelDirectory(dataDir, digest);
-      await retireDirectory(target); // only a damaged one can be there
+      await retireDirectory(target); // an existing one is damaged
       await publishDirectory(workDirectory, target);
     });
   } finally {
@@ -196,7 +196,7 @@ async function readCurrent(dataDir: string): Promise<KernelManifest | undefined>
   return digest === '' ? undefined : readManifest(dataDir, digest.trim());
 }
 
-/** Undefined when the kernel is missing or its files do not have the recorded sizes: it is then made again. */
+/** Undefined when the kernel is missing or its files do not have the recorded sizes; it is prepared again then. */
 async function readManifest(dataDir: string, digest: string): Promise<KernelManifest | undefined> {
   const directory = kernelDirectory(dataDir, digest);
   try {
@@ -211,7 +211,7 @@ async function readManifest(dataDir: string, digest: string): Promise<KernelMani
   }
 }
 
-/** Of its files, by name. */
+/** Size of each file, by name. */
 function sizesOf(manifest: KernelManifest): Map<string, number> {
   const { vmlinuxSizeBytes, initramfsSizeBytes, modulesSizeBytes } = manifest;
   return new Map([
@@ -236,7 +236,7 @@ function toResolved(dataDir: string, { digest, version, modulesSizeBytes }: Kern
   };
 }
 
-/** BuilderError agent_missing where there is none. */
+/** Throws BuilderError agent_missing when the file is missing. */
 export async function digestInit(path: string): Promise<string> {
   return digestFile(path).catch((cause) => {
     const message = `no init of the initramfs at ${path}; it comes with sandboxd, beside its executable: install it again, or build it (make build)`;

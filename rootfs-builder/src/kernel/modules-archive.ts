@@ -1,30 +1,30 @@
-// All modules of the kernel for programs in the guest, with their indexes, as an archive that becomes part of the agent's image.
+// An archive of all kernel modules with their indexes, for programs in the guest; it becomes part of the agent's image.
 import { chmod, copyFile, mkdir, rename } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { runCommand } from '../lib/command.ts';
 
-/** Loads modules for the kernel in guests whose root has no program for that. */
+/** Package of the module loader, for guests whose root has no modprobe. */
 export const LOADER_PACKAGE = 'busybox-static';
 
-/** `modprobe` by its name. */
+/** Acts as `modprobe` when called by that name. */
 const LOADER = 'bin/busybox';
 
 export type ModulesArchiveInput = {
-  /** `<somewhere>/lib/modules/<release>`; it is moved away. */
+  /** `<directory>/lib/modules/<release>`; it is moved away. */
   readonly modulesDir: string;
-  /** Path of LOADER_PACKAGE's file. */
+  /** Path of LOADER_PACKAGE's .deb file. */
   readonly loaderDeb: string;
-  /** Not there yet. */
+  /** Must not exist yet. */
   readonly workDirectory: string;
   readonly archivePath: string;
 };
 
-/** The archive has `modules/<release>/` and `modprobe`. */
+/** Creates an archive with `modules/<release>/` and `modprobe`. */
 export async function makeModulesArchive(input: ModulesArchiveInput): Promise<void> {
   const { modulesDir, loaderDeb, workDirectory, archivePath } = input;
   const release = basename(modulesDir);
   const base = dirname(dirname(dirname(modulesDir)));
-  // Of the package, as its scripts would do it on installing; not by the settings of this host.
+  // As the package's scripts do on installation, but independent of this host's settings.
   await runCommand('depmod', ['-C', '/dev/null', '-b', base, release]);
   const tree = join(workDirectory, 'tree');
   const loader = join(workDirectory, 'loader');

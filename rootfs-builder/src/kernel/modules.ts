@@ -1,10 +1,10 @@
-// Which kernel modules a guest needs, when each is loaded, and in which order.
+// The kernel modules that a guest needs, their load conditions and their order.
 import { BuilderError } from '../errors.ts';
 import { findSection } from './elf.ts';
 
 /**
- * When a module is loaded: always; for a virtio device with this id; or, for a name, only when the kernel command
- * line asks for it with sandbox.modules=<name>.
+ * When a module is loaded: always; for a virtio device with this id; or, for a name, only when the kernel command line
+ * has sandbox.modules=<name>.
  */
 export type ModuleCondition = number | string | 'always';
 
@@ -17,25 +17,25 @@ export const GUEST_MODULES: ModuleWish[] = [
   { name: 'overlay', when: 'always' },
   { name: 'virtio_console', when: 3 },
   { name: 'virtio_rng', when: 4 },
-  // Also for a device that is plugged in later. The agent decides whether there is an interface.
+  // Always, because a device may be hot-plugged later. The agent decides whether there is an interface.
   { name: 'virtio_net', when: 'always' },
-  // Aborting the connections of a copy.
+  // Needed to abort the connections of a copy.
   { name: 'tcp_diag', when: 'always' },
   { name: 'virtio_balloon', when: 5 },
   { name: 'vmw_vsock_virtio_transport', when: 19 },
-  // Only for the images of containers, which the initramfs knows by their first block.
+  // Only for container images, which the initramfs detects by their first block.
   { name: 'erofs', when: 'erofs' },
   { name: 'vsock_loopback', when: 'vsock_loopback' },
 ];
 
 export type OrderedModule = { name: string; conditions: ModuleCondition[] };
 
-/** File names use dashes where module names have underscores; both mean the same module. */
+/** File names use dashes where module names have underscores; both name the same module. */
 export function normalizeModuleName(name: string): string {
   return name.replace(/\.ko(\.\w+)?$/, '').replaceAll('-', '_');
 }
 
-/** Names of the modules that a module file says it needs. */
+/** Names of the modules that a module file depends on. */
 export function readModuleDependencies(module: Buffer): string[] {
   const info = findSection(module, '.modinfo')?.toString('latin1') ?? '';
   const value = /(?:^|\0)depends=([^\0]*)/.exec(info)?.[1] ?? '';
@@ -43,8 +43,8 @@ export function readModuleDependencies(module: Buffer): string[] {
 }
 
 /**
- * Load order: every module behind what it depends on. A dependency is loaded whenever one of its users is.
- * `dependenciesOf` gives undefined for a module that the kernel has built in; those are left out.
+ * Load order: each module follows its dependencies. A dependency is loaded whenever one of its dependents is.
+ * `dependenciesOf` returns undefined for a built-in module, which is omitted.
  */
 export function orderModules(
   wishes: ModuleWish[],
@@ -70,7 +70,7 @@ export function orderModules(
   }));
 }
 
-/** The text of /modules/list as init reads it: a file name and the conditions, none meaning always. */
+/** The text of /modules/list as init reads it: a file name and its conditions; no condition means always. */
 export function formatModuleList(modules: OrderedModule[]): string {
   return modules
     .map(({ name, conditions }) =>
@@ -85,8 +85,8 @@ const SIGNATURE_MARK = Buffer.from('~Module signature appended~\n');
 const SIGNATURE_RECORD_BYTES = 12;
 
 /**
- * A module without its appended signature. Nothing in a guest enforces signatures (the image is what is trusted, and it
- * is verified on the host), while checking them costs an emulated boot 35 ms of RSA.
+ * Removes a module's appended signature. The guest does not enforce signatures: the trusted unit is the image, which
+ * the host verifies. Checking them would cost an emulated boot 35 ms of RSA.
  */
 export function stripModuleSignature(module: Buffer): Buffer {
   const markAt = module.length - SIGNATURE_MARK.length;

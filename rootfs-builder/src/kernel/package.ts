@@ -1,4 +1,4 @@
-// Packages of Debian for the guest's kernel: found and downloaded with apt, unpacked, never installed on the host.
+// Debian packages for the guest's kernel: found and downloaded with apt, unpacked, never installed on the host.
 import { chmod, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError } from '../errors.ts';
@@ -12,7 +12,7 @@ const META_PACKAGE = 'linux-image-cloud-amd64';
 
 export type KernelPackage = { name: string; version: string };
 
-/** What apt would install now. Refreshes apt's lists once when it does not know the package. */
+/** The version that apt would install now. Refreshes apt's lists once when the package is unknown. */
 export async function findKernelPackage(note: (text: string) => void): Promise<KernelPackage> {
   const found = await askApt();
   if (found !== undefined) return found;
@@ -34,7 +34,7 @@ async function askApt(): Promise<KernelPackage | undefined> {
   }
 }
 
-/** `apt-cache show` of the meta package → the image package that it depends on in exactly one version. */
+/** `apt-cache show` of the meta package → the image package that it depends on in one exact version. */
 export function parseKernelPackage(text: string): KernelPackage | undefined {
   const match = /^Depends:.*?(linux-image-[a-z0-9.+-]+) \(= ([^)]+)\)/m.exec(text);
   return match?.[1] !== undefined && match[2] !== undefined
@@ -42,7 +42,10 @@ export function parseKernelPackage(text: string): KernelPackage | undefined {
     : undefined;
 }
 
-/** Downloads into `directory` (kept there) unless it is present, in any version where none is named. Returns the path of the .deb file. */
+/**
+ * Downloads a package into `directory` unless it is there already, in any version where `version` is absent. Returns
+ * the path of the .deb file.
+ */
 export async function ensureDeb(
   { name, version }: { readonly name: string; readonly version?: string },
   directory: string,
@@ -54,9 +57,9 @@ export async function ensureDeb(
   const workDirectory = await createWorkDirectory(directory);
   try {
     await chmod(workDirectory, 0o755);
-    const sandbox = ['-o', 'APT::Sandbox::User=root']; // our directory need not be open to apt's own user
-    const wanted = version === undefined ? name : `${name}=${version}`;
-    await runCommand('apt-get', ['-q', ...sandbox, 'download', wanted], {
+    const sandbox = ['-o', 'APT::Sandbox::User=root']; // apt's own user may lack access to this directory
+    const spec = version === undefined ? name : `${name}=${version}`;
+    await runCommand('apt-get', ['-q', ...sandbox, 'download', spec], {
       cwd: workDirectory,
       env: mirrorEnvironment(),
       onLine,
@@ -65,7 +68,7 @@ export async function ensureDeb(
     if (deb === undefined)
       throw new BuilderError('kernel_package_missing', `apt-get download gave no file for ${name}`);
     await syncPath(join(workDirectory, deb));
-    // apt names it by the architecture, too.
+    // apt's file name includes the architecture.
     const target = join(directory, version === undefined ? deb : prefix);
     await rename(join(workDirectory, deb), target);
     return target;
@@ -75,11 +78,11 @@ export async function ensureDeb(
 }
 
 export type UnpackedKernel = {
-  /** Directory of its modules, named by the release. */
+  /** Directory of its modules, named after the release. */
   modulesDir: string;
   /** Content of the compressed kernel image. */
   image: Buffer;
-  /** Whether the kernel has the module built in. */
+  /** Whether the module is built into the kernel. */
   isBuiltin: (module: string) => boolean;
   /** Content of a module file; throws `module_missing`. */
   readModule: (module: string) => Promise<Buffer>;

@@ -1,4 +1,4 @@
-// bzImage → the uncompressed ELF kernel in it, checked to be startable without a boot loader (PVH).
+// bzImage → the uncompressed ELF kernel that it contains, which must be bootable without a boot loader (PVH).
 import { spawnSync } from 'node:child_process';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { BuilderError } from '../errors.ts';
@@ -15,11 +15,11 @@ const PAYLOAD_LENGTH_AT = 0x24c;
 /** Protocol 2.08 introduced the payload fields. */
 const MIN_VERSION = 0x0208;
 const SECTOR_BYTES = 512;
-/** Linux appends the uncompressed size to payloads of formats that do not hold it. */
+/** Linux appends the uncompressed size to payloads whose format does not contain it. */
 const SIZE_TRAILER_BYTES = 4;
 const MAX_KERNEL_BYTES = 512 << 20;
 
-/** Throws `kernel_format` naming what is wrong. An ELF file is passed through. */
+/** Throws `kernel_format` with the reason. An ELF file is returned unchanged. */
 export function extractVmlinux(image: Buffer): Buffer {
   const vmlinux = isElf(image) ? image : decompressPayload(findPayload(image));
   if (!isElf(vmlinux)) throw bad('its payload is not a 64-bit ELF file');
@@ -32,7 +32,7 @@ function findPayload(image: Buffer): Buffer {
     image.length > 0x250 && image.toString('latin1', HEADER_MAGIC_AT, HEADER_MAGIC_AT + 4) === HEADER_MAGIC;
   if (!isBzImage) throw bad('it is neither a bzImage nor an ELF file');
   if (image.readUInt16LE(VERSION_AT) < MIN_VERSION) throw bad('its boot protocol is older than 2.08');
-  const setupSectors = image[SETUP_SECTORS_AT] || 4; // 0 means 4, says the protocol
+  const setupSectors = image[SETUP_SECTORS_AT] || 4; // the boot protocol defines 0 as 4
   const start = (setupSectors + 1) * SECTOR_BYTES + image.readUInt32LE(PAYLOAD_OFFSET_AT);
   const end = start + image.readUInt32LE(PAYLOAD_LENGTH_AT);
   if (end > image.length || end - start < 8) throw bad('its payload lies outside the file');
@@ -61,7 +61,7 @@ function decompressPayload(payload: Buffer): Buffer {
   throw bad(`its payload is compressed in an unknown way (starts with ${payload.toString('hex', 0, 6)})`);
 }
 
-/** Linux appends the size that the content must have. */
+/** Compares the content's size with the size that Linux appended. */
 function checkSize(content: Buffer, payload: Buffer): Buffer {
   const sizeBytes = payload.readUInt32LE(payload.length - SIZE_TRAILER_BYTES);
   if (content.length === sizeBytes) return content;
@@ -72,7 +72,7 @@ export function decompressXz(body: Buffer): Buffer {
   return decompressBy('xz', ['-dc', '--single-stream'], body);
 }
 
-/** By a program, for the formats that Node cannot read. */
+/** Decompresses with an external program, for the formats that Node does not support. */
 function decompressBy(program: string, args: readonly string[], body: Buffer): Buffer {
   const { status, stdout, error } = spawnSync(program, args, {
     input: body,

@@ -1,4 +1,4 @@
-// Directories and small files that appear complete or not at all, and the sweeping of what a crash left behind.
+// Creates directories and small files atomically, and sweeps the temporary files of crashed processes.
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { hasErrno } from '../errors.ts';
 
 const TEMPORARY_NAME = /^\.tmp-(\d+)-/;
 
-/** A new temporary directory in `parent`, named after this process so that others know when it may be swept. */
+/** A new temporary directory in `parent`. Its name contains this process's id, so that others know when to sweep it. */
 export async function createWorkDirectory(parent: string): Promise<string> {
   await mkdir(parent, { recursive: true });
   const path = temporaryPath(parent);
@@ -19,18 +19,18 @@ export function temporaryPath(parent: string): string {
   return join(parent, `.tmp-${process.pid}-${randomBytes(4).toString('hex')}`);
 }
 
-/** Removes temporary files of processes that are gone. */
+/** Removes temporary files of processes that no longer exist. */
 export async function sweepWorkDirectories(parent: string): Promise<void> {
   for (const name of await readdir(parent).catch(() => [])) {
     const pid = TEMPORARY_NAME.exec(name)?.[1];
     if (pid !== undefined && !existsSync(`/proc/${pid}`)) {
-      // A child of the dead process may still write into it: then a later sweep gets it.
+      // A child of the dead process may still write into it. Then a later sweep removes it.
       await rm(join(parent, name), { recursive: true, force: true }).catch(() => {});
     }
   }
 }
 
-/** Moves a finished directory to its final name. False when another process finished the same one first. */
+/** Renames a finished directory to its final name. False when another process has published it first. */
 export async function publishDirectory(workDirectory: string, target: string): Promise<boolean> {
   await mkdir(dirname(target), { recursive: true });
   try {
@@ -44,7 +44,7 @@ export async function publishDirectory(workDirectory: string, target: string): P
   return true;
 }
 
-/** Removes a directory so that no reader sees it half empty. */
+/** Removes a directory in a way that no reader sees it partly empty. */
 export async function retireDirectory(path: string): Promise<void> {
   const aside = temporaryPath(dirname(path));
   try {

@@ -1,4 +1,4 @@
-// Runs one child program to its end: output collected, lines reported, failures explained.
+// Runs a child program until it exits: collects its output, reports lines, explains failures.
 import { spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
@@ -8,21 +8,21 @@ import { BuilderError, hasErrno } from '../errors.ts';
 
 export type CommandOptions = {
   cwd?: string;
-  /** Beside what every program may know. */
+  /** Variables in addition to the default environment. */
   env?: NodeJS.ProcessEnv;
   onLine?: (line: string) => void;
   signal?: AbortSignal | undefined;
-  /** A directory that it has as `SCRATCH`, for all that is temporary. What it mounts is gone when it is. */
+  /** A directory that the program sees as `SCRATCH`, for its temporary files. Its mounts end with it. */
   scratch?: string;
 };
 
 const TAIL_LINES = 12;
-/** Where a program finds its scratch directory. */
+/** The path of a program's scratch directory. */
 export const SCRATCH = '/var/tmp';
-/** $0 is the directory, the rest the command, which may leave root's rights for some of its work. */
+/** $0 is the directory, the rest is the command, which may drop root's rights for some of its work. */
 const IN_SCRATCH = `chmod 755 "$0" && mount --bind "$0" ${SCRATCH} && exec env TMPDIR=${SCRATCH} "$@"`;
 
-/** The Debian package of a program, where it has another name. */
+/** The Debian package of a program, where the names differ. */
 const PACKAGES: Readonly<Record<string, string>> = {
   mke2fs: 'e2fsprogs',
   debugfs: 'e2fsprogs',
@@ -33,21 +33,23 @@ const PACKAGES: Readonly<Record<string, string>> = {
   'dpkg-deb': 'dpkg',
 };
 
-/** What every program may know of the environment of a daemon or a user, in which there may be secrets. */
+/** The part of the environment that every program gets. The rest may contain secrets of a daemon or a user. */
 export function plainEnvironment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' };
 }
 
-/** For apt and what runs it: how mirrors are reached. */
+/** For apt and programs that run it: proxy variables for access to mirrors. */
 export function mirrorEnvironment(): NodeJS.ProcessEnv {
   const names = ['http_proxy', 'https_proxy', 'ftp_proxy', 'all_proxy', 'no_proxy'];
-  const kept = [...names, ...names.map((name) => name.toUpperCase()), 'APT_CONFIG', 'HOME'];
-  return Object.fromEntries(kept.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])));
+  const passed = [...names, ...names.map((name) => name.toUpperCase()), 'APT_CONFIG', 'HOME'];
+  return Object.fromEntries(
+    passed.flatMap((name) => (name in process.env ? [[name, process.env[name]]] : [])),
+  );
 }
 
 /**
- * Standard output as text. `signal` ends the program and all that it started; its reason is thrown when they have ended.
- * Throws `tool_missing`, `host_disk_full` or `command_failed` with the last lines of both streams.
+ * Returns standard output as text. `signal` ends the program and all of its children; its reason is thrown after they
+ * have exited. Throws `tool_missing`, `host_disk_full`, or `command_failed` with the last lines of both streams.
  */
 export function runCommand(program: string, args: string[], options: CommandOptions = {}): Promise<string> {
   return new Promise((resolve, reject) => {
@@ -59,7 +61,7 @@ export function runCommand(program: string, args: string[], options: CommandOpti
         cwd: options.cwd,
         env: { ...plainEnvironment(), ...options.env },
         stdio: ['ignore', 'pipe', 'pipe'],
-        // A group of its own can be ended whole: mmdebstrap alone would wait for what it has started.
+        // A process group of its own can be killed as a whole: mmdebstrap alone would wait for its children.
         detached: options.signal !== undefined,
       },
     );
@@ -67,7 +69,7 @@ export function runCommand(program: string, args: string[], options: CommandOpti
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
       } catch (error) {
-        // All of it has ended already, and only the last of its output is awaited.
+        // All processes have exited already; only the rest of the output is pending.
         if (!hasErrno(error, 'ESRCH')) throw error;
       }
     };
@@ -98,7 +100,7 @@ export function runCommand(program: string, args: string[], options: CommandOpti
   });
 }
 
-/** Throws `tool_missing` for the first that PATH does not find, before anything is begun. */
+/** Throws `tool_missing` for the first program that PATH lacks, before any work starts. */
 export async function requirePrograms(programs: readonly string[]): Promise<void> {
   const directories = (process.env.PATH ?? '').split(':').filter((directory) => directory !== '');
   for (const program of programs) {
@@ -120,7 +122,7 @@ function toolMissing(program: string, cause?: Error): BuilderError {
 }
 
 function commandFailed(program: string, ending: string, tail: string[]): BuilderError {
-  // The first line says it all by itself.
+  // The first line is sufficient.
   const last = tail.length > 0 ? `: ${tail.at(-1)?.trim()}` : '';
   const lines = `${last}${tail
     .slice(0, -1)

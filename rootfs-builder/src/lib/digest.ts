@@ -1,4 +1,4 @@
-// SHA-256 of texts, values, files and directories: the names under which everything is cached.
+// SHA-256 of texts, values, files and directories: the keys of all caches.
 import { createHash, hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
@@ -16,14 +16,14 @@ export function digestText(text: string): string {
   return hash('sha256', text, 'hex');
 }
 
-/** Digest of a JSON value that does not depend on the order of object keys. */
+/** Digest of a JSON value, independent of the order of object keys. */
 export function digestValue(value: unknown): string {
   return digestText(JSON.stringify(value, sortKeys));
 }
 
 function sortKeys(_key: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  // Fields that are undefined are dropped by JSON.stringify itself, so absent and undefined are the same.
+  // JSON.stringify drops undefined fields, so absent and undefined are equal.
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -33,7 +33,7 @@ export async function digestFile(path: string, signal?: AbortSignal): Promise<st
   return sum.digest('hex');
 }
 
-/** Names, permission bits and contents of all files below a directory; links count as what they point to. */
+/** Names, permission bits and contents of all files below a directory; links are followed. */
 export async function digestDirectory(directory: string): Promise<string> {
   const lines: string[] = [];
   const visit = async (relative: string): Promise<void> => {

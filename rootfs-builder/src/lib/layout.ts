@@ -1,4 +1,4 @@
-// Where everything lies below the data directory, in one place.
+// All paths below the data directory.
 import { join } from 'node:path';
 import { shortDigest } from './digest.ts';
 
@@ -16,7 +16,7 @@ export function bakedDirectory(dataDir: string, name: string, digest: string): s
   return join(profileDirectory(dataDir, name), shortDigest(digest));
 }
 
-/** Package trees shared by profiles and agent versions; a dot keeps them out of the profile names. */
+/** Package trees, shared by profiles and agent versions. The leading dot separates them from profile names. */
 export function treesDirectory(dataDir: string): string {
   return join(profilesDirectory(dataDir), '.trees');
 }
@@ -25,12 +25,12 @@ export function kernelsDirectory(dataDir: string): string {
   return join(dataDir, 'kernels');
 }
 
-/** Kernel packages as downloaded, so that a changed init needs no mirror. */
+/** Downloaded kernel packages, so that a changed init does not need the mirror. */
 export function kernelPackagesDirectory(dataDir: string): string {
   return join(kernelsDirectory(dataDir), '.packages');
 }
 
-/** Images of the agent alone. */
+/** The agent's own images. */
 export function agentsDirectory(dataDir: string): string {
   return join(dataDir, 'agents');
 }

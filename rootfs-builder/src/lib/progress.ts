@@ -1,4 +1,4 @@
-// How long steps tell their caller what they do; the command prints these events, a daemon may log them.
+// Progress events of long steps; the command prints them, a daemon may log them.
 import { performance } from 'node:perf_hooks';
 
 export type ProgressEvent =

@@ -1,4 +1,4 @@
-// The recipes that come with sandboxd, and reading an operator's own from files.
+// The built-in recipes, and the reader of an operator's own recipe files.
 import { readFile } from 'node:fs/promises';
 import base from '../../profiles/base.json' with { type: 'json' };
 import node from '../../profiles/node.json' with { type: 'json' };
@@ -21,7 +21,7 @@ export async function openRecipeBook(files: string[] = []): Promise<Map<string, 
   return book;
 }
 
-/** Throws `recipe_unknown` for a file that cannot be read and `recipe_invalid` for one that is no recipe. */
+/** Throws `recipe_unknown` for an unreadable file and `recipe_invalid` for an invalid recipe. */
 export async function readRecipe(path: string): Promise<Recipe> {
   return parseRecipe(await readRecipeFile(path), path);
 }

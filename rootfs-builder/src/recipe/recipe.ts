@@ -1,8 +1,8 @@
-// The shape of a profile recipe: what a recipe file may say, and how bad ones are explained.
+// The schema of a recipe file, and the error messages for invalid ones.
 import { z } from 'zod';
 import { BuilderError } from '../errors.ts';
 
-/** Directories that belong to the guest's kernel or agent; a recipe's files would be hidden or harmful there. */
+/** Directories of the guest's kernel or agent; a recipe's files would be hidden or harmful there. */
 const RESERVED_DIRECTORIES = ['/.sandbox', '/dev', '/proc', '/run', '/sys'];
 
 const profileName = z
@@ -25,7 +25,7 @@ const writablePath = guestPath.refine(
   `not "/" and not below ${RESERVED_DIRECTORIES.join(', ')}`,
 );
 
-// No commas or spaces: names are handed to mmdebstrap as one comma-separated option.
+// No commas or spaces: mmdebstrap gets the names as one comma-separated option.
 const packageName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?$/, 'a Debian package name, optionally with "=version"');
@@ -68,16 +68,16 @@ export const recipeSchema = z.strictObject({
   env: environment.default({}),
   workdir: guestPath.optional(),
   npmRuntime: npmRuntime.optional(),
-  /** Those with all that they need in them, as npm itself has it. */
+  /** npm packages that bundle their dependencies, as npm itself does. */
   npmPackages: z.array(npmPackage).default([]),
 });
 
-/** A recipe as written; see `ResolvedRecipe` for one with everything it extends filled in. */
+/** A recipe as written. In a `ResolvedRecipe`, everything that it extends is filled in. */
 export type Recipe = z.infer<typeof recipeSchema>;
 export type RecipeFile = z.infer<typeof recipeFile>;
 export type NpmRuntime = z.infer<typeof npmRuntime>;
 
-/** Text or JSON value → recipe. `origin` (a path or name) is what the error message calls it. */
+/** Text or JSON value → recipe. `origin` (a path or name) identifies it in error messages. */
 export function parseRecipe(input: unknown, origin: string): Recipe {
   const result = recipeSchema.safeParse(typeof input === 'string' ? parseJson(input, origin) : input);
   if (result.success) return result.data;

@@ -1,4 +1,4 @@
-// Recipe → ResolvedRecipe: what a recipe extends is merged in, defaults are filled, order is made canonical.
+// Recipe → ResolvedRecipe: merges extended recipes, fills in defaults, and makes the order canonical.
 import { BuilderError } from '../errors.ts';
 import { digestValue } from '../lib/digest.ts';
 import type { NpmRuntime, Recipe, RecipeFile } from './recipe.ts';
@@ -21,7 +21,7 @@ export type RecipeBook = ReadonlyMap<string, Recipe>;
 const DEFAULT_SUITE = 'bookworm';
 const DEFAULT_VARIANT = 'minbase';
 
-/** Throws `recipe_unknown` for a missing parent and `recipe_invalid` for a circle. */
+/** Throws `recipe_unknown` for a missing parent and `recipe_invalid` for a cycle. */
 export function resolveRecipe(recipe: Recipe, book: RecipeBook): ResolvedRecipe {
   const chain = [recipe];
   for (let parentName = recipe.extends; parentName !== undefined; ) {

@@ -1,4 +1,4 @@
-// The agent's own image, joined above every root: what a guest runs from, and the modules of its kernel. It holds only /.sandbox.
+// The agent's own image with the kernel's modules, the top layer of every root. It contains only /.sandbox.
 import { access, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { BuilderError } from '../errors.ts';
@@ -10,15 +10,15 @@ import { agentsDirectory } from '../lib/layout.ts';
 import { makeRootImage } from './ext4.ts';
 import { copyAgent, GUEST_AGENT_DIRECTORY } from './guest-files.ts';
 
-/** Raise when the same agent would give another image. */
+/** Increase when the same agent would produce another image. */
 const AGENT_IMAGE_FORMAT = 2;
 const SUFFIX = '.ext4';
 
 export type AgentImage = { readonly path: string; readonly digest: string };
 
 /**
- * The image of the agent in `agentDir` with the modules of the kernel, which may have none; made when there is none of just these files yet; older ones that nobody uses (no other
- * name of theirs, a hard link, is left) go. Throws `agent_missing`.
+ * The image of the agent in `agentDir` with the kernel's modules, if it has any. Built unless an image of exactly these
+ * files exists. Removes older images that no sandbox uses (each user holds a hard link). Throws `agent_missing`.
  */
 export async function ensureAgentImage(
   dataDir: string,
@@ -33,7 +33,7 @@ export async function ensureAgentImage(
   return { path, digest };
 }
 
-/** Nothing is removed where uses cannot be seen: across file systems. */
+/** Removes nothing where uses are not visible: across file systems. */
 async function removeUnused(dataDir: string, path: string): Promise<void> {
   const parent = dirname(path);
   const [outer, inner] = await Promise.all([stat(dataDir), stat(parent)]);
@@ -74,7 +74,7 @@ async function makeImage({ agentDir, modulesPath, parent, path }: ImageInput): P
   }
 }
 
-/** By name, size and time: reading 120 MB at each start would take longer than all else. */
+/** By name, size and time: reading 120 MB would take the largest part of each start. */
 async function fingerprint(
   agentDir: string,
   { modulesPath, digest }: Pick<ResolvedKernel, 'modulesPath' | 'digest'>,

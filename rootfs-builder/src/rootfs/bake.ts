@@ -42,11 +42,11 @@ export type BakeOptions = {
   /** The finished agent directory (dist/agent), copied to /.sandbox. */
   agentDir: string;
   recipe: Recipe;
-  /** Where recipes that `recipe` extends are found. */
+  /** The recipes that `recipe` may extend. */
   book: RecipeBook;
   /** Directory whose node_modules hold npm runtimes; default the working directory. */
   npmDir?: string;
-  /** Ask the mirror for newer packages, and replace a damaged image. */
+  /** Query the mirror for newer packages, and replace a damaged image. */
   refresh?: boolean;
   mirror?: string;
   progress?: Progress;
@@ -64,7 +64,7 @@ type BakeInputs = {
   digest: string;
 };
 
-/** Makes the profile current in `dataDir` and returns it; `isFresh` is false when the cache already had it. */
+/** Makes the profile current in `dataDir` and returns it. `isFresh` is false on a cache hit. */
 export async function bakeProfile(options: BakeOptions): Promise<BakeResult> {
   const { dataDir, progress = silentProgress, signal } = options;
   const recipe = resolveRecipe(options.recipe, options.book);
@@ -117,7 +117,7 @@ async function buildProfile(inputs: BakeInputs, options: BakeOptions): Promise<B
   } finally {
     await rm(workDirectory, { recursive: true, force: true });
   }
-  // Read back: when another process was first, its image is the one that counts.
+  // Read back, because another process may have published its image first.
   const baked = await readBaked(dataDir, recipe.name, digest);
   if (baked === undefined)
     throw new BuilderError('profile_corrupt', `profile "${recipe.name}" vanished while it was baked`);
@@ -132,7 +132,7 @@ async function prepareTree(
 ): Promise<void> {
   const { recipe, tree, runtime, npmPackages } = inputs;
   await mkdir(root, { mode: 0o755 });
-  // Device nodes are left out: guests have devtmpfs.
+  // Device nodes are omitted: guests have devtmpfs.
   const args = ['--zstd', '--numeric-owner', '--xattrs', '--xattrs-include=*', '--exclude=./dev/*'];
   await runCommand('tar', ['-C', root, ...args, '-xpf', tree.archivePath], { signal });
   await trimTree(root);
@@ -175,7 +175,7 @@ async function finishImage(
   return manifest;
 }
 
-/** A damaged image is put aside and made again: its inputs are all at hand. */
+/** A damaged image is set aside and rebuilt, because all inputs are available. */
 async function readUsable(
   dataDir: string,
   name: string,
@@ -205,7 +205,7 @@ async function digestAgent(agentDir: string): Promise<string> {
   return digestDirectory(agentDir);
 }
 
-/** What baking runs, directly or through another of these. */
+/** Programs that baking runs, directly or through each other. */
 const PROGRAMS = [
   'mmdebstrap',
   'mke2fs',
@@ -219,7 +219,7 @@ const PROGRAMS = [
   'depmod',
 ];
 
-/** Throws `not_root` or `tool_missing`: said before minutes of work, not after. */
+/** Throws `not_root` or `tool_missing` before minutes of work instead of after. */
 export async function requireBakingHost(): Promise<void> {
   requireRoot();
   await requirePrograms(PROGRAMS);

@@ -1,4 +1,4 @@
-// Directory tree → read-only ext4 image file, sized to what is in it.
+// Directory tree → read-only ext4 image file of minimal size.
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError } from '../errors.ts';
@@ -8,13 +8,13 @@ const BLOCK_BYTES = 4096;
 const INODE_BYTES = 256;
 const FIXED_OVERHEAD_BYTES = 4 << 20;
 const MAX_ATTEMPTS = 4;
-/** Time stamp of the super block, so that two images of the same tree differ as little as the tool allows. */
+/** Time stamp of the superblock, so that two images of the same tree differ as little as mke2fs allows. */
 const IMAGE_EPOCH_S = '1700000000';
 const IMAGE_UUID = '5a9db0c5-0000-4000-8000-000000000001';
 
 export type TreeSize = { entries: number; blocks: number };
 
-/** Counts what an image of the tree has to hold: inodes, and data blocks with directories as one block at least. */
+/** Counts the inodes and data blocks of the tree; a directory counts as at least one block. */
 export async function measureTree(root: string): Promise<TreeSize> {
   const seen = new Set<number>();
   let blocks = 0;
@@ -32,7 +32,7 @@ export async function measureTree(root: string): Promise<TreeSize> {
   return { entries: seen.size, blocks };
 }
 
-/** Writes `imagePath` and returns the number of entries in it. */
+/** Writes `imagePath` and returns its number of entries. */
 export async function makeRootImage(root: string, imagePath: string, signal?: AbortSignal): Promise<number> {
   const size = await measureTree(root);
   const imageEnvironment = {
@@ -40,16 +40,16 @@ export async function makeRootImage(root: string, imagePath: string, signal?: Ab
     E2FSPROGS_FAKE_TIME: IMAGE_EPOCH_S,
   };
   const inodes = size.entries + 64;
-  const wantedBytes = size.blocks * BLOCK_BYTES * 1.01 + inodes * INODE_BYTES + FIXED_OVERHEAD_BYTES;
+  const contentBytes = size.blocks * BLOCK_BYTES * 1.01 + inodes * INODE_BYTES + FIXED_OVERHEAD_BYTES;
   for (let attempt = 1; ; attempt += 1) {
-    const sizeBytes = roundUp(wantedBytes * (1 + (attempt - 1) * 0.05), 1 << 20);
+    const sizeBytes = roundUp(contentBytes * (1 + (attempt - 1) * 0.05), 1 << 20);
     await rm(imagePath, { force: true });
     try {
       await runCommand('mke2fs', rootImageArguments(root, imagePath, sizeBytes, inodes), {
         env: imageEnvironment,
         signal,
       });
-      // mke2fs always makes it; the guest's root should hold only what the tree holds.
+      // mke2fs always creates it; the guest's root must contain only the tree.
       await runCommand('debugfs', ['-w', '-R', 'rmdir lost+found', imagePath], {
         env: imageEnvironment,
         signal,
@@ -63,7 +63,7 @@ export async function makeRootImage(root: string, imagePath: string, signal?: Ab
   }
 }
 
-/** The mke2fs command line. No journal: nothing ever writes. */
+/** The mke2fs command line. Without a journal, because the image is read-only. */
 export function rootImageArguments(
   root: string,
   imagePath: string,
@@ -72,13 +72,13 @@ export function rootImageArguments(
 ): string[] {
   return [
     '-q',
-    '-F', // a plain file, no questions
+    '-F', // accept a regular file, and ask no questions
     ...['-t', 'ext4'],
     ...['-d', root],
     ...['-b', String(BLOCK_BYTES)],
     ...['-I', String(INODE_BYTES)],
     ...['-N', String(inodes)],
-    ...['-m', '0'], // nothing reserved for root
+    ...['-m', '0'], // no blocks reserved for root
     ...['-U', IMAGE_UUID],
     ...['-O', '^has_journal,^resize_inode,metadata_csum,^orphan_file'],
     ...['-E', `hash_seed=${IMAGE_UUID},lazy_itable_init=1,root_owner=0:0,nodiscard`],

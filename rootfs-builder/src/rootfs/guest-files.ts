@@ -1,13 +1,13 @@
-// Turns an unpacked package tree into a guest's root: trimmed, with neutral settings, recipe files and the agent.
+// Turns an unpacked package tree into a guest's root: removes files, adds neutral settings, recipe files and the agent.
 import { chmod, cp, mkdir, readdir, readlink, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { BuilderError } from '../errors.ts';
 import type { RecipeFile } from '../recipe/recipe.ts';
 
-/** Where the agent's directory lies in every guest. */
+/** The agent's directory in every guest. */
 export const GUEST_AGENT_DIRECTORY = '/.sandbox';
 
-/** As the kernel's own limit. */
+/** The kernel's own limit. */
 const MAX_LINKS = 40;
 
 const MOUNT_POINTS: [path: string, mode: number][] = [
@@ -18,9 +18,9 @@ const MOUNT_POINTS: [path: string, mode: number][] = [
   ['/tmp', 0o1777],
 ];
 
-/** Emptied, but kept as directories. */
+/** Directories whose content is removed. */
 const EMPTIED_DIRECTORIES = ['/var/cache/apt', '/var/lib/apt/lists', '/var/log', '/run', '/tmp'];
-/** mmdebstrap's record of the host's apt settings, and what only package scripts needed. */
+/** mmdebstrap's copy of the host's apt settings, and files that only package scripts need. */
 const REMOVED_FILES = [
   '/etc/apt/apt.conf.d/99mmdebstrap',
   '/etc/apt/sources.list.d/0000sources.list',
@@ -44,7 +44,7 @@ export async function trimTree(root: string): Promise<void> {
   }
 }
 
-/** Settings every guest starts with; host name, machine id and name servers are the agent's to fill in. */
+/** Initial settings of every guest. The agent sets host name, machine id and name servers. */
 export function neutralSettings(suite: string): RecipeFile[] {
   return [
     { path: '/etc/hostname', mode: '0644', content: 'sandbox\n' },
@@ -59,7 +59,7 @@ export function neutralSettings(suite: string): RecipeFile[] {
   ];
 }
 
-/** Debian's public mirrors: the host's own may be private, or carry a password. */
+/** Debian's public mirrors: the host's own mirrors may be private, or contain a password. */
 function publicSources(suite: string): string {
   return [
     `deb http://deb.debian.org/debian ${suite} main`,
@@ -83,7 +83,7 @@ export async function copyExecutable(root: string, source: string, guestPath: st
   await chmod(path, 0o755);
 }
 
-/** Copies dist/agent to /.sandbox. Links are resolved: the guest has only this directory to rely on. */
+/** Copies dist/agent to /.sandbox. Links are resolved, because the guest has only this directory. */
 export async function copyAgent(root: string, agentDir: string): Promise<void> {
   const target = join(root, GUEST_AGENT_DIRECTORY);
   await rm(target, { recursive: true, force: true });
@@ -91,14 +91,17 @@ export async function copyAgent(root: string, agentDir: string): Promise<void> {
   await chmod(target, 0o755);
 }
 
-/** The host path for a guest path, its parents made and an old file removed. */
+/** The host path of a guest path, after creating its parents and removing an old file. */
 async function prepareTarget(root: string, guestPath: string): Promise<string> {
   const path = join(await ensureGuestDirectory(root, dirname(guestPath)), basename(guestPath));
   await rm(path, { force: true });
   return path;
 }
 
-/** Makes a directory of the guest, reading links as the guest would: an absolute one starts at its root, not the host's. */
+/**
+ * Creates a directory of the guest. Resolves links as the guest would: absolute links start at its root, not the
+ * host's.
+ */
 export async function ensureGuestDirectory(root: string, guestPath: string): Promise<string> {
   let guest = '/';
   let links = 0;

@@ -1,7 +1,7 @@
-// The manifest beside every baked root filesystem: what it was made from and how to tell that it is intact.
+// The manifest of a baked root file system: its inputs, and the data to check its integrity.
 import { z } from 'zod';
 
-/** Raise when a bake of the same inputs would give a different image. */
+/** Increase when a bake of the same inputs would produce a different image. */
 export const ROOTFS_FORMAT = 2;
 
 export const profileManifestSchema = z.object({
@@ -19,11 +19,11 @@ export const profileManifestSchema = z.object({
   npmRuntime: z.string().optional(),
   env: z.record(z.string(), z.string()),
   workdir: z.string(),
-  /** Identifies the bytes. Saved memory of a guest fits this image only, not another bake of the same inputs. */
+  /** Identifies the bytes. A snapshot's memory needs exactly this image, not another bake of the same inputs. */
   rootfsSha256: z.string(),
   sizeBytes: z.number().int(),
   entries: z.number().int(),
-  /** Modification time given to the image, for a cheap check that nobody touched it. */
+  /** Modification time assigned to the image, for a cheap check that it is unmodified. */
   rootfsMtimeMs: z.number().int(),
   createdAt: z.string(),
 });

@@ -1,4 +1,4 @@
-// What a recipe takes from installed npm packages: the binary of a runtime, and whole packages with their commands.
+// Files from installed npm packages that a recipe includes: a runtime's binary, and whole packages with their commands.
 import { chmod, cp, readFile, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
@@ -13,22 +13,22 @@ export type NpmPackage = {
   readonly name: string;
   readonly version: string;
   readonly directory: string;
-  /** Paths in it, by the name of the command. */
+  /** Paths within the package, by command name. */
   readonly bin: Readonly<Record<string, string>>;
 };
 
-/** Where npm itself has what it installs for everybody. */
+/** npm's directory for global packages. */
 const LIBRARY = '/usr/local/lib/node_modules';
 const COMMANDS = '/usr/local/bin';
 
 const packageJson = z.object({
   name: z.string(),
   version: z.string(),
-  /** A text: the command has the package's name. */
+  /** If this is a string, the command has the package's name. */
   bin: z.union([z.string(), z.record(z.string(), z.string())]).default({}),
 });
 
-/** `searchFrom` is the directory whose node_modules (or its parents') are searched. */
+/** Searches the node_modules of `searchFrom` and of its parents. */
 export async function resolveNpmPackage(name: string, searchFrom: string): Promise<NpmPackage> {
   try {
     const manifestPath = createRequire(join(searchFrom, 'package.json')).resolve(`${name}/package.json`);
@@ -57,7 +57,7 @@ export function labelOf({ name, version }: NpmPackage): string {
   return `${name}@${version}`;
 }
 
-/** As `npm install --global` does: the package, and a link to each of its commands. */
+/** Installs as `npm install --global` does: the package, and a link for each of its commands. */
 export async function installNpmPackage(root: string, { name, directory, bin }: NpmPackage): Promise<void> {
   const library = await ensureGuestDirectory(root, LIBRARY);
   const commands = await ensureGuestDirectory(root, COMMANDS);

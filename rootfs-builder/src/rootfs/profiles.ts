@@ -1,4 +1,4 @@
-// The baked profiles of a data directory: which is current, where it lies, whether it is intact.
+// The baked profiles of a data directory: the current bake of each, its path and its integrity.
 import { readdir, readFile, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError, hasErrno } from '../errors.ts';
@@ -11,14 +11,14 @@ export type ResolvedProfile = { manifest: ProfileManifest; directory: string; ro
 export const MANIFEST_FILE = 'manifest.json';
 export const ROOTFS_FILE = 'rootfs.ext4';
 
-/** Sorted by name; profiles whose files are damaged are left out (see `resolveProfile` for the reason). */
+/** Sorted by name, without damaged profiles (`resolveProfile` throws the reason). */
 export async function listProfiles(dataDir: string): Promise<ResolvedProfile[]> {
   const names = await listProfileNames(dataDir);
   const found = await Promise.allSettled(names.map((name) => resolveProfile(dataDir, name)));
   return found.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
 }
 
-/** Sorted; of all that were ever baked to the end, damaged or not. */
+/** Sorted; all profiles with a finished bake, damaged ones included. */
 export async function listProfileNames(dataDir: string): Promise<string[]> {
   const entries = await readdir(profilesDirectory(dataDir), { withFileTypes: true }).catch(() => []);
   const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
@@ -54,7 +54,7 @@ export async function verifyProfile(
     const touched =
       digest === undefined ? undefined : await readBaked(dataDir, name, digest, { isTimeChecked: false });
     if (touched === undefined) throw error;
-    return touched; // only its time stamp differs, perhaps after a copy: the content decides
+    return touched; // only the time stamp differs, perhaps after a copy: the digest decides
   });
   const { manifest, rootfsPath } = profile;
   const actual = await digestFile(rootfsPath, signal);
@@ -65,7 +65,7 @@ export async function verifyProfile(
   return profile;
 }
 
-/** A bake by digest, current or not; undefined when there is none, throws `profile_corrupt` when it is damaged. */
+/** A bake by digest, current or not; undefined when it does not exist. Throws `profile_corrupt` when it is damaged. */
 export async function readBaked(
   dataDir: string,
   name: string,
@@ -91,14 +91,14 @@ export async function readBaked(
   return { manifest, directory, rootfsPath };
 }
 
-/** Gives the image the modification time that its manifest states. */
+/** Sets the image's modification time to the manifest's value. */
 export async function markIntact(rootfsPath: string, manifest: ProfileManifest): Promise<void> {
   const time = new Date(manifest.rootfsMtimeMs);
   await utimes(rootfsPath, time, time);
 }
 
 async function readCurrentDigest(dataDir: string, name: string): Promise<string | undefined> {
-  // A name comes from a request: only what can be a directory of ours is looked up.
+  // The name comes from a request, so it must be a valid directory name.
   if (!/^[a-z0-9][a-z0-9._-]*$/.test(name)) return undefined;
   const text = (await readOptional(join(profileDirectory(dataDir, name), CURRENT_FILE)))?.trim();
   return text !== undefined && /^[0-9a-f]{16,64}$/.test(text) ? shortDigest(text) : undefined;

@@ -1,5 +1,5 @@
-// Removes bakes that were replaced by newer ones. Who uses a bake has given its image another name (a hard link), so that
-// the count of names says whether anybody does.
+// Removes replaced bakes. Each user of a bake holds a hard link to its image, so the link count shows whether it is in
+// use.
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { retireDirectory } from '../lib/atomic.ts';
@@ -7,18 +7,18 @@ import { shortDigest } from '../lib/digest.ts';
 import { CURRENT_FILE, profileDirectory, profilesDirectory } from '../lib/layout.ts';
 import { ROOTFS_FILE } from './profiles.ts';
 
-/** Replaced bakes that stay although nobody uses them: a create that began before the newest bake may need the last one. */
+/** Unused replaced bakes to retain: a create that began before the newest bake may need the previous one. */
 export const KEPT_BAKES = 2;
 const BAKE_NAME = /^[0-9a-f]{16}$/;
 
 export type PruneResult = {
   readonly removed: readonly string[];
   readonly freedBytes: number;
-  /** Old ones that somebody uses. */
+  /** Replaced bakes in use. */
   readonly inUse: readonly string[];
 };
 
-/** `keep` replaced bakes stay, the newest ones. Nothing is removed where uses cannot be seen: across file systems. */
+/** Retains the `keep` newest replaced bakes. Removes nothing where uses are not visible: across file systems. */
 export async function pruneBakes(dataDir: string, name: string, keep = KEPT_BAKES): Promise<PruneResult> {
   const parent = profileDirectory(dataDir, name);
   const none: PruneResult = { removed: [], freedBytes: 0, inUse: [] };

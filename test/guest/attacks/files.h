@@ -1,4 +1,4 @@
-// Of files, its own among them.
+// Attacks on files, including its own.
 #pragma once
 #include <limits.h>
 #include <linux/falloc.h>
@@ -23,7 +23,7 @@ static void attack_file(const char *path) {
 }
 
 enum { MIB = 1 << 20 };
-/** As the kernel has it; no header does. */
+/** As defined in the kernel; no header has it. */
 typedef struct {
   short type, whence;
   long long start, length;
@@ -42,7 +42,7 @@ static void overfill(const char *path) {
   report("reserve behind", path, fallocate(file, FALLOC_FL_KEEP_SIZE, 0, 64 * MIB));
   report("zero behind", path, fallocate(file, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 64 * MIB, MIB));
   report("reserve far behind", path, fallocate(file, FALLOC_FL_KEEP_SIZE, 1LL << 40, 4096));
-  // Whose lower halves add up to one.
+  // The sum of their lower halves is one.
   report("reserve around", path, fallocate(file, FALLOC_FL_KEEP_SIZE, 0xffffffff, 2));
   report("insert into", path, fallocate(file, FALLOC_FL_INSERT_RANGE, 0, MIB));
   Reservation reservation = {.whence = SEEK_SET, .length = 64 * MIB};
@@ -61,7 +61,7 @@ static void make(const char *path) {
   if (file >= 0) close(file);
   char directory[PATH_MAX];
   snprintf(directory, sizeof directory, "%s.d", path);
-  // In each another: a tree that is deeper than any path, which nobody deletes who deletes by path.
+  // Each inside the previous one: a tree deeper than any path, which cannot be deleted by path.
   report("make a directory beside", path, mkdir(directory, 0700));
 }
 

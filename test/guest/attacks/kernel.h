@@ -1,4 +1,4 @@
-// Of the kernel.
+// Attacks on the kernel.
 #pragma once
 #include <linux/aio_abi.h>
 #include <linux/bpf.h>
@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 #include "outcome.h"
 
-/** No attack: what a VMM that has its guest's memory on demand must be able to do. */
+/** Not an attack: a VMM that loads its guest's memory on demand must be able to do this. */
 static void handle_faults(void) {
   int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
   int faults = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC);
@@ -52,7 +52,7 @@ static void attack_kernel(void) {
   report("run from memory", "", syscall(SYS_execveat, memfd_create("x", 0), "", NULL, NULL, 0x1000) < 0 && errno == EACCES ? 0 : -1);
 }
 
-/** Interfaces of the kernel of which a VMM needs none; whatever else than this refusal they answer, they were reached. */
+/** Kernel interfaces that a VMM does not need. Any answer other than this refusal means that they were reached. */
 static void attack_interfaces(void) {
   static const struct {
     const char *name;

@@ -1,4 +1,4 @@
-// How an attack ended.
+// The outcome of an attack.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Of what there is only so much of.
+// Attacks on limited resources.
 #pragma once
 #include <limits.h>
 #include <linux/filter.h>
@@ -18,7 +18,7 @@ static void *wait_for_end(void *unused) {
   return unused;
 }
 
-/** What it may have, without end. */
+/** Uses permitted resources without a limit. */
 static void exhaust(void) {
   struct rlimit limit;
   static const int limits[] = {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_NPROC, RLIMIT_CORE, RLIMIT_RTPRIO, RLIMIT_NICE};

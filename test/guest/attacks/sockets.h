@@ -1,4 +1,4 @@
-// Of networks and sockets.
+// Attacks on networks and sockets.
 #pragma once
 #include <arpa/inet.h>
 #include <linux/if.h>
@@ -23,12 +23,12 @@ static void attack_network(const char *port) {
   report("IPv6 datagram socket", "", socket(AF_INET6, SOCK_DGRAM, 0));
   report("netlink socket", "", socket(AF_NETLINK, SOCK_RAW, 0));
   report("crypto socket", "", socket(AF_ALG, SOCK_SEQPACKET, 0));
-  // The kernel has no such pairs, and says so when it has loaded what it has for the family and made the first of the two.
+  // The kernel has no such pairs. It reports that after loading the family's module and creating the first socket.
   int pair[2];
   report("pair of network sockets", "", socketpair(AF_INET, SOCK_STREAM, 0, pair) < 0 && errno == EOPNOTSUPP ? 0 : -1);
 }
 
-/** No attack: what a VMM with a network must be able to do, and the same with a tap that is not there. */
+/** Not an attack: a VMM with a network must be able to open its tap; the same with a tap that does not exist. */
 static void open_taps(const char *name) {
   struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
   strncpy(request.ifr_name, name, IFNAMSIZ - 1);
@@ -71,7 +71,7 @@ static void fill(const char *path) {
   for (;;) sleep(600);
 }
 
-/** Sends a byte with as many descriptors as one message may have. */
+/** Sends a byte with the maximum number of descriptors. */
 static ssize_t send_descriptors(int stream, int file) {
   enum { MOST = 253 };
   static char control[CMSG_SPACE(MOST * sizeof(int))];

@@ -1,4 +1,4 @@
-// A host for the QEMU engine under test: directories, a kernel that nobody boots, and the stand-in as the program.
+// A host for the QEMU engine under test: directories, a placeholder kernel, and the stand-in as the program.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -10,25 +10,25 @@ import { SealedMemories } from '../../../host-agent/src/engines/qemu/sealed-memo
 import { signalProcess } from '../../../host-agent/src/lib/proc.ts';
 import { HELPERS } from '../helper-programs.ts';
 
-/** Of each of its guests. */
+/** Memory size of each guest. */
 export const MEMORY_BYTES = 4 * 2 ** 20;
 
 export type QemuKnobs = {
   /** `query-status` of a guest whose VMM starts. */
   readonly firstStatus: string;
-  /** What SIGUSR1 makes of it, with what is then on its console and in the VMM's log. */
+  /** State of the guest after SIGUSR1, with the text that is then on its console and in the VMM's log. */
   readonly endsIn: string;
   readonly lastWords: string;
   readonly log: string;
-  /** Of a write that the host's disk did not take. */
+  /** Error of a write that the host's disk refused. */
   readonly reason?: string;
-  /** Commands that are neither done nor answered for now, and those behind them. */
+  /** Commands that are neither executed nor answered for now, and commands after them. */
   readonly held: readonly string[];
-  /** Commands that are refused, with the text. */
+  /** Commands that are refused, with the error text. */
   readonly refused: Readonly<Record<string, string>>;
-  /** What is in place of the device state that it says it has saved. */
+  /** What takes the place of the device state that it claims to have saved. */
   readonly saved: 'state' | 'nothing' | 'no-bytes' | 'link' | 'pipe' | 'directory' | 'endless';
-  /** An agent that never answers. */
+  /** The agent never answers. */
   readonly isGuestDeaf: boolean;
 };
 
@@ -50,13 +50,13 @@ export type FakeQemuHost = {
   readonly logLines: Record<string, unknown>[];
   readonly log: Logger;
   set(knobs: Partial<QemuKnobs>): void;
-  /** Commands that the VMM there got so far. */
+  /** Commands that the VMM has received so far. */
   commands(paths: VmPaths): string[];
   makePaths(name: string): VmPaths;
   bootOptions(paths: VmPaths): ColdBootOptions;
 };
 
-/** At the end what it started and is left is killed. */
+/** The teardown kills its remaining processes. */
 export function makeFakeQemuHost(t: Test): FakeQemuHost {
   const dir = mkdtempSync(join(tmpdir(), 'fq-'));
   const [knobsPath, program] = [join(dir, 'knobs.json'), join(dir, 'vmm')];

@@ -1,5 +1,5 @@
-// A stand-in for QEMU: its sockets and a guest that answers. What it says of its guest, and what it refuses, a test writes
-// into a file that is read again before everything it does.
+// A stand-in for QEMU with its sockets and a guest that answers. A test writes the guest's behaviour and the commands
+// to refuse into a file, which is read before every action.
 import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
@@ -25,7 +25,7 @@ const pathIn = (start: string): string => {
 };
 const consolePath = pathIn('file,id=console,path=');
 
-/** States from which the real one goes on only after a reset. */
+/** States that the real program leaves only by a reset. */
 const ENDED = ['internal-error', 'shutdown'];
 let status = readKnobs().firstStatus;
 const clients = new Set<Socket>();
@@ -41,7 +41,7 @@ const guest = new FakeGuest(
   },
 );
 
-/** The guest comes into a state in which it does not run. */
+/** The guest enters a state in which it does not run. */
 function end(next: string): void {
   status = next;
   guest.pause();
@@ -87,7 +87,7 @@ function perform(command: string, args: Readonly<Record<string, string>>): objec
   }
 }
 
-/** One command after another, as the real one does. */
+/** Executes one command after another, as the real program does. */
 async function answer(line: string): Promise<void> {
   const { execute, arguments: args, id } = JSON.parse(line);
   commands.push(execute);

@@ -1,4 +1,4 @@
-// Locks on disks between fakes, as the real VMM has them between processes: one writer or many readers.
+// Disk locks between fakes, as the real VMM has them between processes: one writer or many readers.
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { apiError, osError } from './refusal.ts';
@@ -6,7 +6,7 @@ import type { DiskStates, FakeConfig } from './snapshot.ts';
 
 export type FakeDisk = { readonly id?: string; readonly path: string; readonly readonly?: boolean };
 
-/** Takes every disk's lock or none. */
+/** Locks all disks or none. */
 export function lockDisks(locksDir: string, disks: readonly FakeDisk[]): () => void {
   const held: string[] = [];
   const release = (): void => {
@@ -65,14 +65,14 @@ function isAlive(pid: number): boolean {
 }
 
 export const SECTOR_BYTES = 512;
-/** A guest that is booted with this word keeps only the image of its agent. */
+/** With this kernel parameter, a guest keeps only the disk with its agent. */
 const BARE = /\bsandbox\.bare\b/;
 
 export function sectorsOf(path: string): number {
   return Math.floor(statSync(path).size / SECTOR_BYTES);
 }
 
-/** The disks of a VM that boots, and whether its guest's driver has them. */
+/** The disks of a VM that boots, and whether the guest's driver is bound to them. */
 export function findDisks({ disks = [], payload }: FakeConfig): DiskStates {
   const isBare = BARE.test(payload?.cmdline ?? '');
   return new Map(

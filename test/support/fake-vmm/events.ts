@@ -1,4 +1,4 @@
-// The event log: objects over several lines, blank lines between them, written in pieces of any size.
+// The event log: JSON objects over several lines, blank lines between them, written in chunks of any size.
 import { writeSync } from 'node:fs';
 import { readKnobs } from './knobs.ts';
 

@@ -1,19 +1,19 @@
-// The guest behind a fake VMM: an agent that answers, and a memory that can be saved and copied.
+// The guest of a fake VMM: an agent that answers, and a memory that can be saved and copied.
 import { appendFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { type ByteLink, GuestConnection, type LinkEvents, type Request, type Stream } from '@sandboxd/proto';
 
-/** Everything that the guest knows; it is what memory files hold. */
+/** The guest's whole state, which is stored in memory files. */
 export type GuestMemory = {
   readonly bootId: string;
   hostname: string;
   /** How often its clock was set. */
   clockSteps: number;
-  /** Of a trial guest: how far it has counted. */
+  /** For a probe guest: its counter. */
   count?: number;
 };
 
-/** One connection as the guest has it: over a Unix socket here. */
+/** The guest's side of a connection, here over a Unix socket. */
 class Link implements ByteLink {
   readonly #socket: Socket;
 
@@ -38,10 +38,10 @@ class Link implements ByteLink {
   }
 }
 
-/** What the guest does to the machine around it. */
+/** The guest's effects on its machine. */
 export type GuestMachine = {
   readonly powerOff: () => void;
-  /** Why there is no root on its disks; undefined when there is. */
+  /** Why its disks have no root; undefined when they do. */
   readonly takeDisks: () => string | undefined;
 };
 
@@ -74,7 +74,7 @@ export class FakeGuest {
     if (!this.#isPaused) socket.resume();
   }
 
-  /** What is written to it waits in the sockets. */
+  /** Data written to the guest waits in the sockets. */
   pause(): void {
     this.#isPaused = true;
     for (const socket of this.#pausable) socket.pause();

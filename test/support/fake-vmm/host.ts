@@ -1,4 +1,4 @@
-// A host for engines under test: directories, a kernel that nobody boots, and the fake as the VMM's program.
+// A host for engines under test: directories, a placeholder kernel, and the fake as the VMM's program.
 import {
   mkdirSync,
   mkdtempSync,
@@ -20,7 +20,7 @@ import { type Fault, type Knobs, USUAL } from './knobs.ts';
 
 const MAIN = resolve(import.meta.dirname, 'main.ts');
 const MEMORY_MIB = 4;
-/** Of each of its guests. */
+/** Memory size of each guest. */
 export const MEMORY_BYTES = MEMORY_MIB * 2 ** 20;
 
 export type FakeHost = {
@@ -41,12 +41,12 @@ export type FakeHost = {
     onSpawn: (identity: VmmIdentity) => void;
   };
   readonly spawned: VmmIdentity[];
-  /** Processes that have a path of this host in their arguments. */
+  /** Processes with a path of this host in their arguments. */
   processes(): number[];
   makeSaveDir(): string;
 };
 
-/** Checks at the end that no process is left. */
+/** The teardown checks that no process is left. */
 export function makeFakeHost(t: Test): FakeHost {
   const dir = mkdtempSync(join(tmpdir(), 'fake-'));
   const runDir = join(dir, 'run');
@@ -68,7 +68,7 @@ export function makeFakeHost(t: Test): FakeHost {
   let knobs: Knobs = { ...USUAL, locksDir: join(dir, 'locks') };
   const set = (changes: Partial<Knobs>): void => {
     knobs = { ...knobs, ...changes };
-    // Fakes may be reading it.
+    // Fakes may read the file concurrently.
     writeFileSync(`${knobsPath}.new`, JSON.stringify(knobs));
     renameSync(`${knobsPath}.new`, knobsPath);
   };
@@ -142,7 +142,7 @@ export function makeFakeHost(t: Test): FakeHost {
   };
 }
 
-/** Has the guest's own command switch its machine off. */
+/** The guest's own command powers off its machine. */
 export function powerOff(guest: Guest): void {
   guest.exec(
     { cmd: ['poweroff'], env: {}, timeout_s: 0 },

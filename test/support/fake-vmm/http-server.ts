@@ -1,5 +1,5 @@
-// The VMM's HTTP server with its peculiarities: no chunked bodies, no half-closed connections, ten connections, a limit
-// for bodies, one request at a time.
+// The VMM's HTTP server with its peculiarities: no chunked bodies, no half-closed connections, ten connections, a body
+// limit, one request at a time.
 import { createServer, type Server, type Socket } from 'node:net';
 
 const MAX_CONNECTIONS = 10;
@@ -14,7 +14,7 @@ export type FakeAnswer =
       readonly isJson?: boolean;
       readonly afterwards?: () => void;
     }
-  /** The connection ends. */
+  /** Closes the connection. */
   | 'drop';
 
 export type Handler = (request: FakeRequest) => Promise<FakeAnswer>;
@@ -51,7 +51,7 @@ function serveConnection(socket: Socket, handle: Handler): void {
   let buffer: Buffer = Buffer.alloc(0);
   let isHalfClosed = false;
   let queue = Promise.resolve();
-  // The answer of a connection whose other side has been shut is dropped.
+  // The response is dropped when the client has shut down its side.
   socket.on('end', () => {
     isHalfClosed = true;
     socket.destroy();
@@ -84,7 +84,7 @@ function serveConnection(socket: Socket, handle: Handler): void {
       const body = buffer.toString('utf8', end + 4, end + 4 + length);
       buffer = buffer.subarray(end + 4 + length);
       queue = queue.then(async () => {
-        // A connection that is half closed with its request is dropped with it.
+        // A connection that is half-closed together with its request is dropped with the request.
         for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
         if (isHalfClosed) return;
         const answer = await handle({ method, path, body });
@@ -101,7 +101,7 @@ function write(socket: Socket, answer: FakeAnswer): void {
   }
   const { status, body, isJson = true } = answer;
   const head = [`HTTP/1.1 ${status} `, 'Server: Cloud Hypervisor API', 'Connection: keep-alive'];
-  // An answer without content has no length either.
+  // A response without content also has no length header.
   if (status !== 204) {
     if (isJson && body !== undefined) head.push('Content-Type: application/json');
     head.push(`Content-Length: ${Buffer.byteLength(body ?? '')}`);

@@ -1,30 +1,30 @@
-// How a fake VMM shall misbehave: a JSON file that it reads again before everything it does, so that a test can change
-// its mind.
+// Configures a fake VMM's faults: a JSON file that it reads before every action, so that a test can change it at any
+// time.
 import { readFileSync } from 'node:fs';
 
 export type Fault = {
   /** `spawn`, an endpoint such as `vm.pause`, or `vsock`. */
   readonly at: string;
-  readonly kind: /** Refused with `reasons` and `status`, nothing done. */
+  readonly kind: /** Refused with `reasons` and `status`, without any effect. */
     | 'refuse'
-    /** Never answered; whatever comes later is not answered either. */
+    /** Never answered; later requests are not answered either. */
     | 'hang'
-    /** The process is gone before anything is done, or when it is done but not answered. */
+    /** The process dies before the action, or after it but before the response. */
     | 'die'
     | 'die-after'
-    /** Done, but the connection ends instead of an answer. */
+    /** Executed, but the connection closes instead of a response. */
     | 'drop'
-    /** Refused with an empty body, or with the object that is no JSON. */
+    /** Refused with an empty body, or with the object that is not JSON. */
     | 'empty'
     | 'raw'
-    /** vm.pause: vCPUs stand, the state says they run. vm.snapshot: some files are there, the last one in part. */
+    /** vm.pause: vCPUs stop, but the reported state is running. vm.snapshot: some files exist, the last one in part. */
     | 'half'
-    /** vm.snapshot: a file more than there must be; done, but a file that is gone is still open. */
+    /** vm.snapshot: an unexpected extra file; executed, but a deleted file is still open. */
     | 'hoard'
     | 'keep';
-  /** How often; for ever when absent. */
+  /** How often; always when absent. */
   readonly times?: number;
-  /** Only a request with this in its body. */
+  /** Applies only to a request with this text in its body. */
   readonly needs?: string;
   readonly status?: number;
   readonly reasons?: readonly string[];
@@ -32,42 +32,42 @@ export type Fault = {
 
 export type Trial =
   | 'lives'
-  /** Firmware and kernel write, the command line among it; then nothing. */
+  /** Firmware and kernel print, including the command line; then the guest stops. */
   | 'dies'
   /** Every step takes a second. */
   | 'crawls'
   /** Copies never run. */
   | 'freezes'
-  /** Copies begin where a boot begins. */
+  /** Copies start as a cold boot does. */
   | 'forgets';
 
 export type Knobs = {
   readonly version: '52' | '53' | 'next';
   readonly faults: readonly Fault[];
-  /** Time that an endpoint takes, during which no other is answered. */
+  /** Duration of an endpoint's action, during which no other is answered. */
   readonly latencyMs: Readonly<Record<string, number>>;
-  /** Time from boot until the guest's driver answers connection requests. */
+  /** Time from boot until the guest's driver accepts connections. */
   readonly guestUpMs: number;
   /** Whether the host has userfaultfd. */
   readonly hasUserfaultfd: boolean;
   /** Whether memory can be a private mapping of a file. */
   readonly canMap: boolean;
-  /** Time that a copy's memory takes to be filled; it cannot be saved meanwhile. */
+  /** Time until a copy's memory is loaded; it cannot be saved before. */
   readonly fillMs: number;
-  /** Time from the end of a guest that powered off to that of the process. */
+  /** Time from a guest's power-off to the exit of the process. */
   readonly endMs: number;
   readonly cpu: string;
-  /** Pieces in which the event log is written. */
+  /** Chunk size of writes to the event log. */
   readonly eventBytes: number;
   readonly losesLastEvent: boolean;
-  /** Where fakes see which disks others hold. */
+  /** Where fakes record their disk locks. */
   readonly locksDir: string;
   readonly isConsoleSilent: boolean;
-  /** A panic is told by an event, and the guest stands; without it the guest resets itself. */
+  /** A panic causes an event, and the guest stops; otherwise the guest resets itself. */
   readonly hasPvpanic: boolean;
-  /** What vm.info says instead of the truth. */
+  /** State reported by vm.info instead of the real one. */
   readonly shownState?: string;
-  /** What trial guests do. */
+  /** Behaviour of probe guests. */
   readonly trial: Trial;
 };
 
@@ -94,7 +94,7 @@ export function readKnobs(): Knobs {
   return JSON.parse(readFileSync(process.env.FAKE_VMM_KNOBS ?? '', 'utf8')) as Knobs;
 }
 
-/** The fault that is due at this place now, if any. */
+/** The configured fault for this action, if any. */
 export function takeFault(at: string, body = ''): Fault | undefined {
   for (const [index, fault] of readKnobs().faults.entries()) {
     if (fault.at !== at || (fault.needs !== undefined && !body.includes(fault.needs))) continue;
@@ -109,6 +109,6 @@ export function takeFault(at: string, body = ''): Fault | undefined {
 
 export function dieNow(): never {
   process.kill(process.pid, 'SIGKILL');
-  // The signal is on its way.
+  // The signal is pending.
   for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
 }

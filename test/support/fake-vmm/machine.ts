@@ -1,4 +1,4 @@
-// The VM of a fake VMM: what each endpoint does in each state.
+// The VM of a fake VMM: the effect of each endpoint in each state.
 import { randomBytes } from 'node:crypto';
 import { closeSync, existsSync, openSync, statSync, truncateSync } from 'node:fs';
 import { hashText } from '../../../host-agent/src/engines/trial.ts';
@@ -24,14 +24,14 @@ type Running = {
   readonly unlock: () => void;
   readonly disks: DiskStates;
   readonly counting: NodeJS.Timeout | undefined;
-  /** Its memory still comes from its source. */
+  /** Until this time, its memory is still loaded from the source. */
   readonly filledAt: number;
 };
 
 export class FakeMachine {
   readonly #events: EventLog;
   #consoleFd: number | undefined;
-  /** Ends the process, in order or not. */
+  /** Exits the process, gracefully or not. */
   readonly #exit: (code: number) => void;
   #config: FakeConfig | undefined;
   #vm: Running | undefined;
@@ -44,7 +44,7 @@ export class FakeMachine {
 
   create(config: FakeConfig): void {
     if (this.#config !== undefined) throw apiError('The VM could not be created', 'VM is already created');
-    // Stored before anything can fail.
+    // Stored before any failure.
     this.#config = config;
     this.#createConsole(config, 'The VM could not be created');
   }
@@ -124,13 +124,13 @@ export class FakeMachine {
         );
       if (config.memory.zones !== undefined && !readKnobs().canMap)
         throw apiError('The VM could not be restored', 'a fault of mapping');
-      // Opened again, though it is not used; the kernel is not.
+      // The initramfs is opened again, although it is not used; the kernel is not.
       this.#needFile(config.payload?.initramfs, 'The VM could not be restored');
       this.#config = config;
       await this.#start(config, guest(), disks, mode === 'OnDemand' ? readKnobs().fillMs : 0);
       if (resume) this.resume();
     } catch (error) {
-      // What was made is undone: the same process may try again.
+      // The state is rolled back: the same process may retry.
       this.#config = undefined;
       this.#vm = undefined;
       throw error;
@@ -150,7 +150,7 @@ export class FakeMachine {
     if (state !== undefined) state.sectors = size / SECTOR_BYTES;
   }
 
-  /** A device more: at once in a VM that runs, with the next boot in one that does not. */
+  /** Adds a device: at once in a running VM, otherwise at the next boot. */
   add(
     kind: 'disks' | 'net',
     device: { readonly id?: string },
@@ -183,13 +183,13 @@ export class FakeMachine {
     return { config: this.#config, state, memory_actual_size: memoryBytes(this.#config), device_tree: null };
   }
 
-  /** What the guest does by itself. */
+  /** The guest powers off by itself. */
   powerOff(): void {
     this.delete();
     setTimeout(() => this.#exit(0), readKnobs().endMs);
   }
 
-  /** The VMM is told, and does nothing. */
+  /** The VMM gets a panic event and takes no action. */
   panic(): void {
     this.#vm?.guest.pause();
     this.#events.add('guest', 'panic');
@@ -212,7 +212,7 @@ export class FakeMachine {
     }
   }
 
-  /** `saved`: what a VM that was saved knows of its disks; absent when it boots. */
+  /** `saved`: disk states of a snapshot; absent on a cold boot. */
   async #start(config: FakeConfig, memory: GuestMemory, saved?: DiskStates, fillMs = 0): Promise<void> {
     const isBoot = saved === undefined;
     const { locksDir } = readKnobs();
@@ -259,7 +259,9 @@ export class FakeMachine {
     }
   }
 
-  /** Its drivers take what was free: what they are told has to be so. Why that is no root, if it is none. */
+  /**
+   * The guest's drivers bind to unbound disks, whose reported size must be right. Returns why there is no root, if so.
+   */
   #takeDisks(disks: DiskStates): string | undefined {
     for (const { id = '', path } of this.#config?.disks ?? []) {
       const disk = disks.get(id);
@@ -270,7 +272,7 @@ export class FakeMachine {
     return undefined;
   }
 
-  /** What our own program does in a trial guest. */
+  /** Counts as our own init does in a probe guest. */
   #count(config: FakeConfig, memory: GuestMemory, isBoot: boolean): NodeJS.Timeout | undefined {
     const nonce = /sandbox\.probe=(\S+)/.exec(config.payload?.cmdline ?? '')?.[1];
     const { trial, isConsoleSilent } = readKnobs();
@@ -286,7 +288,7 @@ export class FakeMachine {
   }
 
   #shutDown(): void {
-    // Connections are open until the event is written.
+    // Connections stay open until the event is written.
     this.#events.add('vm', 'shutdown');
     this.#stop();
   }
@@ -322,7 +324,7 @@ export class FakeMachine {
     throw apiError(what, `Error opening ${path}`, 'No such file or directory (os error 2)');
   }
 
-  /** Emptied whenever the devices are made, also when the guest resets itself. */
+  /** Truncated whenever the devices are created, also when the guest resets itself. */
   #createConsole(config: FakeConfig, what: string): void {
     const { serial } = config;
     if (serial?.mode !== 'File') return;

@@ -1,5 +1,5 @@
-// A stand-in for the real VMM in tests: a process with the same command line, sockets, files and answers, and faults on
-// demand. It runs no guest, but one that is played by an agent.
+// A stand-in for the real VMM: a process with the same command line, sockets, files and responses, and with faults on
+// demand. It runs no guest; an agent in this process plays the guest.
 import { constants, existsSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { EventLog } from './events.ts';
 import { type FakeAnswer, type FakeRequest, serveHttp } from './http-server.ts';
@@ -41,7 +41,7 @@ function start(): void {
   events.add('vmm', 'starting');
   const exit = (code: number): void => {
     events.add('vmm', 'shutdown', true);
-    // The lock stays behind, also in order.
+    // The lock file remains, also after a graceful exit.
     rmSync(apiPath, { force: true });
     process.exit(code);
   };
@@ -54,11 +54,11 @@ function start(): void {
     exit(0);
   };
   process.on('SIGTERM', end).on('SIGINT', end);
-  // A VMM that a guest has taken over writes over its own arguments.
+  // A VMM under the guest's control can overwrite its own arguments.
   process.on('SIGHUP', () => {
     process.title = 'cron';
   });
-  // What the guest does, when a test says so.
+  // Actions of the guest, on a test's signal.
   process.on('SIGUSR1', () => void machine.reset(''));
   process.on('SIGUSR2', () => {
     if (readKnobs().hasPvpanic) machine.panic();
@@ -190,7 +190,7 @@ function parse<T>(body: string, check: (value: unknown, path: string) => void): 
   return value as T;
 }
 
-/** Flags as the real VMM takes them; any other, or one that belongs to a VM, is an error. */
+/** Accepts the real VMM's flags; any other flag, or one that belongs to a VM, is an error. */
 function readOptions(): Map<string, string> {
   const args = process.argv.slice(2);
   const found = new Map<string, string>();

@@ -1,4 +1,4 @@
-// An answer that is an error, as the real VMM words it: outermost reason first, the operating system's last.
+// An error response in the format of the real VMM: outermost reason first, the operating system's last.
 
 export class Refusal extends Error {
   readonly status: number;
@@ -15,7 +15,7 @@ export function apiError(what: string, ...causes: string[]): Refusal {
   return new Refusal(500, ['Error from API', what, ...causes]);
 }
 
-/** Without a VM; a status of its own since 53.0. */
+/** Error without a VM; it has its own status since 53.0. */
 export function noVm(version: string, what: string): Refusal {
   return new Refusal(version === '52' ? 500 : 404, ['Error from API', what, 'VM is not created']);
 }

@@ -1,4 +1,4 @@
-// Which keys and values requests may have. Stricter than the real VMM, which takes a misspelt key for an absent one.
+// Allowed keys and values of requests. Stricter than the real VMM, which ignores a misspelt key.
 import { Refusal } from './refusal.ts';
 
 type Check = (value: unknown, path: string) => void;

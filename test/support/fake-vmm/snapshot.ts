@@ -5,7 +5,7 @@ import type { GuestMemory } from './guest.ts';
 import { type Fault, readKnobs } from './knobs.ts';
 import { apiError, osError, Refusal } from './refusal.ts';
 
-/** The memory's beginning holds what the guest knows; a dense file has the rest as zeros that are written. */
+/** The start of the memory holds the guest's state; in a dense file, the rest is written as zeros. */
 const PIECE = Buffer.alloc(1 << 20);
 
 export type FakeConfig = Record<string, unknown> & {
@@ -26,7 +26,7 @@ export type FakeConfig = Record<string, unknown> & {
   readonly payload?: { readonly kernel?: string; readonly initramfs?: string; readonly cmdline?: string };
 };
 
-/** What the real VMM keeps of a disk: its size is that of the file only in a VM that was booted. */
+/** The real VMM's state of a disk: the size is that of the file only in a VM that was cold-booted. */
 export type DiskState = { sectors: number; isTaken: boolean };
 export type DiskStates = Map<string, DiskState>;
 
@@ -59,7 +59,7 @@ export function writeSnapshot(dir: string, { config, guest, disks }: Written, fa
       'memory-manager': {
         snapshots: {},
         snapshot_data: {
-          // Numbers in here may have more digits than a double.
+          // Numbers here may have more digits than a double.
           state: `{"memory_ranges":{"data":[{"gpa":0,"length":${size}}]},"guest_ram_mappings":[{"slot":0,"gpa":0,"size":${size},"zone_id":"mem0","virtio_mem":false,"file_offset":0}],"start_of_device_area":18446744073709551615}`,
         },
       },
@@ -95,7 +95,7 @@ export function writeSnapshot(dir: string, { config, guest, disks }: Written, fa
 
 type Node = { readonly snapshots: Record<string, Node>; readonly snapshot_data: { readonly state: string } };
 
-/** Of each disk two parts: the device on the bus, and the disk itself. */
+/** Two parts for each disk: the device on the bus, and the disk itself. */
 function writeDisks(config: FakeConfig, disks: DiskStates): Record<string, Node> {
   const nodes: Record<string, Node> = {};
   for (const { id = '?', path } of config.disks ?? []) {
@@ -123,7 +123,7 @@ function readDisks(devices: Node | undefined): DiskStates {
   for (const id of Object.keys(devices?.snapshots ?? {})) {
     if (id.startsWith('_')) continue;
     const { disk_nsectors: sectors, config } = stateOf(id);
-    // The real one takes them as they are, and its guest gets errors from beyond the smaller.
+    // The real VMM accepts them, and its guest gets errors beyond the smaller size.
     if (sectors !== (config as { capacity?: unknown }).capacity)
       throw apiError('The VM could not be restored', `the fake: ${id} has two sizes`);
     disks.set(id, {
@@ -168,7 +168,7 @@ export function readSnapshot(dir: string): {
     );
   const memory = outer.snapshots['memory-manager']?.snapshot_data.state ?? '';
   const isRead = !memory.includes('"memory_ranges":{"data":[]}');
-  // Nothing is read into memory that is a mapping; a plain one would be empty.
+  // Memory that is a mapping is not read; plain memory would be empty.
   if (!isRead && !hasZones)
     throw apiError('The VM could not be restored', 'the fake: its memory would be empty');
   return {

@@ -10,7 +10,7 @@ const FIRST_HOST_PORT = 2 ** 30;
 
 export type VsockOptions = {
   readonly path: string;
-  /** When the guest's driver is there: whoever asks earlier is never answered. */
+  /** Whether the guest's driver is up. Earlier connections are never answered. */
   readonly isUp: () => boolean;
   readonly accept: (socket: Socket) => void;
 };
@@ -21,11 +21,11 @@ export class FakeVsock {
   #nextPort = FIRST_HOST_PORT;
 
   private constructor(options: VsockOptions) {
-    // A connection may be half closed.
+    // A connection may be half-closed.
     this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#serve(socket, options));
   }
 
-  /** Refuses when the path is there already, or its directory is not. */
+  /** Rejects when the path exists already, or its directory does not. */
   static async listen(options: VsockOptions): Promise<FakeVsock> {
     const vsock = new FakeVsock(options);
     await new Promise<void>((resolve, reject) => {
@@ -43,7 +43,7 @@ export class FakeVsock {
     return this.#sockets.size;
   }
 
-  /** In order: the socket's path goes too. */
+  /** Graceful: removes the socket's path too. */
   close(): void {
     for (const socket of this.#sockets) socket.destroy();
     this.#server.close();
@@ -70,17 +70,17 @@ export class FakeVsock {
         return;
       }
       const rest = line.subarray(end + 1);
-      // Before the driver is there nothing is ever answered.
+      // Before the driver is up, no connection is ever answered.
       if (!isUp()) return;
       const fault = takeFault('vsock');
       if (fault?.kind === 'hang') return;
-      // Nobody listens: the end, without a word.
+      // The port has no listener: close without a response.
       if (port !== AGENT_PORT || fault !== undefined) {
         socket.end();
         return;
       }
       if (rest.length > 0) socket.unshift(rest);
-      // What the guest writes at once may come in the same piece.
+      // Data that the guest sends at once may arrive in the same chunk.
       socket.cork();
       socket.write(`OK ${this.#nextPort++}\n`);
       accept(socket);

@@ -1,6 +1,6 @@
-// An internet out of network namespaces: a router, and machines around it with public, private and special addresses, on each
-// of which somebody listens. The test itself, and its daemons, are on one of them, the host: it imports
-// ../network/own-network.ts before all else.
+// An internet of network namespaces: a router, and machines around it with public, private and special addresses, each
+// with listening services. The test itself and its daemons are on one of them, the host: it imports
+// ../network/own-network.ts before everything else.
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,20 +14,22 @@ export { Place } from './place.ts';
 
 const run = promisify(execFile);
 
-/** Addresses by machine; all but `host` have an echo on port 7 (TCP and UDP) and a web page, their name, on port 80. */
+/**
+ * Addresses by machine; all except `host` have an echo service on port 7 (TCP and UDP) and a web page with their name.
+ */
 const MACHINES = {
   /** Where the test and its daemons run. */
   host: ['45.33.10.10', '45.33.11.10', '2a02:4780:10::10'],
-  /** Beside it. */
+  /** A machine in the host's network. */
   neighbour: ['45.33.10.20', '2a02:4780:10::20'],
   dns: ['9.9.9.10'],
   web: ['93.184.216.34', '2a02:4780:20::34'],
   web2: ['93.184.216.35', '2a02:4780:20::35'],
   /** The metadata service of a cloud. */
   metadata: ['169.254.169.254', 'fd00:ec2::254'],
-  /** Networks that are nobody's business. */
+  /** Private networks, which guests must not reach. */
   inside: ['10.20.0.5', '172.20.0.5', '192.168.50.5', 'fd12:3456::5'],
-  /** Other ranges that are no way out: carrier-grade NAT, benchmarks, documentation, reserved. */
+  /** Other ranges that are not public: carrier-grade NAT, benchmarks, documentation, reserved. */
   special: [
     '100.64.0.5',
     '198.18.0.5',
@@ -48,7 +50,7 @@ export type Internet = {
   readonly machines: Readonly<Record<MachineName, Place>>;
   readonly router: Place;
   readonly names: NameServer;
-  /** Of a daemon. */
+  /** Flags for a daemon. */
   readonly daemonFlags: readonly string[];
 };
 
@@ -84,7 +86,7 @@ export async function openInternet(t: Pick<Test, 'teardown'>): Promise<Internet>
   };
 }
 
-/** Many commands of `ip` by one process. */
+/** Runs many commands of `ip` in one process. */
 async function batch(
   namespace: string | undefined,
   commands: readonly string[],
@@ -124,7 +126,7 @@ async function lay(router: Place, machines: readonly Place[]): Promise<void> {
   await Promise.all(machines.map((machine) => connect(machine)));
 }
 
-/** The router answers for everybody. */
+/** The router answers ARP for all machines. */
 async function connect({ namespace, addresses }: Place): Promise<void> {
   await batch(namespace, [
     'link set lo up',
@@ -136,19 +138,19 @@ async function connect({ namespace, addresses }: Place): Promise<void> {
   ]);
 }
 
-/** An echo that begins with who asks, and a web page that is the machine's name. */
+/** Starts an echo service that first prints the peer's address, and a web page with the machine's name. */
 async function listen(machine: Place, dir: string): Promise<void> {
   const pages = join(dir, machine.name);
   await mkdir(pages);
   await writeFile(join(pages, 'index.html'), machine.name);
-  // Of zeros that take no room.
+  // A sparse file of zeros.
   await run('truncate', ['-s', '256M', join(pages, 'large')]);
   const echo = `'SYSTEM:"echo $SOCAT_PEERADDR; exec cat"'`;
   const echoes = machine.addresses.flatMap((address) => {
     const [family, bound] = isV6(address) ? [6, `[${address}]`] : [4, address];
     return [
       `socat -T 600 TCP${family}-LISTEN:7,bind=${bound},fork,reuseaddr ${echo}`,
-      // Bound, so that it answers from the address that was asked.
+      // Bound, so that it answers from the requested address.
       `socat -T 5 UDP${family}-RECVFROM:7,bind=${bound},fork ${echo}`,
     ];
   });

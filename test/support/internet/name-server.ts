@@ -1,4 +1,4 @@
-// The test's name server: dnsmasq with what a test writes, for names below `test`. It knows nothing else and asks nobody.
+// The test's name server: dnsmasq with records that a test writes, for names below `test`. It has no upstream server.
 import type { ChildProcess } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ export class NameServer {
   }
 
   /**
-   * What it answers from now on: lines of its configuration, such as `host-record=web.test,93.184.216.34,60` (the last is the
+   * Replaces its records: lines of its configuration, such as `host-record=web.test,93.184.216.34,60` (the last is the
    * time to live), `cname=alias.test,web.test`, `txt-record=web.test,text`.
    */
   async serve(records: readonly string[]): Promise<void> {
@@ -42,7 +42,7 @@ export class NameServer {
     await this.#place.listening('udp', 53);
   }
 
-  /** Every question that it was ever asked, in order: `A web.test`. */
+  /** All queries so far, in order: `A web.test`. */
   async questions(): Promise<string[]> {
     const log = await readFile(this.#logPath, 'utf8').catch(() => '');
     return [...log.matchAll(/ query\[([\w=]+)\] (\S+) from /g)].map(([, type, name]) => `${type} ${name}`);

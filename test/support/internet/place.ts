@@ -1,4 +1,4 @@
-// One machine of the test's internet: a network namespace with addresses, and programs that run in it.
+// One machine of the test's internet: a network namespace with addresses, and its programs.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { promisify } from 'node:util';
 
@@ -7,9 +7,9 @@ const MAX_OUTPUT_BYTES = 64 * 2 ** 20;
 
 export class Place {
   readonly name: string;
-  /** The first is what it is called by. */
+  /** The first address identifies it. */
   readonly addresses: readonly string[];
-  /** As `ip netns` knows it; absent: that of the test. */
+  /** The name for `ip netns`; absent: the test's own namespace. */
   readonly namespace: string | undefined;
   readonly #children = new Set<ChildProcess>();
 
@@ -23,17 +23,17 @@ export class Place {
     return this.addresses[0] ?? '';
   }
 
-  /** Of the network namespace; the mounts are those of the test. */
+  /** Path of the network namespace; mounts are those of the test. */
   get path(): string {
     return this.namespace === undefined ? '/proc/self/ns/net' : `/run/netns/${this.namespace}`;
   }
 
-  /** For what starts programs by itself: those that become `command` in this place. */
+  /** Command line that runs `command` in this machine. */
   enter(command: readonly string[]): string[] {
     return ['nsenter', `--net=${this.path}`, '--', ...command];
   }
 
-  /** What it printed. Rejects with its errors when it fails. */
+  /** Returns its standard output. Rejects with its errors when it fails. */
   async run(...command: string[]): Promise<string> {
     const [program = '', ...args] = this.enter(command);
     return (await run(program, args, { maxBuffer: MAX_OUTPUT_BYTES })).stdout;
@@ -43,7 +43,7 @@ export class Place {
     return this.run('sh', '-ec', script);
   }
 
-  /** A program that runs until the place is closed, or `end` ends it and what it started. */
+  /** Starts a program that runs until the machine is closed, or `end` kills it and its children. */
   start(...command: string[]): ChildProcess {
     const [program = '', ...args] = this.enter(command);
     const child = spawn(program, args, { detached: true, stdio: ['pipe', 'pipe', 'inherit'] });
@@ -59,7 +59,7 @@ export class Place {
     await ended;
   }
 
-  /** Resolves when something listens on the port, of that address if one is given. */
+  /** Resolves when the port, of that address if one is given, has a listener. */
   async listening(protocol: 'tcp' | 'udp', port: number, address?: string): Promise<void> {
     const source =
       address === undefined ? '' : ` and src ${address.includes(':') ? `[${address}]` : address}`;

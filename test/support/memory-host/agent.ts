@@ -1,4 +1,4 @@
-// A guest agent in memory: it speaks the agent protocol, keeps what it was told, and misbehaves where a test says so.
+// A guest agent in memory: it speaks the agent protocol, records its requests, and shows the faults of a test.
 import {
   type Exec,
   GuestConnection,
@@ -12,13 +12,13 @@ import {
 } from '@sandboxd/proto';
 import type { LoopLink } from './link.ts';
 
-/** What a save keeps of a guest and a copy goes on with. */
+/** The guest state in a snapshot, which a copy continues with. */
 export type AgentState = {
-  /** Files by path, as pushes would leave them; tests use it as the guest's memory. */
+  /** Files by path, as pushes would leave them; tests use them as the guest's memory. */
   readonly notes: Readonly<Record<string, string>>;
   readonly service: { readonly cmd: readonly string[] } | null;
   readonly identities: number;
-  /** Whether the guest had read the beginning of a frame whose rest it will never get. */
+  /** Whether the guest had read the start of a frame whose rest will never arrive. */
   readonly isMidFrame: boolean;
 };
 
@@ -27,7 +27,7 @@ const NEW_STATE: AgentState = { notes: {}, service: null, identities: 0, isMidFr
 const HALF_FRAME = Buffer.of(0xe0, 0xd4, 0x03, 8, 1);
 
 export type AgentFaults = {
-  /** Hears nothing over its connections from that number on. */
+  /** From the connection with this number on, it receives nothing. */
   deafFrom?: number;
   /** Never answers such a request. */
   ignores?: 'exec' | 'identity';
@@ -41,9 +41,9 @@ export type AgentFaults = {
 
 export class MemoryAgent {
   readonly identities: Identity[] = [];
-  /** Each time that the host set the guest's clock to, but by an identity. */
+  /** Each time that the host set the guest's clock to, except by an identity. */
   readonly clocks: number[] = [];
-  /** The specs of services that it was told. */
+  /** The service specs that it received. */
   readonly services: ServiceSpec[] = [];
   readonly execs: { readonly stream: Stream; readonly exec: Exec }[] = [];
   grownDisks = 0;
@@ -66,7 +66,7 @@ export class MemoryAgent {
     });
   }
 
-  /** `isMidFrame`: what the host sends comes behind half a frame of an earlier one. */
+  /** `isMidFrame`: the host's bytes follow half a frame of an earlier host. */
   attach(link: LoopLink, isMidFrame: boolean): void {
     this.#links.add(link);
     this.#connection.attach(link, () => this.#links.delete(link));
@@ -75,22 +75,22 @@ export class MemoryAgent {
     link.isDeaf = this.#attached >= (this.#faults.deafFrom ?? Number.POSITIVE_INFINITY);
   }
 
-  /** What a save keeps. */
+  /** The state for a snapshot. */
   get saved(): AgentState {
     return { ...this.state, isMidFrame: [...this.#links].some((link) => link.isDeaf) };
   }
 
-  /** A guest that hangs hears nothing until it is let go on. */
+  /** While it hangs, it receives nothing. */
   set isHanging(isHanging: boolean) {
     for (const link of this.#links) link.isDeaf = isHanging;
   }
 
-  /** Connections that are open. */
+  /** Number of open connections. */
   get connections(): number {
     return this.#links.size;
   }
 
-  /** The VM ends or loses its channel. */
+  /** The VM exits or loses its channel. */
   cut(cause?: Error): void {
     for (const link of [...this.#links]) link.destroy(cause);
   }
@@ -124,11 +124,11 @@ export class MemoryAgent {
     } else if (request.serviceControl) {
       stream.finish({ serviceStatus: { state: this.state.service === null ? 'idle' : 'running' } });
     } else if (request.serviceOutput) {
-      // Nothing was ever written; a follower waits.
+      // No output exists; a follower waits.
     } else stream.finish({ error: { code: 'unsupported', message: 'this agent is a test' } });
   }
 
-  /** `note NAME TEXT` keeps something, `recall NAME` writes it out, `wait` goes on until cancelled, all else is true. */
+  /** `note NAME TEXT` stores a text, `recall NAME` prints it, `wait` runs until cancelled; other commands succeed. */
   #exec(stream: Stream, exec: Exec): void {
     this.execs.push({ stream, exec });
     stream.started(100 + this.execs.length);

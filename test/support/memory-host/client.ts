@@ -1,7 +1,7 @@
-// A client of the manager, without HTTP.
+// A client of the sandbox manager, without HTTP.
 import type { SandboxManager } from '../../../host-agent/src/sandboxes/manager.ts';
 
-/** What a command wrote. Rejects when it did not exit with 0. */
+/** A command's output. Rejects unless it exits with 0. */
 export function execText(manager: SandboxManager, id: string, cmd: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

@@ -1,4 +1,4 @@
-// The sandboxes of a daemon without VMs: the real manager, registry, files and logs over an engine in memory.
+// A daemon's sandboxes without VMs: the real manager, registry, files and logs with an engine in memory.
 import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ import { MemoryEngine, MemoryHost } from './engine.ts';
 import { OperatorManager } from './operator-manager.ts';
 
 const MIB = 2 ** 20;
-/** Nothing here takes more than seconds; a test that hangs shall say so soon. */
+/** All operations take at most seconds, so a hanging test should fail soon. */
 const LIMIT_MS = 30_000;
 export const PROFILE_NAMES = ['base', 'other', 'third'];
 
@@ -30,10 +30,10 @@ export type Home = { readonly dataDir: string; readonly runDir: string; readonly
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
 
 export type MemoryDaemonOptions = Partial<SandboxManagerOptions> & {
-  /** Of an earlier daemon, whose machines still run. */
+  /** Directories and machines of an earlier daemon. */
   readonly home?: Home;
   readonly faults?: Faults;
-  /** Puts something in front of a table of the registry. */
+  /** Wraps a table of the registry. */
   readonly changeRecords?: (records: Table<SandboxRecord>) => Table<SandboxRecord>;
   readonly changeSnapshotRecords?: (records: Table<SnapshotRecord>) => Table<SnapshotRecord>;
 };
@@ -46,9 +46,9 @@ export type MemoryDaemon = {
   readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
   readonly lines: LogLine[];
-  /** Every event of life, in order. */
+  /** All lifecycle events, in order. */
   readonly happened: readonly LifecycleEvent[];
-  /** As a kill would: nothing is finished; the machines run on. */
+  /** Simulates a kill: nothing is finished; the machines keep running. */
   crash(): Promise<void>;
 };
 
@@ -113,7 +113,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     ...options,
   });
   await manager.start();
-  // What is waited for may not keep a daemon alive by itself, and there are no sockets here that would.
+  // Pending waits must not keep a daemon alive, and this daemon has no sockets that would.
   const alive = setInterval(() => undefined, 60_000);
   let isOver = false;
   const end = async (finish: () => Promise<void>): Promise<void> => {
@@ -151,7 +151,7 @@ function profilesOf({ dataDir }: Home): Profiles {
       rootfsPath,
       sizeBytes: size,
       packages: {},
-      // As they are baked.
+      // As in baked profiles.
       env: { PATH: '/bin', HOME: '/root' },
       workdir: '/',
       createdAt: new Date(0),

@@ -1,5 +1,5 @@
-// An engine whose VMs are objects of this process: it counts what it is asked, fails where a test says so, and its VMs
-// outlive the daemon that started them, for the next one to adopt.
+// An engine whose VMs are objects of this process. It counts its calls and fails where a test requests it. Its VMs
+// outlive their daemon, for the next one to adopt.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type {
@@ -19,24 +19,24 @@ import { readBootId } from '../../../host-agent/src/lib/proc.ts';
 import { type AgentFaults, type AgentState, MemoryAgent } from './agent.ts';
 import { loopLinks } from './link.ts';
 
-/** Above every process id that Linux gives out: nothing real is ever signalled. */
+/** Above every pid that Linux assigns, so that no real process is ever signalled. */
 const FIRST_PID = 2 ** 23;
 
-/** What runs on the machine, whichever daemon started it. */
+/** The running machines, independent of the daemon that started them. */
 export class MemoryHost {
   readonly machines: Machine[] = [];
-  /** Called before each step, with how many of its kind there were: it may wait or throw. */
+  /** Called before each step with the number of earlier ones of its kind. It may wait or throw. */
   onBoot: (count: number) => void | Promise<void> = () => undefined;
   onRestore: (count: number) => void | Promise<void> = () => undefined;
   onSave: (count: number) => void | Promise<void> = () => undefined;
-  /** Called while a guest stands still. */
+  /** Called while a guest is paused. */
   onPaused: (count: number) => void | Promise<void> = () => undefined;
   /** Faults of agents that start from now on. */
   agentFaults: AgentFaults = {};
   onKill: (count: number) => void | Promise<void> = () => undefined;
-  /** What the next copy of any saved guest takes for all that follow. */
+  /** Memory that the next copy of any snapshot claims for all later ones. */
   neededBytes = 0;
-  /** What a guest's memory is saved as. */
+  /** Content of a saved guest's memory file. */
   savedMemory: string | Uint8Array = 'memory';
   /** Processes that look like VMMs of this run directory. */
   strangers: readonly FoundVmm[] = [];
@@ -58,7 +58,7 @@ export class MemoryHost {
     return machine;
   }
 
-  /** The running machine of a sandbox, by its socket directory's last name. */
+  /** The running machine of a sandbox, by its socket directory's last component. */
   of(sandboxId: string): Machine {
     const found = this.running.find(({ identity }) => identity.paths.socketDir.endsWith(sandboxId));
     if (found === undefined) throw new Error(`no machine of ${sandboxId} runs`);
@@ -76,9 +76,9 @@ export class Machine {
   hasSpoken = false;
   standstill: string | undefined;
   isAnswering = true;
-  /** What it was made of; of one that was adopted, by the daemon that started it. */
+  /** Its options; for an adopted machine, those of the daemon that started it. */
   spec: ColdBootOptions['spec'] | undefined;
-  /** Disks that were told their new sizes: index and bytes. */
+  /** Disks that were informed of a new size: index and bytes. */
   readonly resizes: (readonly [number, number])[] = [];
   readonly #resolve: (exit: VmExit) => void;
 
@@ -160,7 +160,7 @@ export class MemoryEngine implements Engine {
     return 'it ended while nobody looked';
   }
 
-  /** Machines have no process that could be killed. */
+  /** Machines have no process to kill. */
   findVmms(): FoundVmm[] {
     return [...this.host.strangers];
   }
@@ -194,7 +194,7 @@ class MemoryVm implements Vm {
     this.#host = host;
     this.#machine = machine;
     this.exited = new Promise((resolve) => {
-      // Who let go of it hears of its end no more.
+      // After a detach, the daemon gets no exit event.
       void machine.exited.then((exit) => this.#isDetached || resolve(exit));
     });
   }

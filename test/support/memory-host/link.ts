@@ -1,4 +1,4 @@
-// Two joined byte links that deliver by themselves, a turn of the event loop later. Either end can be cut or made deaf.
+// Two connected byte links that deliver in a later turn of the event loop. Either side can be cut or made deaf.
 import type { ByteLink, LinkEvents } from '@sandboxd/proto';
 
 export class LoopLink implements ByteLink {
@@ -23,7 +23,7 @@ export class LoopLink implements ByteLink {
     return true;
   }
 
-  /** What arrives waits until `isDeaf` is false again: the other side sees a peer that says nothing. */
+  /** While true, received data is queued: the other side sees a silent peer. */
   set isDeaf(isDeaf: boolean) {
     this.#isDeaf = isDeaf;
     if (!isDeaf) for (const bytes of this.#held.splice(0)) this.receive(bytes);

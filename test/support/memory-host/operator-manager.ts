@@ -1,4 +1,4 @@
-// The manager as tests of it call it: as the operator of a daemon without keys, who sees everything.
+// The manager with the operator as its principal, who sees everything, as in a daemon without keys.
 import { OPERATOR, type RequestContext, type SnapshotMaker } from '../../../host-agent/src/keys/index.ts';
 import type { PublishedPort } from '../../../host-agent/src/network/index.ts';
 import { SandboxManager } from '../../../host-agent/src/sandboxes/manager.ts';

@@ -1,9 +1,9 @@
-// Ethernet frames as an attacker would make them.
+// Builds Ethernet frames as an attacker would.
 
 export type FrameOptions = {
   readonly toMac?: string;
   readonly fromMac?: string;
-  /** Behind the addresses, before the type: such as a VLAN tag. */
+  /** Inserted between the addresses and the type, such as a VLAN tag. */
   readonly tags?: string;
   readonly type?: number;
 };

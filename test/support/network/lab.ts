@@ -1,5 +1,5 @@
-// A host with an internet, as the test's own network: guests are namespaces behind the taps of sandboxes, which speak with
-// their kernel's own sockets or with raw frames.
+// A host with an internet, as the test's own network. Guests are namespaces behind the taps of sandboxes; they use
+// their kernel's own sockets or raw frames.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -23,7 +23,7 @@ import { NameServer } from './name-server.ts';
 
 const run = promisify(execFile);
 
-/** The host's own address on its network, and those of others there. */
+/** The host's own address on its network, and those of other machines there. */
 export const HOST_IP = '93.184.215.1';
 export const WEB_IP = '93.184.215.14';
 export const OTHER_IP = '93.184.215.15';
@@ -63,7 +63,7 @@ export class Lab {
     return join(this.dir, 'internet');
   }
 
-  /** Opens the room as the daemon does. The caller closes it. */
+  /** Opens the network module as the daemon does. The caller closes it. */
   openNetwork(options: Partial<NetworkOptions> = {}): Promise<Network> {
     return Network.open({
       allowedRanges: [],
@@ -78,7 +78,7 @@ export class Lab {
     });
   }
 
-  /** A guest on the slot's tap, with its addresses. Gives the path of its namespace. */
+  /** Connects a guest to the slot's tap, with its addresses. Returns the path of its namespace. */
   async boot(slot: NetworkSlot): Promise<Guest> {
     const name = `guest-${slot.guestIp}`;
     const path = await this.#makeNamespace(name);
@@ -91,7 +91,7 @@ export class Lab {
     return guest;
   }
 
-  /** Runs the program of the wire until it says that it is ready; ended with the test. */
+  /** Starts the program that sends and captures frames, and waits until it is ready; it ends with the test. */
   async start(args: readonly string[], namespace?: string): Promise<ChildProcess & { lines: string[] }> {
     const command = namespace === undefined ? [] : ['nsenter', `--net=${namespace}`];
     const [program = '', ...rest] = [...command, this.#wire, ...args];
@@ -116,7 +116,7 @@ export class Lab {
     ]);
   }
 
-  /** A program of Node in a namespace that goes on until the test's end; resolves when it has written a line. */
+  /** Starts a Node script in a namespace until the test's end; resolves after its first line. */
   async serve(namespace: string, script: string): Promise<ChildProcess> {
     const child = spawn('nsenter', [`--net=${namespace}`, process.execPath, '-e', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -165,7 +165,7 @@ export class Guest {
     return sh(script, this.namespace);
   }
 
-  /** What a script of Node wrote; it may use await. */
+  /** Output of a Node script, which may use await. */
   async js(script: string): Promise<string> {
     const program = `(async () => {${script}})().catch((error) => { console.log(error.code ?? error.message); })`;
     const { stdout } = await run('nsenter', [`--net=${this.namespace}`, process.execPath, '-e', program]);

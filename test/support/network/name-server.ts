@@ -1,4 +1,4 @@
-// A name server that says what a test wants.
+// A name server whose answers a test defines.
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type Answer, decode, encode, TRUNCATED_RESPONSE } from 'dns-packet';
@@ -6,11 +6,11 @@ import { type Answer, decode, encode, TRUNCATED_RESPONSE } from 'dns-packet';
 export type Zone = Record<string, readonly Answer[] | 'servfail' | 'silent'>;
 
 export class NameServer implements AsyncDisposable {
-  /** By name in lower case; what is not there is NXDOMAIN. */
+  /** By name in lower case; other names are NXDOMAIN. */
   readonly zone: Zone = {};
-  /** Names that were asked for, with their types. */
+  /** Queried names, with their types. */
   readonly asked: string[] = [];
-  /** How long it takes for each answer. */
+  /** Delay of each answer. */
   delayMs = 0;
   readonly #socket = createSocket('udp4');
   #isOpen = true;
@@ -34,7 +34,7 @@ export class NameServer implements AsyncDisposable {
     return `${address}:${port}`;
   }
 
-  /** Answers of A records for a name. */
+  /** Sets the A records of a name. */
   set(name: string, addresses: readonly string[], ttl = 60): void {
     this.zone[name] = addresses.map((data) => ({ type: 'A', name, ttl, data }));
   }

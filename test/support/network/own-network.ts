@@ -1,5 +1,5 @@
-// Import this first: the test file runs again in a network namespace and a mount namespace of its own, as the host of what it
-// tests, so that whatever it does to networks goes with it.
+// Import this first. The test file then runs again in its own network and mount namespace, as the host under test, so
+// that all changes to networks disappear with it.
 import { spawnSync } from 'node:child_process';
 
 if (process.env.OWN_NETWORK === undefined) {

@@ -1,5 +1,5 @@
-// What of networks a host has that is no sandbox's of its daemon, and what a sandbox lacks. All of it is in the namespaces that the
-// test is in, where no other daemon is.
+// Network resources of a host that belong to no sandbox of its daemon, and those that a sandbox lacks. They are all in
+// the test's namespaces, where no other daemon runs.
 import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { settled } from '../settled.ts';
 
 const run = promisify(execFile);
 
-/** Every violation, as a sentence; `ports` are those of the host that lead to sandboxes. */
+/** Every violation, as a sentence; `ports` are the host's published ports. */
 export function findNetworkViolations(daemon: Daemon, ports: readonly number[]): Promise<string[]> {
   return settled(() => lookForViolations(daemon, ports));
 }

@@ -1,4 +1,4 @@
-// What of the packets of test/guest/escape.c is seen in a network namespace, by interface.
+// Records the packets of test/guest/escape.c that are visible in a network namespace, by interface.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 
@@ -13,7 +13,7 @@ export class Witness {
     });
   }
 
-  /** `program`: test/guest/witness.c. Without a namespace it watches the test's own. It sees everything from now on. */
+  /** `program`: test/guest/witness.c. Without a namespace, it captures in the test's own. Capturing starts at once. */
   static async start(program: string, namespace?: string): Promise<Witness> {
     const command = namespace === undefined ? [] : ['nsenter', `--net=${namespace}`, '--'];
     const [first = '', ...rest] = [...command, program];
@@ -23,7 +23,7 @@ export class Witness {
     return witness;
   }
 
-  /** Ends it; what it saw: `tap0 <escape:udp to host port 7>`. */
+  /** Stops capturing; returns the packets: `tap0 <escape:udp to host port 7>`. */
   async end(): Promise<string[]> {
     const ended = once(this.#child, 'close');
     this.#child.stdin?.end();
@@ -32,7 +32,7 @@ export class Witness {
   }
 }
 
-/** Names of the packets that were seen on one of these interfaces. */
+/** Names of the packets on one of these interfaces. */
 export function namesOn(
   seen: readonly string[],
   kind: 'escape' | 'control',

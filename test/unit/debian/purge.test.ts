@@ -1,4 +1,4 @@
-// What a purge of the package takes away: all of its daemon, and nothing of another one on the same host.
+// A purge of the package removes everything of its daemon, and nothing of another daemon on the same host.
 import '../../support/network/own-network.ts';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ const POSTRM = resolve(import.meta.dirname, '../../../debian/sandboxd.postrm');
 const LEASES = '/run/sandboxd-uids';
 const [OURS, PORTS, THEIRS, GONE] = [1_879_100_001, 1_879_100_002, 1_879_100_003, 1_879_100_004];
 
-// The host of this file: what the script would remove of the real one it does not see.
+// This file's own host: the script must not see the real one.
 for (const place of ['/run', '/var/lib', '/etc', '/sys/fs/cgroup']) await sh(`mount -t tmpfs none ${place}`);
 
 async function startAs(uid: number) {
@@ -41,7 +41,7 @@ t.test('a purge ends its own sandboxes alone', async (t) => {
     uid: PORTS,
     process: ports.process,
   });
-  // One whose number is another process's by now.
+  // A record whose pid now belongs to another process.
   writeFileSync(
     '/run/sandboxd/sbx_b.vmm',
     `${JSON.stringify({ what: 'vmm', uid: GONE, bootId: readBootId() })}\n${JSON.stringify({ pid: theirs.process.pid, startTicks: 1 })}\n`,

@@ -1,4 +1,4 @@
-// Timers to any time, however far away.
+// Timers with any delay.
 import { startTimer } from '@sandboxd/proto';
 import t from 'tap';
 import { MadeTimers } from '../../support/made-timers.ts';

@@ -1,4 +1,4 @@
-// docs/protocol.md says what the code does: its bytes and its numbers.
+// docs/protocol.md matches the code: its bytes and its numbers.
 import { readFileSync } from 'node:fs';
 import { EXEC_FRAME, encodeExecFrame, MAX_EXEC_PAYLOAD_BYTES } from '@sandboxd/api';
 import * as proto from '@sandboxd/proto';
@@ -55,7 +55,7 @@ t.test('the numbers and names of the page', (t) => {
   ];
   for (const number of numbers) t.ok(page.includes(number.toLocaleString('en-US')), `${number}`);
   t.ok(page.includes(`*n* + ${proto.FRAME_CREDIT_BYTES}.`));
-  // What came in one data frame goes on as one exec frame.
+  // The content of one data frame becomes one exec frame.
   t.equal(MAX_EXEC_PAYLOAD_BYTES, proto.MAX_DATA_BYTES);
   t.equal(proto.MAX_MESSAGE_BYTES, 4 * 2 ** 20);
   t.equal(proto.MAX_PARTS_BYTES, 8 * 2 ** 20);

@@ -1,4 +1,4 @@
-// The agent's own image: made once for the same files, and removed when another is current and nobody has it.
+// The agent's own image: built once for the same files, and removed when another is current and none uses it.
 import { link, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ t.test('it has the modules of the kernel, and another kernel has another image',
   t.equal((await readdir(join(dataDir, 'agents'))).length, 1, 'nothing is left of it');
 });
 
-t.test('no agent is said in one sentence, and nothing is left', async (t) => {
+t.test('a missing agent is reported in one sentence, and nothing is left', async (t) => {
   const { dataDir, agentDir } = await makeAgent(t);
   await rm(join(agentDir, 'sandbox-agent'));
   await t.rejects(ensureAgentImage(dataDir, agentDir, BARE_KERNEL), {

@@ -1,4 +1,4 @@
-// Reading the host's apt configuration, and what is made of it.
+// Parsing the host's apt configuration, and the derived sources.
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
@@ -66,7 +66,7 @@ t.test('one-line sources: options, comments, foreign repositories', async (t) =>
   ]);
 });
 
-t.test('a host without the suite is told what to do', async (t) => {
+t.test('the error for a host without the suite names the remedy', async (t) => {
   const dir = t.testdir({
     'sources.list': ONE_LINE,
     'sources.list.d': { 'a.sources': DEB822, 'b.save': DEB822 },
@@ -79,7 +79,7 @@ t.test('a host without the suite is told what to do', async (t) => {
   });
 });
 
-t.test('another release of Debian lends its mirrors, and nobody else’s', async (t) => {
+t.test('another release of Debian uses its mirrors, and no other sources', async (t) => {
   const dir = t.testdir({
     'os-release': 'NAME="Debian GNU/Linux"\nVERSION_CODENAME=trixie\nID=debian\n',
     apt: {

@@ -1,4 +1,4 @@
-// A kernel that comes with an installation becomes that of a data directory without one.
+// An installation's kernel is copied to a data directory without one.
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ async function makeDataDir(t: Test) {
   return dataDir;
 }
 
-t.test('it is copied where there is none, and leaves one that is there alone', async (t) => {
+t.test('it is copied where no kernel exists, and an existing one is kept', async (t) => {
   const dataDir = await makeDataDir(t);
   await t.rejects(resolveKernel(dataDir, {}), { code: 'kernel_not_prepared' });
   const first = await makeKernel(t, '1'.repeat(64), 'first');
@@ -57,7 +57,7 @@ t.test('its modules come along, and one of an earlier format has none', async (t
   t.equal((await resolveKernel(older, {})).modulesPath, undefined);
 });
 
-t.test('a damaged one is replaced, and half a kernel is none', async (t) => {
+t.test('a damaged kernel is replaced, and an incomplete one does not count', async (t) => {
   const dataDir = await makeDataDir(t);
   const from = await makeKernel(t, '1'.repeat(64), 'kernel');
   await seedKernel(dataDir, from);

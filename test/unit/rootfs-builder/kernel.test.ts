@@ -13,7 +13,7 @@ import {
 } from '../../../rootfs-builder/src/kernel/modules.ts';
 import { extractVmlinux } from '../../../rootfs-builder/src/kernel/vmlinux.ts';
 
-/** A 64-bit ELF file with one PT_NOTE segment and the sections given. */
+/** A 64-bit ELF file with one PT_NOTE segment and the given sections. */
 function makeElf(options: { noteType?: number; sections?: Record<string, Buffer> } = {}): Buffer {
   const note = Buffer.alloc(24);
   note.writeUInt32LE(4, 0);
@@ -142,7 +142,7 @@ t.test('any dependency graph without circles is ordered, each module once', asyn
   const graphs = fc.array(fc.array(fc.nat(20), { maxLength: 4 }), { minLength: 1, maxLength: 12 });
   fc.assert(
     fc.property(graphs, (edges) => {
-      // Module n may only depend on smaller ones.
+      // Module n may depend only on smaller numbers.
       const dependencies = (name: string) =>
         edges[Number(name)]?.filter((to) => to < Number(name)).map(String);
       const order = orderModules(
@@ -165,7 +165,7 @@ t.test('cpio reads back what was written, and the same entries give the same byt
   t.ok(archive.equals(writeCpio(entries)));
   t.equal(archive.toString('latin1', 0, 6), '070701');
   t.match(archive.toString('latin1'), /TRAILER!!!/);
-  // Fields are 8 hex digits behind the magic: check the file's mode, size and name length.
+  // Fields are 8 hex digits after the magic: check the file's mode, size and name length.
   const at = archive.indexOf('dir/file') - 110;
   const field = (index: number) =>
     Number.parseInt(archive.toString('latin1', at + 6 + index * 8, at + 14 + index * 8), 16);

@@ -1,4 +1,4 @@
-// Packages of npm in a guest's root: as `npm install --global` lays them out.
+// npm packages in a guest's root, in the layout of `npm install --global`.
 import { mkdir, mkdtemp, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

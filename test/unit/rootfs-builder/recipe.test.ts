@@ -1,4 +1,4 @@
-// Recipes: what is accepted, how mistakes are explained, and what a digest depends on.
+// Recipes: accepted input, error messages, and the inputs of a digest.
 import {
   findRecipe,
   openRecipeBook,

@@ -1,4 +1,4 @@
-// Baked profiles on disk: guest files, images, the current one, damage, and left-overs of crashes.
+// Baked profiles on disk: guest files, images, the current bake, damage, and leftovers of crashes.
 import { spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -40,7 +40,7 @@ import { pruneBakes } from '../../../rootfs-builder/src/rootfs/prune.ts';
 
 const DIGEST = digestText('some inputs');
 
-/** Puts one baked profile into an empty data directory; its image has the content given. */
+/** Creates one baked profile in an empty data directory; its image has the given content. */
 function bakedProfile(dataDir: string, content: string) {
   const directory = join(dataDir, 'profiles/base', DIGEST.slice(0, 16));
   const rootfsPath = join(directory, 'rootfs.ext4');
@@ -122,7 +122,7 @@ t.test('left-overs of dead processes are swept, those of live ones are not', asy
   t.same(readdirSync(join(dir, 'done')), ['first']);
 });
 
-t.test('of replaced bakes the newest stay, and those that somebody uses', async (t) => {
+t.test('of replaced bakes, the newest and those in use are kept', async (t) => {
   const { dataDir, directory } = bakedProfile(t.testdir(), 'the current one');
   const parent = join(dataDir, 'profiles/base');
   const old = ['1', '2', '3', '4', '5'].map((digit, age) => {
@@ -151,24 +151,21 @@ t.test('of replaced bakes the newest stay, and those that somebody uses', async 
   t.same((await pruneBakes(dataDir, 'unknown', 0)).removed, []);
 });
 
-t.test(
-  'a command that is told to stop ends with all that it started, and has cleaned up by then',
-  async (t) => {
-    const dir = t.testdir({});
-    const script = `sleep 1000 & echo $! >${dir}/pid; trap 'echo cleaned >${dir}/cleaned' EXIT; trap exit TERM; wait; sleep 1000`;
-    const stop = new AbortController();
-    const reason = new Error('enough');
-    const ended = runCommand('sh', ['-c', script], { signal: stop.signal });
-    while (!existsSync(join(dir, 'pid')) || readFileSync(join(dir, 'pid'), 'utf8') === '') await sleep(5);
-    stop.abort(reason);
-    await t.rejects(ended, reason);
-    t.ok(existsSync(join(dir, 'cleaned')));
-    const pid = readFileSync(join(dir, 'pid'), 'utf8').trim();
-    const state = spawnSync('ps', ['-o', 'stat=', '-p', pid], { encoding: 'utf8' }).stdout.trim();
-    t.match(state, /^(?:Z.*)?$/, 'its child is gone, too');
-    await t.rejects(runCommand('sleep', ['1000'], { signal: AbortSignal.abort(reason) }), reason);
-  },
-);
+t.test('an aborted command ends with all of its children, after its clean-up', async (t) => {
+  const dir = t.testdir({});
+  const script = `sleep 1000 & echo $! >${dir}/pid; trap 'echo cleaned >${dir}/cleaned' EXIT; trap exit TERM; wait; sleep 1000`;
+  const stop = new AbortController();
+  const reason = new Error('enough');
+  const ended = runCommand('sh', ['-c', script], { signal: stop.signal });
+  while (!existsSync(join(dir, 'pid')) || readFileSync(join(dir, 'pid'), 'utf8') === '') await sleep(5);
+  stop.abort(reason);
+  await t.rejects(ended, reason);
+  t.ok(existsSync(join(dir, 'cleaned')));
+  const pid = readFileSync(join(dir, 'pid'), 'utf8').trim();
+  const state = spawnSync('ps', ['-o', 'stat=', '-p', pid], { encoding: 'utf8' }).stdout.trim();
+  t.match(state, /^(?:Z.*)?$/, 'its child is gone, too');
+  await t.rejects(runCommand('sleep', ['1000'], { signal: AbortSignal.abort(reason) }), reason);
+});
 
 t.test(
   'a command gets nothing of the environment but where programs are, and one for mirrors their proxies',

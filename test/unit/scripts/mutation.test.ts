@@ -1,4 +1,4 @@
-// The judgements of `make mutation`: what hangs, what only says something, which figures come of it.
+// The logic of `make mutation`: detection of hangs and log calls, and the report.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -35,16 +35,16 @@ function stallOf(
   });
 }
 
-t.test('a process that waits for ever is told from one that computes for ever', async (t) => {
+t.test('a process that waits forever is distinguished from one that computes forever', async (t) => {
   const limits = { idleMs: 2000, cpuMs: 2000 };
-  t.match(await stallOf(t, 'setInterval(() => {}, 1000)', limits), /waits/);
-  t.match(await stallOf(t, 'for (;;);', limits), /computes/);
+  t.match(await stallOf(t, 'setInterval(() => {}, 1000)', limits), /hangs/);
+  t.match(await stallOf(t, 'for (;;);', limits), /exceeded/);
 });
 
 t.test('a process that computes now and then does not wait', async (t) => {
   const limits = { idleMs: 5000, cpuMs: 800 };
   const program = 'setInterval(() => { const end = Date.now() + 600; while (Date.now() < end); }, 1000)';
-  t.match(await stallOf(t, program, limits), /computes/);
+  t.match(await stallOf(t, program, limits), /exceeded/);
 });
 
 t.test('calls of a logger are left alone, and nothing else', (t) => {
@@ -65,7 +65,7 @@ t.test('calls of a logger are left alone, and nothing else', (t) => {
   t.end();
 });
 
-t.test('figures are of what was asked, and name what nobody noticed', (t) => {
+t.test('figures cover the requested files, and list the survivors', (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'summary-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const mutant = (id: number, status: string) => ({
@@ -120,12 +120,12 @@ t.test(
     const leave = `kill -URG 0; mkdir ${group}/left ${bench.dir}/left; echo 0 > ${group}/left/cgroup.procs; cat /proc/self/cgroup; exec sleep 600`;
     const [program = '', ...args] = [...bench.command, 'sh', '-c', leave];
     const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-    let said = '';
+    let output = '';
     for await (const bytes of child.stdout) {
-      said += bytes;
-      if (said.includes('0::')) break;
+      output += bytes;
+      if (output.includes('0::')) break;
     }
-    t.match(said, /^0::\/left$/m, 'it sees its own groups only');
+    t.match(output, /^0::\/left$/m, 'it sees its own groups only');
     t.same(signals, [], 'a signal to its process group is for itself');
     child.kill('SIGKILL');
     await once(child, 'exit');

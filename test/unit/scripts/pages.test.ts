@@ -1,4 +1,4 @@
-// What the pages name is there: files, other pages and their headings, flags, bounds.
+// Everything that the pages name exists: files, other pages and their headings, flags, limits.
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import {
@@ -18,7 +18,9 @@ import { ENGINE_NAMES } from '../../../host-agent/src/engines/index.ts';
 const ROOT = resolve(import.meta.dirname, '../../..');
 const pages = ['README.md', ...globSync('docs/**/*.md', { cwd: ROOT })];
 const read = (page: string) => readFileSync(join(ROOT, page), 'utf8');
-/** Flags of other programs that pages speak of: docker, tar, Node, our bench, and a Cloud Hypervisor of later days. */
+/**
+ * Flags of other programs that pages mention: docker, tar, Node, our benchmarks, and newer Cloud Hypervisor versions.
+ */
 const OTHERS = [
   '--privileged',
   '--format',
@@ -72,7 +74,7 @@ t.test('flags of commands and settings are there', async (t) => {
   ]);
   let count = 0;
   for (const page of pages) {
-    // By itself, and behind our own commands; what others take is theirs to know.
+    // On their own, and after our own commands; flags of other programs are not checked.
     const alone = [...read(page).matchAll(/`(--[a-z][a-z-]+)[^`]*`/g)].map(([, flag]) => flag);
     const behind = [...read(page).matchAll(/(?<![\w/.-])sandboxd? [^`|\n]*/g)].flatMap(
       ([line]) => line.split(/ -- |[|;&]/)[0]?.match(/(?<= )--[a-z][a-z-]+/g) ?? [],
@@ -106,7 +108,7 @@ t.test('bounds of the page on hostile clients are those in force', (t) => {
   t.end();
 });
 
-/** As GitHub makes them of headings. */
+/** GitHub's anchors of headings. */
 function anchors(text: string): string[] {
   return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
     heading

@@ -1,4 +1,4 @@
-// scripts/setup.sh on a machine made of a few programs: what it installs, what it keeps, what it says.
+// scripts/setup.sh on a simulated machine: what it installs, what it keeps, and its output.
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
@@ -15,7 +15,7 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 
 const SCRIPT = resolve(import.meta.dirname, '../../../scripts/setup.sh');
-/** All that the script may count on besides what it installs. */
+/** Programs that the script may use without installing them. */
 const PROGRAMS = 'sh cat cut tail tr awk grep sha256sum mktemp rm sleep env dirname dpkg dpkg-query'.split(
   ' ',
 );
@@ -29,7 +29,7 @@ type Machine = {
   readonly env?: Record<string, string>;
 };
 
-/** `again` runs it once more on what the first run left. */
+/** `again` runs it once more on the result of the first run. */
 function setUp({ nodeMajor, hasNpm = false, env = {} }: Machine) {
   const dir = mkdtempSync(join(tmpdir(), 'setup-test-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
@@ -57,7 +57,7 @@ function setUp({ nodeMajor, hasNpm = false, env = {} }: Machine) {
     );
   const apt = ['#!/bin/sh', 'case "$*" in *--simulate*) exit 0;; esac', 'echo "apt-get $*" >>"$CALLS"'];
   program(join(bin, 'apt-get'), [...apt, 'echo Unpacking; sleep 2', ...install, ''].join('\n'));
-  // What the tests need is not what this machine happens to have.
+  // The tests must not depend on this machine's packages.
   program(join(bin, 'id'), '#!/bin/sh\necho 0\n');
   cpSync(SCRIPT, join(dir, 'scripts/setup.sh'));
   writeFileSync(join(dir, 'scripts/packages.txt'), '# list\ndpkg  1.0  1.21  there in any case\n');
@@ -98,7 +98,7 @@ t.test('one that is too old is named, with what to do', async (t) => {
   t.equal(calls, '');
 });
 
-t.test('what failed is said, without the lines that only showed life', async (t) => {
+t.test('a failure is reported, without progress lines', async (t) => {
   const { status, stderr, again } = setUp({ nodeMajor: 18, hasNpm: true, env: { NPM_FAILS: '1' } });
   t.equal(status, 1);
   t.match(stderr, /^npm error no registry\nsetup: error: npm ci failed \(messages above\)/m);

@@ -1,5 +1,5 @@
-// What docs/testing.md tells to type: one file is run as it is written; of `make …`, which can take hours, that there is such a
-// target, and of `make mutation` that there are such rooms and files.
+// The commands of docs/testing.md: one test file is run as written. For `make …`, which can take hours, the target
+// must exist; for `make mutation`, the modules and files must exist.
 import { execFile } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -27,14 +27,14 @@ t.test('one file runs as it is written', async (t) => {
   }
 });
 
-t.test('targets of make are there, and so are their rooms', async (t) => {
+t.test('make targets exist, and so do their modules', async (t) => {
   const named = [...page.matchAll(/`make ([a-z-]+)/g), ...examples.join('\n').matchAll(/^make ([a-z-]+)/gm)];
   t.ok(named.length > 8);
   for (const [, target = ''] of named) t.match(makefile, new RegExp(`^${target}:`, 'm'), target);
   for (const line of examples.filter((each) => each.startsWith('make mutation'))) {
     const [, name = '', file = '**/*.ts'] = /MODULE='?(\w+)(?:\/([^\s']+))?/.exec(line) ?? [];
-    const room = MODULES[name];
-    t.ok(room && globSync(join(ROOT, room.source, file)).length > 0, line);
+    const module = MODULES[name];
+    t.ok(module && globSync(join(ROOT, module.source, file)).length > 0, line);
     for (const variable of line.matchAll(/([A-Z]+)=/g)) t.match(makefile, `$(${variable[1]})`);
   }
 });

@@ -1,9 +1,10 @@
-// Headers of a tar archive that is made here: ustar, with a PAX header ahead where that has no room.
+// Tar headers of the archives that the agent produces: ustar, preceded by a PAX header where ustar fields are too
+// small.
 import { BLOCK_BYTES, paddingAfter } from '@sandboxd/proto';
 
 export type TarMember = {
   readonly flag: '0' | '1' | '2' | '5';
-  /** Bytes, as in TarEntry. */
+  /** Byte string, as in TarEntry. */
   readonly name: string;
   readonly target: string;
   readonly mode: number;
@@ -19,7 +20,7 @@ const MAX_SIZE = 8 ** 11 - 1;
 const MAX_ID = 8 ** 7 - 1;
 const MAX_SECONDS = 8 ** 11 - 1;
 
-/** The blocks ahead of a member's content. */
+/** The header blocks of a member. */
 export function encodeHeader(member: TarMember): Buffer {
   const split = splitName(member.name);
   const pax: (readonly [string, string])[] = [];
@@ -34,7 +35,7 @@ export function encodeHeader(member: TarMember): Buffer {
   return pax.length === 0 ? header : Buffer.concat([encodePax(member, pax), header]);
 }
 
-/** What ends an archive. */
+/** The end-of-archive blocks. */
 export function endMark(): Buffer {
   return Buffer.alloc(2 * BLOCK_BYTES);
 }
@@ -49,7 +50,7 @@ function encodePax(member: TarMember, records: readonly (readonly [string, strin
   return Buffer.concat([header, body, Buffer.alloc(paddingAfter(body.length))]);
 }
 
-/** A record's length counts its own digits. */
+/** A record's length includes its own digits. */
 function encodeRecord(key: string, value: string): string {
   const rest = ` ${key}=${value}\n`;
   let length = rest.length + 1;
@@ -85,7 +86,7 @@ function octal(value: number, digits: number): string {
   return value.toString(8).padStart(digits, '0');
 }
 
-/** Where ustar cuts a long name in two, at a slash; undefined when it cannot. */
+/** Splits a long name at a slash for ustar's two name fields; undefined when that is impossible. */
 function splitName(name: string): { readonly prefix: string; readonly name: string } | undefined {
   if (name.length <= NAME_BYTES) return { prefix: '', name };
   const slash = name.indexOf('/', name.length - NAME_BYTES - 1);

@@ -1,4 +1,4 @@
-// A port's link across hosts that come and go, on a real socket whose end of file is only made up.
+// A port's link across several hosts, on a real socket whose end of file is simulated.
 import '../support/addon-dir.ts';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
@@ -22,7 +22,7 @@ t.test('the first bytes of a host that comes back are answered', async (t) => {
   const host = new Socket({ fd: theirs, readable: true, writable: true });
   const { read } = addon;
   let isAway = false;
-  // As a virtio-serial port reads while no host has it open.
+  // A virtio-serial port reads like this while no host has it open.
   addon.read = (fd, ...rest) => (fd === ours && isAway ? 0 : read(fd, ...rest));
   t.teardown(() => {
     addon.read = read;
@@ -44,7 +44,7 @@ t.test('the first bytes of a host that comes back are answered', async (t) => {
   isAway = true;
   host.write('un');
   await left.promise;
-  t.equal(link.write([Buffer.from('to nobody')]), false, 'nobody is there');
+  t.equal(link.write([Buffer.from('to nobody')]), false, 'no host is connected');
   isAway = false;
   host.write('seen');
   t.equal(String((await once(host, 'data'))[0]), 'answer to unseen');
@@ -73,7 +73,7 @@ t.test('what a host did not take is not for the next one', async (t) => {
     data: (chunk) => {
       heard += chunk;
       link.write([Buffer.from(`answer to ${chunk}`)]);
-      // The answer is on its way, and then there is nobody.
+      // The answer is in flight when the host disconnects.
       if (String(chunk) === 'leaving') isAway = true;
     },
     drain: () => {},
@@ -93,7 +93,7 @@ t.test('what a host did not take is not for the next one', async (t) => {
   send('un');
   await until(() => lefts === 2);
   isAway = false;
-  // Of what the kernel has there is no taking back.
+  // Bytes in the kernel's buffer cannot be taken back.
   while (addon.read(theirs, sink, 0, MIB) > 0);
   send('seen');
   await until(() => heard.endsWith('unseen'));
@@ -105,7 +105,7 @@ t.test('a file that cannot be read costs the link nothing', async (t) => {
   const poller = new Poller((error) => t.fail(String(error)));
   poller.start();
   const [ours, theirs] = addon.socketPair();
-  // Its first page is nobody's: reading it is an error.
+  // Its first page is unmapped: reading it is an error.
   const descriptor = openSync('/proc/self/mem', 'r');
   t.teardown(() => {
     poller.stop();
@@ -116,7 +116,7 @@ t.test('a file that cannot be read costs the link nothing', async (t) => {
   let closed: Error | true | undefined;
   link.start({ data: () => {}, drain: () => {}, close: (cause) => (closed = cause ?? true) });
   const frames = { stream: 1, flow: FLOW.out, descriptor, length: MIB };
-  t.same(link.writeFrom?.(frames), { result: -constants.errno.EIO, isRoomy: true });
+  t.same(link.writeFrom?.(frames), { result: -constants.errno.EIO, hasSpace: true });
   t.equal(closed, undefined);
   t.ok(link.write([Buffer.from('whole')]));
   await sleep(1);

@@ -1,4 +1,4 @@
-// Where the agent finds its host.
+// How the agent finds its host's port.
 import '../support/addon-dir.ts';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import t from 'tap';

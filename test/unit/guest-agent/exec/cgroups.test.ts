@@ -1,4 +1,4 @@
-// The cgroups of commands, on this machine: what comes into being, and that all of it goes.
+// The cgroups of commands, on this machine: their creation and removal.
 import '../support/addon-dir.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -46,7 +46,7 @@ function start(t: Test) {
     rmdirSync(exec);
     rmdirSync(root);
   });
-  /** Gives its id once it is in the cgroup. */
+  /** Returns its pid once it is in the cgroup. */
   const sleepIn = async (path: string) => {
     const child = spawn('sleep', ['600']);
     await once(child, 'spawn');
@@ -88,7 +88,7 @@ t.test('it stays for a background process, also below, and goes when that is rea
   t.same(cgroups.pids(cgroup), [direct.pid]);
   cgroups.credit('exec/1/a', USAGE);
   t.same(cgroup.processes, USAGE, 'what an orphan used is its command’s');
-  t.same(names(), ['1'], 'a cgroup in use is nobody’s to remove');
+  t.same(names(), ['1'], 'a cgroup in use is not removed');
   cgroups.release(cgroup);
   await direct.end();
   cgroups.credit('exec/1', USAGE);
@@ -124,7 +124,7 @@ t.test('one is kept in stock, and no more', async (t) => {
   cgroups.restock();
   await setImmediate();
   t.same(names(), ['1']);
-  t.equal(cgroups.count, 0, 'nobody uses it');
+  t.equal(cgroups.count, 0, 'it is unused');
   t.equal(cgroups.acquire().name, '1');
   cgroups.restock();
   const second = cgroups.acquire();
@@ -134,7 +134,7 @@ t.test('one is kept in stock, and no more', async (t) => {
 });
 
 t.test('a new limit is that of commands that run, and of the one in stock', async (t) => {
-  // This machine may have the controllers elsewhere: files as a guest has them.
+  // This machine may have other controllers: files simulate a guest's.
   const root = t.testdir({});
   const cgroups = new ExecCgroups(root);
   cgroups.start();
@@ -166,7 +166,7 @@ t.test('a command has what it used; its memory in parts only while there is some
   cgroups.release(other);
 });
 
-t.test('without cgroups there are commands all the same', (t) => {
+t.test('commands run without cgroups', (t) => {
   const { error } = console;
   console.error = () => undefined;
   t.teardown(() => {
@@ -187,7 +187,7 @@ t.test('without cgroups there are commands all the same', (t) => {
   const before = addon.openDirectory(-100, '/');
   cgroups.release(cgroup);
   const after = addon.openDirectory(-100, '/');
-  t.equal(after, before + 1, 'no descriptor that is none is closed');
+  t.equal(after, before + 1, 'no invalid descriptor is closed');
   addon.close(before);
   addon.close(after);
   t.end();

@@ -1,4 +1,4 @@
-// What a command finds in its environment, and where its program is looked for.
+// A command's environment, and the search path of its program.
 import '../support/addon-dir.ts';
 import fc from 'fast-check';
 import t from 'tap';

@@ -40,7 +40,7 @@ t.test('a command', async (t) => {
   });
 
   await t.test('has default signals, whatever the agent ignores or was started with', async (t) => {
-    // An agent of its own: this process catches what Node would ignore. 40 is a real-time signal.
+    // An agent in a separate process: this process handles signals that Node would ignore. 40 is a real-time signal.
     const program = fileURLToPath(new URL('../support/agent-run.ts', import.meta.url));
     const status = ['grep', '-E', 'SigIgn|SigBlk', '/proc/self/status'];
     const script = `trap '' USR1 TTOU XFSZ; exec "$@"`;
@@ -151,7 +151,7 @@ t.test('a command', async (t) => {
   });
 
   await t.test('leaves what it started alone when it ended before its time limit', async (t) => {
-    // The child keeps the output open, so that the result is still to come when the time is over.
+    // The child keeps the output open, so the result is still pending at the timeout.
     const { exec, out } = await sh('sleep 30 & echo $!', { timeoutMs: 1000 });
     t.match(exec, { exitCode: 0, signal: '', timedOut: false });
     const pid = Number(out);
@@ -174,7 +174,7 @@ t.test('a command', async (t) => {
     t.equal((await done).out.split(' ')[0], createHash('sha256').update(bytes).digest('hex'));
     const early = run(channel, ['head', '-c', '3'], { stdin: true });
     sendInput(early.stream, bytes);
-    t.equal((await early.done).out.length > 0, true, 'input that nobody reads is thrown away');
+    t.equal((await early.done).out.length > 0, true, 'unread input is discarded');
   });
 
   await t.test('without an input throws away what is sent to it', async (t) => {
@@ -183,7 +183,7 @@ t.test('a command', async (t) => {
     t.match((await done).exec, { exitCode: 0 });
   });
 
-  await t.test('stalls while nobody reads, and loses nothing', async (t) => {
+  await t.test('blocks without a reader, and loses no output', async (t) => {
     const slow = run(channel, ['sh', '-c', 'seq 1 200000'], { isReading: false });
     await slow.started;
     t.equal((await sh('echo quick')).out, 'quick\n', 'others go on');
@@ -230,7 +230,7 @@ t.test('a command', async (t) => {
     const closed = await run(channel, ['sh', '-c', leaving], { tty }).done;
     t.match(closed.exec, { exitCode: 5, signal: '' }, 'closing it is no end of the command');
     t.equal(closed.out, 'again\r\n', 'nor of its output');
-    // Only the limit on lingering, 2 s, could still be waited for.
+    // Only the linger timeout, 2 s, could still delay it.
     t.ok(closed.exec.agentUs - closed.exec.durationUs < 1_900_000, 'its exit is');
   });
 

@@ -1,4 +1,4 @@
-// Commands and the service stand still and go on again: real processes in cgroups of this machine.
+// Freezing and thawing commands and the service: real processes in cgroups of this machine.
 import '../support/addon-dir.ts';
 import { mkdtempSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const mount = mountCgroups();
 function startAgent(t: Test): LocalAgent & { readonly root: string } {
   const root = mkdtempSync(join(mount, 'sandboxd-'));
   t.teardown(async () => {
-    // The agent's own removal of the last of them comes a moment after the result.
+    // The agent removes the last cgroup shortly after the result.
     await sleep(100);
     for (const name of readdirSync(join(root, 'exec'))) {
       if (/^\d+$/.test(name)) rmdirSync(join(root, 'exec', name));
@@ -37,11 +37,11 @@ const freeze = async (channel: Channel, isFrozen: boolean) =>
 /** The letter of a process's state; "T" when a signal stopped it. */
 const stateOf = (pid: number): string =>
   /^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
-/** Instructions of user space that it has run, as the kernel counts them: clock ticks and voluntary switches. */
+/** User-space progress as the kernel counts it: clock ticks and voluntary switches. */
 const progressOf = (pid: number): string =>
   readFileSync(`/proc/${pid}/status`, 'utf8').match(/^voluntary_ctxt_switches:.*$/m)?.[0] ?? '';
 
-t.test('what runs stands still, whatever it is at, and goes on where it was', async (t) => {
+t.test('running processes freeze in any state, and continue from there', async (t) => {
   const agent = startAgent(t);
   const channel = await agent.connect();
   const busy = run(channel, ['sh', '-c', 'while :; do :; done'], { timeoutMs: 60_000 });

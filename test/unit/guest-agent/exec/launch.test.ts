@@ -1,4 +1,4 @@
-// A command that cannot start for want of descriptors, at each of them: nothing is left open.
+// A command that cannot start for lack of descriptors, at each step: no descriptor leaks.
 import '../support/addon-dir.ts';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import type { Exec } from '@sandboxd/proto';
@@ -9,8 +9,14 @@ import { openDescriptors } from '../support/open-descriptors.ts';
 
 const REQUEST = { env: ['HOME=/root'], cwd: '', user: '', timeoutMs: 0 };
 const NO_CGROUP = { name: '', fd: -1, processes: {} } as never;
-
-/** Started as commands are: Node's own way of starting programs would take the end of children from the agents of other tests. */
+/**
+ * Started as commands are. Node's own process API would take the exit events of children from the agents of other
+ * tests.
+ */
+/**
+ * Started as commands are: Node's own way of starting programs would take the end of children from the agents of other
+ * tests.
+ */
 function start(cmd: string[]): void {
   const { descriptors } = launch({ ...REQUEST, cmd, stdin: false } as Exec, NO_CGROUP);
   for (const fd of [descriptors.output, descriptors.error ?? -1]) closeSync(fd);
@@ -29,7 +35,7 @@ async function limitDescriptors(t: Test, most: string): Promise<void> {
   t.teardown(() => set(before));
 }
 
-/** Takes all descriptors but `free`. Gives them back at the end. */
+/** Uses up all descriptors except `free`; releases them at the end. */
 function leave(t: Test, free: number): void {
   const taken: number[] = [];
   t.teardown(() => {
@@ -62,7 +68,7 @@ t.test('a command that lacks descriptors says so, and leaves none', async (t) =>
             name: 'LaunchError',
             message: /^no descriptors for the command: /,
           });
-          // What is left of them can be had now, and no more.
+          // The remaining descriptors are available again, and no more.
           const again = Array.from({ length: free }, () => openSync('/dev/null', 'r'));
           t.throws(() => openSync('/dev/null', 'r'), { code: 'EMFILE' });
           for (const fd of again) closeSync(fd);

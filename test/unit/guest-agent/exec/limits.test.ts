@@ -1,4 +1,4 @@
-// What one command may take of a guest, by its size.
+// Limits of one command, by the guest's size.
 import t from 'tap';
 import { toLimits } from '../../../../guest-agent/src/exec/limits.ts';
 
@@ -6,7 +6,7 @@ const MIB = 2 ** 20;
 
 t.test('shares go by the memory of the guest', (t) => {
   for (const [memoryMib, threadsMax, pids, [together, command], [togetherPids, commandPids]] of [
-    // As Linux counts in guests of 128 and 512 MiB, and of 64 GiB, where it has more room for threads than numbers for them.
+    // Linux's values in guests of 128 and 512 MiB, and of 64 GiB, where pid_max is below threads-max.
     [92, 656, 0, [46, 43], [492, 164]],
     [470, 3675, 0, [391, 366], [2756, 918]],
     [64_000, 512_000, 0, [61_936, 58_065], [24_576, 8192]],

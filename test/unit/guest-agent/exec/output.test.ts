@@ -1,4 +1,4 @@
-// Long outputs, over links that read pipes by themselves and over others: on real pipes over a real socket.
+// Long outputs, over links that read pipes natively and over others: on real pipes over a real socket.
 import '../support/addon-dir.ts';
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -121,20 +121,20 @@ for (const isEmulated of [false, true]) {
         heldBytes += chunk.length;
       };
       await started;
-      // All that there is credit for.
+      // Everything that the credit allows.
       let seen = -1;
       for (let looks = 0; looks < 60 && (heldBytes === 0 || heldBytes > seen); looks++) {
         seen = heldBytes;
         await sleep(150);
       }
-      await channel.ping(); // it takes the flow out of the addon's hands
+      await channel.ping(); // returns the flow from the addon to JavaScript
       stream.consumed(heldBytes);
-      // Agent and host are one process here: it finds both events at once when it looks.
+      // Agent and host share one process: its next poll finds both events.
       for (const end = performance.now() + 400; performance.now() < end; );
       const { exec, out } = await done;
       t.equal(out.length, total);
       t.match(exec, { exitCode: 0 });
-      // After its exit only the limit on lingering, 2 s, could still be waited for.
+      // After its exit, only the linger timeout, 2 s, could still delay it.
       t.ok(exec.agentUs - exec.durationUs < 1_900_000, `${exec.agentUs - exec.durationUs} µs after its exit`);
     },
   );

@@ -1,4 +1,4 @@
-// The parts of commands around their descriptors and cgroups, with the kernel's answers made up.
+// Unit tests of exec's parts (descriptors, cgroups), with a simulated kernel.
 import '../support/addon-dir.ts';
 import type { Stream } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
@@ -13,7 +13,7 @@ import { takeTimers } from '../support/taken-timers.ts';
 
 const FD = 5_000_000;
 
-/** A poller that wakes when the test says so. */
+/** A poller that the test wakes. */
 function startPoller() {
   const watches: { mask: number; wake: () => void }[] = [];
   const poller = {
@@ -27,7 +27,7 @@ function startPoller() {
 }
 
 t.test(
-  'output that nobody wants is read away, a megabyte at a time, until its writers are gone',
+  'output without a reader is discarded, a megabyte at a time, until its writers are gone',
   async (t) => {
     const timers = takeTimers(t);
     const { poller, watches } = startPoller();
@@ -60,7 +60,7 @@ t.test(
   },
 );
 
-/** Cgroups that stop when the test says so. */
+/** Cgroups that stop when the test decides. */
 function makeFreezer(t: Test) {
   const calls: boolean[] = [];
   const world = { canFreeze: true, hasStopped: false };
@@ -76,40 +76,43 @@ function makeFreezer(t: Test) {
   return { freezer, calls, world, timers: takeTimers(t) };
 }
 
-t.test('a freeze is answered once all stands still, is let go on, or half a second has passed', async (t) => {
-  const { freezer, calls, world, timers } = makeFreezer(t);
-  let nowMs = 1000;
-  const { now } = performance;
-  performance.now = () => nowMs;
-  t.teardown(() => Object.assign(performance, { now }));
-  let answers = 0;
-  const freeze = (): void => freezer.freeze('one', () => answers++);
-  freeze();
-  t.same([calls, answers, timers.waiting()], [[true], 0, [1]]);
-  world.hasStopped = true;
-  timers.goOff();
-  t.same([answers, timers.waiting()], [1, []]);
-  world.hasStopped = false;
-  freeze();
-  freezer.thaw();
-  timers.goOff();
-  t.same([answers, timers.waiting(), calls], [2, [], [true, true, false]]);
-  freeze();
-  nowMs += 500;
-  timers.goOff();
-  t.equal(answers, 2);
-  nowMs += 1;
-  timers.goOff();
-  t.same([answers, timers.waiting()], [3, []]);
-  freezer.thaw();
-  freezer.thaw();
-  t.equal(calls.length, 5, 'what goes on is not let go on');
-  world.canFreeze = false;
-  t.throws(freeze, { code: 'unsupported' });
-  t.equal(calls.length, 5);
-});
+t.test(
+  'a freeze is answered once all processes have stopped, are thawed, or half a second has passed',
+  async (t) => {
+    const { freezer, calls, world, timers } = makeFreezer(t);
+    let nowMs = 1000;
+    const { now } = performance;
+    performance.now = () => nowMs;
+    t.teardown(() => Object.assign(performance, { now }));
+    let answers = 0;
+    const freeze = (): void => freezer.freeze('one', () => answers++);
+    freeze();
+    t.same([calls, answers, timers.waiting()], [[true], 0, [1]]);
+    world.hasStopped = true;
+    timers.goOff();
+    t.same([answers, timers.waiting()], [1, []]);
+    world.hasStopped = false;
+    freeze();
+    freezer.thaw();
+    timers.goOff();
+    t.same([answers, timers.waiting(), calls], [2, [], [true, true, false]]);
+    freeze();
+    nowMs += 500;
+    timers.goOff();
+    t.equal(answers, 2);
+    nowMs += 1;
+    timers.goOff();
+    t.same([answers, timers.waiting()], [3, []]);
+    freezer.thaw();
+    freezer.thaw();
+    t.equal(calls.length, 5, 'what goes on is not let go on');
+    world.canFreeze = false;
+    t.throws(freeze, { code: 'unsupported' });
+    t.equal(calls.length, 5);
+  },
+);
 
-t.test('while all stands still, commands are refused, and the service waits', async (t) => {
+t.test('while frozen, commands are refused, and the service waits', async (t) => {
   const { freezer, world } = makeFreezer(t);
   world.hasStopped = true;
   const done: string[] = [];
@@ -129,7 +132,7 @@ t.test('while all stands still, commands are refused, and the service waits', as
   t.equal(done.length, 3, 'each once');
 });
 
-/** A command's input whose reader takes what the test says. */
+/** A command's input whose reader accepts what the test defines. */
 function startInput(t: Test) {
   const { poller, watches } = startPoller();
   const taken: (number | undefined)[] = [];
@@ -155,7 +158,7 @@ function startInput(t: Test) {
   const push = (text: string): void => {
     const chunk = Buffer.from(text);
     pump.push(chunk);
-    // It was only lent.
+    // The chunk was borrowed.
     chunk.fill('!');
   };
   return { pump, push, taken, watches, state: () => [written, consumed, ends] };
@@ -180,7 +183,7 @@ t.test('input waits for its reader, and is consumed as that takes it', async (t)
   t.equal(state()[2], 1, 'once');
 });
 
-t.test('input that nobody reads any more is consumed all the same', async (t) => {
+t.test('input without a reader is consumed too', async (t) => {
   const gone = startInput(t);
   gone.push('never read');
   t.same([gone.state(), gone.watches.length], [['', 10, 0], 0]);

@@ -1,4 +1,4 @@
-// Why a command did not start, in words.
+// Error texts of commands that did not start.
 import '../support/addon-dir.ts';
 import t from 'tap';
 import { describeSpawnFailure, parseSpawnFailure } from '../../../../guest-agent/src/exec/spawn-failure.ts';

@@ -1,4 +1,4 @@
-// From the kernel’s counters to the usage of a command.
+// Computing a command's usage from the kernel’s counters.
 import '../support/addon-dir.ts';
 import t from 'tap';
 import { keyedNumber, sumIo, toResourceUsage, wasOomKilled } from '../../../../guest-agent/src/exec/usage.ts';

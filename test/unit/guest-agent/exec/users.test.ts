@@ -1,4 +1,4 @@
-// Who a command runs as.
+// Resolving a command's user.
 import '../support/addon-dir.ts';
 import t from 'tap';
 import { resolveUser } from '../../../../guest-agent/src/exec/users.ts';
@@ -41,7 +41,7 @@ t.test('a user is found in the guest’s files', async (t) => {
   );
 });
 
-t.test('lines that make no sense are nobody', async (t) => {
+t.test('malformed lines are ignored', async (t) => {
   const files = {
     passwd:
       ':x:1:1::/none:\nno-uid:x::5::/a:\nno-gid:x:5:::/b:\nlarge:x:4294967295:5::/c:\nsign:x:-1:5::/d:\nada:x:6:5\n',

@@ -1,4 +1,4 @@
-// A directory as a tar archive, over a real socket: what is in it, however it is taken, and nothing left open.
+// A directory as a tar archive, over a real socket: its content, all ways to read it, and no leaked descriptors.
 import '../support/addon-dir.ts';
 import { once } from 'node:events';
 import {
@@ -101,7 +101,7 @@ t.test('one file is an archive of it alone', async (t) => {
   t.same(agent.faults, []);
 });
 
-t.test('one that nobody takes, is cancelled, or is none leaves nothing open', async (t) => {
+t.test('an unread, cancelled or failed pull leaks no descriptor', async (t) => {
   const agent = startLocalAgent(t);
   const channel = await agent.connect();
   const before = openDescriptors();
@@ -120,7 +120,7 @@ t.test('one that nobody takes, is cancelled, or is none leaves nothing open', as
   t.same(agent.faults, []);
 });
 
-/** A new directory with these files, and directories where a name ends in a slash. */
+/** A new directory with these files; a name that ends in a slash is a directory. */
 function makeTree(t: Test, files: Readonly<Record<string, string>>): string {
   const tree = mkdtempSync(join(tmpdir(), 'tree-'));
   t.teardown(() => rmSync(tree, { recursive: true }));
@@ -161,7 +161,7 @@ t.test('files of any size fill whole blocks, and two of zeros are the end', asyn
   t.equal(bytes.length, (1 + blocks + 2) * 512);
 });
 
-t.test('what a block has room for behind a file is zeros, whatever was there before', async (t) => {
+t.test('the padding after a file is zeros, whatever the buffer held before', async (t) => {
   const pullAll = await startPulling(t);
   await pullAll(makeTree(t, { before: 'x'.repeat(200_000) }));
   const { bytes } = await pullAll(makeTree(t, { small: 'y' }));

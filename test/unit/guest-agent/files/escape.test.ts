@@ -1,4 +1,4 @@
-// Extraction beneath a destination: that nothing is made outside, whatever the archive says and whoever helps it.
+// Extraction below a destination: nothing is created outside, for any archive and any concurrent process.
 import {
   chownSync,
   lchownSync,
@@ -67,12 +67,12 @@ t.test('a link of another user leads root to directories of that user only', (t)
   put(to, { name: 'home/roots/x', content: 'x' });
   t.equal(readFileSync(join(secret, 'x'), 'latin1'), 'x', 'one of root’s');
   rmSync(join(secret, 'x'));
-  // As tar does.
+  // As in tar.
   put(to, { name: 'home/a/', flag: '5', mode: 0o777 }, { name: 'home/a/x', content: 'x' });
   untouched();
   t.ok(lstatSync(join(home, 'a')).isDirectory(), 'it gives way');
 
-  // Between a directory and its mode, which it gets last.
+  // Between the directory's creation and its mode, which is set last.
   const swap: Member[] = [{ name: 'home/late/', flag: '5', mode: 0o777 }, { name: 'home/late/x' }];
   unpack(to, archive(swap), 65_536, () => {
     rmSync(join(home, 'late'), { recursive: true });
@@ -113,7 +113,7 @@ t.test('nothing is written outside', (t) => {
       { name: 's/x', content: 'x' },
     ],
     [/"d\/s" is a symbolic link/, { name: 'd/s', flag: '2', target: '../../out' }],
-    // Two links, each harmless as it stands.
+    // Two links, each harmless on its own.
     [
       /"a\/b\/s" is a symbolic link/,
       { name: 'a/b', flag: '2', target: '..' },
@@ -147,7 +147,7 @@ t.test('nothing is written outside', (t) => {
     t.same(readdirSync(outside), ['secret']);
     t.same(readdirSync(dir).sort(), ['out', 'to']);
   }
-  // A link whose target leaves is replaced, not followed.
+  // A link that leads outside is replaced, not followed.
   put(to, { name: 'leaf', content: 'x' });
   t.same(readdirSync(outside), ['secret']);
   t.equal(readFileSync(join(outside, 'secret'), 'latin1'), 'secret');
@@ -177,7 +177,7 @@ t.test('any archive stays inside', (t) => {
       fc.integer({ min: 1, max: 2000 }),
       (members, piece) => {
         rmSync(to, { recursive: true, force: true });
-        // Each by itself, so that one that is refused does not spare the others.
+        // Each on its own, so that one refused member does not hide the others.
         for (const one of members) {
           try {
             unpack(to, archive([one]), piece);
@@ -202,7 +202,8 @@ t.test('links that are swapped in meanwhile lead nowhere', async (t) => {
   const outside = join(dir, 'outside');
   mkdirSync(join(to, 'd/e'), { recursive: true });
   mkdirSync(join(outside, 'e'), { recursive: true });
-  // No process: the agent of other tests here waits for its children by itself, which a process of Node's takes from it.
+  // A thread and not a process: Node's process API would take the exit events of children from the agents of other
+  // tests.
   const swapper = new Worker(new URL('../support/swap-for-ever.ts', import.meta.url), {
     workerData: { to, outside },
   });

@@ -1,4 +1,4 @@
-// Extraction beneath a destination: what is made.
+// Extraction below a destination: the resulting files.
 import {
   existsSync,
   linkSync,
@@ -55,7 +55,7 @@ t.test('files, directories and links are as the archive says', (t) => {
   t.end();
 });
 
-t.test('a program of somebody else does not become one that runs as root', (t) => {
+t.test('a set-user-ID program of another user does not become one of root', (t) => {
   const to = freshDirectory();
   const owned = (uid: string, gid: string) => (header: Buffer) => {
     header.write(uid.padStart(7, '0'), 108);
@@ -157,7 +157,7 @@ t.test('no descriptor is left, however many directories there are', (t) => {
   t.end();
 });
 
-t.test('a sparse file takes the room of its content only', (t) => {
+t.test('a sparse file uses disk space only for its content', (t) => {
   const dir = freshDirectory();
   const size = 2 ** 40;
   const map = { 'GNU.sparse.map': `0,3,${size - 3},3`, 'GNU.sparse.size': String(size) };

@@ -1,4 +1,4 @@
-// Extraction beneath a destination: what the kernel refuses, what others do there meanwhile, and files that are large.
+// Extraction below a destination: kernel errors, concurrent changes, and large files.
 import '../support/addon-dir.ts';
 import {
   existsSync,
@@ -26,7 +26,7 @@ import { freshDirectory, put, unpack } from '../support/unpack.ts';
 
 const { errno } = constants;
 
-t.test('what the kernel refuses is said with the name, and nothing stays open or half made', (t) => {
+t.test('a kernel error names the file, and leaves no descriptor or partial file', (t) => {
   const dir = freshDirectory();
   const before = openDescriptors();
   const small: Member = { name: 'sub/small', content: 'x' };
@@ -131,7 +131,7 @@ t.test('directories take the place of files and of links to nowhere, and of noth
   t.end();
 });
 
-t.test('a directory that somebody else makes at the same time is as good', (t) => {
+t.test('a directory that another process creates concurrently is accepted', (t) => {
   const dir = freshDirectory();
   const real = replaceInAddon(t, {
     addDirectory: (parent, leaf) => real.addDirectory(parent, leaf) || real.addDirectory(parent, leaf),
@@ -141,7 +141,7 @@ t.test('a directory that somebody else makes at the same time is as good', (t) =
   t.end();
 });
 
-/** One that is given its members by hand. */
+/** An extractor whose members the test passes directly. */
 function extractorOf(dir: string, isEmulated = false): Extractor {
   return new Extractor(Destination.open(dir), isEmulated);
 }

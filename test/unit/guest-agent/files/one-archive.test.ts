@@ -1,4 +1,4 @@
-// One archive in, as a client sends it: what is refused, with which words, and what is told of the rest.
+// One push, as a client sends it: refusals, their error texts, and results.
 import '../support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -42,7 +42,7 @@ t.test('an archive may be compressed, and come in any pieces', async (t) => {
   t.equal(openDescriptors(), before);
 });
 
-t.test('what is no archive, or not all of one, is said, with what was written before', async (t) => {
+t.test('an invalid or truncated archive is reported, with the number of files written before', async (t) => {
   const channel = await startLocalAgent(t).connect();
   const before = openDescriptors();
   const zipped = gzipSync(TWO, { level: 0 });
@@ -142,7 +142,7 @@ t.test('a fault of the agent ends the push as its own', async (t) => {
   t.equal(openDescriptors(), before);
 });
 
-t.test('a disk that is full while the link takes a file in is said', async (t) => {
+t.test('a full disk during a direct write is reported', async (t) => {
   const agent = startLocalAgent(t, { isEmulated: true });
   const channel = await agent.connect();
   const before = openDescriptors();

@@ -1,4 +1,4 @@
-// One file out, as a client asks for it: what is refused, with which words, and what is told of the rest.
+// One pull, as a client requests it: refusals, their error texts, and results.
 import '../support/addon-dir.ts';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -38,7 +38,7 @@ function pull(channel: Channel, path: string, maxBytes = 2 ** 40): Promise<Pulle
   });
 }
 
-/** The descriptor that a pull opens next, and what reading it gives in the place of its content. */
+/** Replaces reads of the descriptor that a pull opens next. */
 function replaceReads(t: Test, read: (turn: number, readOn: () => number) => number): void {
   let file = -1;
   let turn = 0;
@@ -74,7 +74,7 @@ t.test('a file has its size, whatever it says of it, and as much of it as was as
 
 t.test('one whose end is not in sight is read to where the client wants it', async (t) => {
   const channel = await startLocalAgent(t).connect();
-  // More than is read beforehand, of a size that nobody states.
+  // More than the first read, of a file without a size.
   const path = `/proc/${process.pid}/pagemap`;
   const { result, text, file } = await pull(channel, path, 3_000_000);
   t.ok(result.filePull);
@@ -109,7 +109,7 @@ t.test('what has nothing more for now has ended', async (t) => {
   writeFileSync(join(dir, 'slow'), 'x');
   let end = NOT_NOW;
   let turns = 2;
-  // As the kernel's log: something now, and something later.
+  // Like the kernel's log: some data now, more later.
   replaceReads(t, (turn, readOn) => (turn < turns ? readOn() : end));
   const { result, text, file } = await pull(channel, join(dir, 'slow'));
   t.same([result.error, text], [null, 'x']);

@@ -1,4 +1,4 @@
-// The parts of the room that touch no file: headers to the byte, what a kernel's numbers mean, and names.
+// Pure functions of the files module: tar headers, error numbers, and names.
 import '../support/addon-dir.ts';
 import { constants } from 'node:os';
 import fc from 'fast-check';
@@ -30,7 +30,7 @@ const PLAIN: TarMember = {
   mtimeSeconds: 0,
 };
 
-/** A block as POSIX says it is, field by field, with its checksum. */
+/** Parses a block field by field as POSIX defines it, with its checksum. */
 function readBlock(bytes: Buffer) {
   const text = (at: number, length: number): string => bytes.toString('latin1', at, at + length);
   const untilZero = (at: number, length: number): string => text(at, length).split('\0')[0] ?? '';
@@ -52,7 +52,7 @@ function readBlock(bytes: Buffer) {
   };
 }
 
-/** The header's own block, and the records that the block ahead of it has. */
+/** The header block, and the records of the extended header before it. */
 function readHeader(changes: Partial<TarMember>) {
   const bytes = encodeHeader({ ...PLAIN, ...changes });
   if (bytes.length === 512) return { own: readBlock(bytes), records: [], ahead: undefined };
@@ -99,7 +99,7 @@ t.test('a header has every field where it belongs', async (t) => {
   t.ok(endMark().equals(Buffer.alloc(1024)));
 });
 
-t.test('what has no room in a header is in records ahead of it', async (t) => {
+t.test('values too large for a header are in records before it', async (t) => {
   const max = 8 ** 11 - 1;
   for (const [changes, field, inField, record] of [
     [{ uid: 8 ** 7 - 1 }, 'uid', '7777777\0', undefined],
@@ -132,7 +132,7 @@ t.test('what has no room in a header is in records ahead of it', async (t) => {
   t.equal(records.length, 3, 'in one header');
 });
 
-t.test('a name is cut in two at a slash that both parts have room for', async (t) => {
+t.test('a name is split at a slash where both parts fit', async (t) => {
   const part = (bytes: number): string => 'p'.repeat(bytes);
   for (const [name, prefix] of [
     [part(100), ''],
@@ -231,7 +231,7 @@ t.test('what the kernel says of a file is read from its fields', async (t) => {
   t.same([isDirectory(status), isSymlink(status)], [false, true]);
 });
 
-t.test('names of archives are taken apart, and what leads out or is none is refused', async (t) => {
+t.test('names of archives are split, and names that lead outside or are invalid are refused', async (t) => {
   t.same(normalize('/a//./b/../c/'), ['a', 'c']);
   t.same(normalize('a/..'), []);
   t.same(normalize('.'), []);

@@ -1,5 +1,5 @@
-// One file, over links that read it by themselves and over others: every byte once and in its place, and none that the file
-// does not have.
+// One file, over links that read natively and over others: every byte exactly once and in order, and no byte that the
+// file does not have.
 import '../support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
@@ -16,14 +16,14 @@ const SIZE_BYTES = 8 * 2 ** 20 + 4321;
 
 const dir = mkdtempSync(join(tmpdir(), 'pull-'));
 t.teardown(() => rmSync(dir, { recursive: true }));
-// No byte of it is zero, so that one that was made up shows.
+// No byte is zero, so that a padding byte is visible.
 const content = randomBytes(SIZE_BYTES).map((byte) => byte || 1);
 const path = join(dir, 'file');
 writeFileSync(path, content);
 
 type Pulling = { readonly stream: Stream; readonly done: Promise<Result>; received(): Buffer };
 
-/** `take` says how much of what lies there the client takes now; all at once unless told otherwise. */
+/** `take` returns how many of the available bytes the client reads now; by default all. */
 function pull(
   channel: Channel,
   maxBytes = 2 ** 40,
@@ -129,7 +129,7 @@ for (const isEmulated of [false, true]) {
     for (const keptBytes of [0, 1, 2_000_000, SIZE_BYTES - 1]) {
       const { available, openFile } = addon;
       let hasShrunk = false;
-      // As another program of the guest might: right behind a look of the agent at the file.
+      // As another program of the guest could: directly after the agent's fstat.
       const shrink = <T>(looked: T): T => {
         if (!hasShrunk) truncateSync(path, keptBytes);
         hasShrunk = true;

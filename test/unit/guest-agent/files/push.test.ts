@@ -1,4 +1,4 @@
-// Large files as they arrive, and everything that can stop them: over a real socket.
+// Large files during a push, and everything that can interrupt them: over a real socket.
 import '../support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ import { makeTar } from '../../../support/files.ts';
 import { type LocalAgent, push, run, startLocalAgent } from '../support/local-agent.ts';
 
 const MIB = 2 ** 20;
-// Not /tmp, which may be in memory: such files cannot go past a page cache.
+// Not /tmp, which may be a tmpfs without O_DIRECT.
 const dir = await mkdtemp(join(import.meta.dirname, '../../../.tap/intake-')).catch(() =>
   mkdtemp('/var/tmp/intake-'),
 );
@@ -83,7 +83,7 @@ for (const isEmulated of [false, true]) {
     t.same(agent.faults, []);
   });
 
-  /** A host that is played byte by byte, in the middle of a push whose frames are full. */
+  /** A host simulated byte by byte, in the middle of a push with full frames. */
   async function playHost(agent: LocalAgent, archive: Buffer) {
     const socket = agent.attach();
     const send = (...frames: Parameters<typeof encodeFrame>[0][]): void => {

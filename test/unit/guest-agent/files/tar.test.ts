@@ -1,4 +1,4 @@
-// The tar reader and writer of the guest: against tar-stream, against GNU tar, and against bytes that nobody meant.
+// The guest's tar reader and writer: against tar-stream, GNU tar, and random bytes.
 import { deepEqual } from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
@@ -279,7 +279,7 @@ t.test('no bytes do anything but be read or refused', (t) => {
     });
   const read = (bytes: Buffer, pieceBytes: number): string => {
     try {
-      // A sparse file may be as large as it likes: no memory is made for it.
+      // A sparse file may have any size: it needs no memory.
       return JSON.stringify(readSizes(bytes, pieceBytes));
     } catch (error) {
       if (error instanceof TarError) return error.message;

@@ -1,4 +1,4 @@
-// Bytes that wait, against a plain buffer.
+// The byte queue, against a plain buffer.
 import fc from 'fast-check';
 import t from 'tap';
 import { HeldBytes } from '../../../../guest-agent/src/lib/held-bytes.ts';
@@ -23,7 +23,7 @@ t.test('what was pushed comes out in order, whatever the pieces', (t) => {
           const bytes = Buffer.alloc(pushed, `${n} ${pushed} `);
           expected.push(Buffer.from(bytes));
           held.push(bytes);
-          bytes.fill(0); // it was lent
+          bytes.fill(0); // the buffer was borrowed
           if (taken > 0) take(taken);
           size = Buffer.concat(expected).length - Buffer.concat(got).length;
           t.equal(held.sizeBytes, size);

@@ -1,4 +1,4 @@
-// Files of /proc, as several rooms read them.
+// Parsers of /proc files that several modules share.
 import '../support/addon-dir.ts';
 import t from 'tap';
 import { parseMountTargets } from '../../../../guest-agent/src/boot/mounts.ts';

@@ -1,4 +1,4 @@
-// What a copy is told of itself.
+// The identity of a copy.
 import '../support/addon-dir.ts';
 import t from 'tap';
 import { checkIdentity, nameInHosts } from '../../../../guest-agent/src/machine/identity.ts';
@@ -47,7 +47,7 @@ t.test('an identity is checked, and the host name takes its place', async (t) =>
     nameInHosts('127.0.0.1 localhost\n10.0.0.1 db\n', 'one'),
     /^127\.0\.0\.1 localhost\n10\.0\.0\.1 db\n127\.0\.1\.1 one/,
   );
-  // As container runtimes have it: what listens on the host's name is reached by published ports.
+  // As in container runtimes: published ports reach a program that listens on the host's name.
   const connected = nameInHosts(once, 'two', '10.0.0.2');
   t.match(connected, /^127\.0\.0\.1 localhost\n::1 localhost\n10\.0\.0\.2 two # /);
   t.notMatch(connected, '127.0.1.1');

@@ -1,4 +1,4 @@
-// When the agent gives memory back: once what it holds itself has grown, and not when its code comes back from the page cache.
+// When the agent trims its memory: once its anonymous memory has grown, and not when code returns from the page cache.
 import '../support/addon-dir.ts';
 import { mock } from 'node:test';
 import t, { type Test } from 'tap';
@@ -7,7 +7,7 @@ import { addon } from '../../../../guest-agent/src/native/addon.ts';
 
 const PAGES_PER_MIB = 256;
 
-/** `memory` is what the kernel says of this process, MiB: resident in all, and that with a file behind it. */
+/** `memory`: this process's resident memory in MiB, total and file-backed. */
 function startTrim(t: Test) {
   const memory = { resident: 50, ofFiles: 20 };
   let count = 0;
@@ -48,7 +48,7 @@ t.test('code that comes back is no growth', async (t) => {
 
 t.test('a copy begins with what its source had', async (t) => {
   const { trim, memory, trims } = startTrim(t);
-  trim.startAnew();
+  trim.resetBaseline();
   trim.check();
   t.equal(trims(), 0);
   memory.resident += 12;
@@ -62,7 +62,7 @@ t.test('a second after a call', async (t) => {
   t.teardown(() => mock.timers.reset());
   trim.touch();
   mock.timers.tick(999);
-  t.equal(trims(), 0, 'nobody has to wait for it');
+  t.equal(trims(), 0, 'no call waits for it');
   mock.timers.tick(1);
   t.equal(trims(), 1);
 });

@@ -1,4 +1,4 @@
-// The guest's interface and its connections, in a network namespace instead of a guest.
+// The guest's interface and connections, in a network namespace instead of a guest.
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -9,9 +9,9 @@ const CHILD = join(import.meta.dirname, '../support/network-child.ts');
 t.test('an interface that was another guest’s becomes this one’s, and connections are aborted', async (t) => {
   const { stdout } = await promisify(execFile)('unshare', ['--net', process.execPath, CHILD]);
   const seen = JSON.parse(stdout);
-  // Both ends of the one that is not within the guest.
+  // Both ends of the connection that leaves the guest.
   t.equal(seen.aborted, 2);
-  // Whichever end is aborted first tells the other.
+  // The end that is aborted first resets the other.
   t.match(seen.outerFate, /^ECONN(ABORTED|RESET)$/);
   t.equal(seen.innerFate, 'lives', 'what a guest says to itself goes on');
   t.match(seen.failures, [/ENODEV.*nothing0/, /SIOC(SARP|ADDRT)/]);

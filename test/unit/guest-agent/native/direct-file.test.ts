@@ -1,4 +1,4 @@
-// Files past the page cache: one is read so at a time, whoever else asks.
+// O_DIRECT files: at most one is read at a time.
 import '../support/addon-dir.ts';
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, openSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 
-// Not /tmp, which may be in memory: such files cannot go past a page cache.
+// Not /tmp, which may be a tmpfs without O_DIRECT.
 const dir = await mkdtemp(join(import.meta.dirname, '../../../.tap/direct-')).catch(() =>
   mkdtemp('/var/tmp/direct-'),
 );

@@ -1,4 +1,4 @@
-// Frames that the addon makes, against those that TypeScript makes of the same bytes.
+// Frames of the addon against those of TypeScript for the same bytes.
 import '../support/addon-dir.ts';
 import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ const dir = mkdtempSync(join(tmpdir(), 'frames-'));
 t.teardown(() => rmSync(dir, { recursive: true }));
 const path = join(dir, 'file');
 
-/** Lengths around those of frames and their numbers, and contents that end in zero or not, also where a frame ends. */
+/** Lengths around the limits of frames and varints, and contents that end in zero or not, also at frame boundaries. */
 const contents = fc
   .tuple(
     fc.oneof(
@@ -49,7 +49,7 @@ function readAll(fd: number): Buffer {
 }
 
 t.test(
-  'the same bytes, from a file and from a pipe, over a link with room and over a full one',
+  'the same bytes, from a file and from a pipe, over a link with free space and over a full one',
   async (t) => {
     const [ours, theirs] = addon.socketPair();
     t.teardown(() => {

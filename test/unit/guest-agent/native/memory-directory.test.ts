@@ -1,4 +1,4 @@
-// A directory that moves into memory: what is in it is as it was, and what is too much or odd harms nobody.
+// Moving a directory to memory: its content is unchanged, and excessive or unusual content causes no harm.
 import '../support/addon-dir.ts';
 import { execFileSync } from 'node:child_process';
 import {
@@ -31,9 +31,9 @@ if (process.getuid?.() !== 0) t.bailout('file systems are mounted as root: run t
 const TMPFS = 0x0102_1994;
 const TOO_MUCH = -constants.errno.E2BIG;
 const MANY = 1000;
-const ROOM = 2 ** 20;
+const CAPACITY_BYTES = 2 ** 20;
 
-/** Prints the attributes of a path, or sets one. Node has no call for either. */
+/** Prints or sets extended attributes of a path; Node has no API for them. */
 const attributeTool = join(mkdtempSync(join(tmpdir(), 'attributes-')), 'attributes');
 t.teardown(() => rmSync(dirname(attributeTool), { recursive: true }));
 const source = `
@@ -55,7 +55,7 @@ writeFileSync(attributeTool, compileSource(source, 'gcc'), { mode: 0o755 });
 const setAttribute = (path: string, name: string, value: string): void =>
   void execFileSync(attributeTool, [path, name, value]);
 
-/** A root, not in memory itself. */
+/** A root that is not in memory. */
 function makeRoot(t: Test): { root: string; run: string } {
   const root = mkdtempSync('/var/tmp/memory-directory-');
   const run = join(root, 'run');
@@ -71,10 +71,10 @@ function isInMemory(path: string): boolean {
   return found?.isDirectory() === true && statfsSync(path).type === TMPFS;
 }
 
-const move = (run: string, entries = MANY, bytes = ROOM): number =>
+const move = (run: string, entries = MANY, bytes = CAPACITY_BYTES): number =>
   addon.moveToMemory(run, entries, bytes, 'sandbox');
 
-/** All that `stat` says of a tree and what it holds, by path. */
+/** All `stat` data and contents of a tree, by path. */
 function describe(dir: string): Record<string, unknown> {
   const attributes = (path: string) => execFileSync(attributeTool, [path], { encoding: 'utf8' });
   const names = ['.', ...readdirSync(dir, { recursive: true, encoding: 'latin1' })].sort();
@@ -123,7 +123,7 @@ t.test('owners, modes, times, links, attributes and nodes are as they were', (t)
   t.equal(move(run), 0);
   t.ok(isInMemory(run));
   for (const name of ['sandbox', 'sandbox/id']) delete before[name];
-  // One directory less has it for a parent; directories of memory count no others.
+  // The parent loses one subdirectory; tmpfs directories count no others.
   const seen = describe(run);
   const countless = (tree: Record<string, unknown>) =>
     Object.fromEntries(

@@ -1,4 +1,4 @@
-// The parts of the service around its process: what becomes of its output and its memory, and how calls about it are answered.
+// The parts of the service around its process: output, memory, and responses to calls.
 import '../support/addon-dir.ts';
 import {
   MAX_SERVICE_RECORD_BYTES,
@@ -10,11 +10,11 @@ import {
   type Stream,
 } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
+import { readMemory } from '../../../../guest-agent/src/machine/stats.ts';
 import { NOT_NOW } from '../../../../guest-agent/src/native/addon.ts';
 import type { Poller } from '../../../../guest-agent/src/native/poller.ts';
 import { controlService, streamOutput, toStatus } from '../../../../guest-agent/src/service/calls.ts';
 import { systemClock } from '../../../../guest-agent/src/service/clock.ts';
-import { readMemory } from '../../../../guest-agent/src/service/memory.ts';
 import { OutputTap } from '../../../../guest-agent/src/service/output-tap.ts';
 import { OutputRing } from '../../../../guest-agent/src/service/ring.ts';
 import { checkSpec, toExec } from '../../../../guest-agent/src/service/spec.ts';
@@ -23,7 +23,7 @@ import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
 import { replaceInAddon } from '../support/replaced-addon.ts';
 import { takeTimers } from '../support/taken-timers.ts';
 
-/** A tap whose pipe gives what the test says, one read after the other. */
+/** A tap whose pipe returns the test's reads, one after another. */
 function startTap(t: Test, reads: (number | Error)[], limitBytes = 10_000_000) {
   const calls: string[] = [];
   let fill = 0;
@@ -113,7 +113,7 @@ t.test('the clock of the system goes on', async (t) => {
   await new Promise<void>((resolve) => systemClock.after(1, resolve));
 });
 
-/** A supervisor that is in the middle of something, and what its calls were answered with. */
+/** A supervisor with an operation in progress, and the responses to its calls. */
 function ask(t: Test, verb: number, graceMs?: number) {
   const timers = takeTimers(t);
   const calls: string[] = [];
@@ -227,7 +227,7 @@ t.test('a spec is run without input or a limit, and its own environment comes la
   );
 });
 
-/** A supervisor whose processes end, or cannot start, as the test says. */
+/** A supervisor whose processes exit, or fail to start, as the test defines. */
 function supervise(launchError?: unknown) {
   const clock = { nowMs: 1_000_000 };
   const ends: ((exitCode: number) => void)[] = [];
@@ -265,17 +265,17 @@ t.test('times are counted from the start of each run, however long the machine h
   t.equal(supervisor.state, 'failed', 'none of its lives was a long one');
   t.equal(supervisor.restarts, 2);
   supervisor.configure({ ...SPEC, cmd: ['other'] });
-  t.equal(supervisor.restarts, 0, 'nobody has restarted this one');
+  t.equal(supervisor.restarts, 0, 'this one was not restarted');
 });
 
-t.test('whatever a launch fails with is said, and how long it took', async (t) => {
-  for (const [error, said] of [
+t.test('any error of a launch is reported, with its duration', async (t) => {
+  for (const [error, text] of [
     [new Error('no such program'), 'no such program'],
     ['no room', 'no room'],
   ]) {
     const { supervisor } = supervise(error);
     supervisor.configure(SPEC);
     t.equal(supervisor.state, 'failed');
-    t.same(supervisor.lastExit?.result, { exitCode: -1, durationUs: 7000, error: said });
+    t.same(supervisor.lastExit?.result, { exitCode: -1, durationUs: 7000, error: text });
   }
 });

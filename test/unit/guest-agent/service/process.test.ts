@@ -1,4 +1,4 @@
-// The service as real processes of this machine, asked for over a real socket.
+// The service with real processes of this machine, over a real socket.
 import { type Channel, FLOW, type Result, SERVICE_VERB, ServiceRecordDecoder } from '@sandboxd/proto';
 import t from 'tap';
 import { until } from '../../../support/until.ts';

@@ -1,4 +1,4 @@
-// One run of the service, with the kernel's answers made up: what it leaves behind, what cannot be killed, and its counts.
+// One run of the service, with a simulated kernel: leftover processes, unkillable ones, and usage counts.
 import '../support/addon-dir.ts';
 import type { Exec, ExecResultInput } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
@@ -91,7 +91,7 @@ function startRun(t: Test, spawned = PID) {
 }
 
 t.test(
-  'a run that ends is killed with all that it left, and counted, before anybody hears of it',
+  'a run that exits is killed with its remaining processes, and counted, before its end is reported',
   async (t) => {
     const timers = takeTimers(t);
     const { run, exit, calls, world, results, open, cgroup, startedMs } = startRun(t);
@@ -126,7 +126,7 @@ t.test('what cannot be killed, or keeps the output open, is waited for five seco
     waitedMs += timers.waiting()[0] ?? 0;
   t.equal(waitedMs, 5000);
   t.match(results, [{ exitCode: 137, signal: 'SIGKILL' }]);
-  t.equal(open.size, 0, 'and then nobody reads it any more');
+  t.equal(open.size, 0, 'and then it has no reader any more');
 });
 
 t.test(

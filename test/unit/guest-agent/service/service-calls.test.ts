@@ -1,4 +1,4 @@
-// The service as a host sees it: its calls, with real processes behind them.
+// The service's calls as a host uses them, with real processes.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ const SPEC = {
   logBufferBytes: 65_536,
 };
 
-/** The status that a call is answered with; rejects with `code: message`. */
+/** The status in a call's response; rejects with `code: message`. */
 async function call(channel: Channel, request: RequestInput): Promise<ServiceStatus> {
   const { promise, resolve, reject } = Promise.withResolvers<Result>();
   channel.open(request, { result: resolve, lost: ({ kind }) => reject(new Error(`lost: ${kind}`)) });

@@ -1,4 +1,4 @@
-// What the agent keeps of the service's output: the ring, and the readers of it.
+// The service's retained output: the ring and its readers.
 import '../support/addon-dir.ts';
 import assert from 'node:assert/strict';
 import {
@@ -13,7 +13,7 @@ import t from 'tap';
 import { OutputReader } from '../../../../guest-agent/src/service/reader.ts';
 import { OutputRing, type RingPlace } from '../../../../guest-agent/src/service/ring.ts';
 
-/** What a stream does to a reader: asks for bytes when told that there are some. */
+/** A stream's calls to a reader: requests bytes when it is notified. */
 class FakeStream {
   handlers: Stream['handlers'] = {};
   finished: unknown;
@@ -25,7 +25,7 @@ class FakeStream {
   finish(result: unknown): void {
     this.finished = result;
   }
-  /** Everything that is there now, in pieces of at most `maxBytes`. */
+  /** Everything that is available now, in chunks of at most `maxBytes`. */
   read(decoder: ServiceRecordDecoder, maxBytes: number, pieces = Number.POSITIVE_INFINITY): ServiceRecord[] {
     const records: ServiceRecord[] = [];
     for (let n = 0; n < pieces; n++) {
@@ -37,7 +37,7 @@ class FakeStream {
   }
 }
 
-/** The first record that a ring of `limitBytes` still has of `sizes`: headers have half as much again, and a page. */
+/** The first record of `sizes` that a ring of `limitBytes` retains: headers get half as much again, and a page. */
 function oldestKept(sizes: readonly number[], limitBytes: number): number {
   let outputBytes = 0;
   for (let seq = sizes.length - 1; seq >= 0; seq--) {
@@ -108,20 +108,20 @@ t.test('a ring says what is gone, how long a record may be, and tells who listen
   t.equal(ring.maxRecordBytes, 100);
   t.equal(new OutputRing('0'.repeat(16), 1e6).maxRecordBytes, MAX_SERVICE_RECORD_BYTES);
   t.same(ring.missedSince(0), { records: 0, bytes: 0 });
-  let told = 0;
-  const unwatch = ring.watch(() => told++);
+  let changes = 0;
+  const unwatch = ring.watch(() => changes++);
   for (const size of [10, 30, 40, 100]) ring.append(1, Buffer.alloc(size), 0);
-  t.equal(told, 4);
+  t.equal(changes, 4);
   t.same(ring.missedSince(0), { records: 3, bytes: 80 });
   t.same(ring.missedSince(1), { records: 2, bytes: 53 }, 'an average');
   t.same(ring.missedSince(7), { records: 0, bytes: 0 });
   const exact = Buffer.alloc(SERVICE_HEADER_BYTES + 100);
   t.equal(ring.copy(ring.first, exact, 100).copiedBytes, exact.length);
   ring.seal();
-  t.equal(told, 5);
+  t.equal(changes, 5);
   unwatch();
   ring.clear();
-  t.equal(told, 5);
+  t.equal(changes, 5);
   t.same(ring.counts, { firstSeq: 4, nextSeq: 4, droppedRecords: 4, droppedBytes: 180 });
 });
 
@@ -267,7 +267,7 @@ t.test('a page that is full ends, also for who would follow', async (t) => {
   t.match(stream.finished, { serviceOutput: { nextSeq: 1 } });
 });
 
-t.test('who begins with what is gone is told how much that was', async (t) => {
+t.test('a reader that starts at dropped records gets their number', async (t) => {
   const ring = new OutputRing('d'.repeat(16), 100);
   for (const size of [20, 30, 60]) ring.append(1, Buffer.alloc(size), 0);
   t.match(read(ring, false).read(new ServiceRecordDecoder(), 1000), [

@@ -1,4 +1,4 @@
-// The parts of the supervised service: its table of states, its policy, and the supervisor on a clock of its own.
+// The parts of the service supervisor: state table, restart policy, and the supervisor with a fake clock.
 import '../support/addon-dir.ts';
 import assert from 'node:assert/strict';
 import type { ExecResultInput, ServiceSpec } from '@sandboxd/proto';
@@ -17,7 +17,7 @@ import {
 import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
 
 t.test('the table: every event in every state', async (t) => {
-  // Columns in the order of SERVICE_EVENTS; "." changes nothing.
+  // Columns in the order of SERVICE_EVENTS; "." means no change.
   const expected: Record<string, string> = {
     idle: 'starting:launch idle:refuse . idle:refuse . . . . . . .',
     starting: '. . . . running failed . . . . .',
@@ -69,7 +69,7 @@ t.test('back-off doubles to a minute, and ten seconds of life begin it again', a
   t.same(new Set(verdicts), new Set(['ended_for_now']), 'always has no limit');
 });
 
-/** A supervisor whose processes and time are the test's. */
+/** A supervisor whose processes and clock the test controls. */
 function makeSupervisor() {
   let nowMs = 0;
   let timers: { at: number; callback: () => void }[] = [];
@@ -216,7 +216,7 @@ t.test(
     t.equal(supervisor.findRing(first.id), undefined);
     t.equal(runs[1]?.ring, supervisor.ring);
     t.equal(first.next?.next, supervisor.ring);
-    t.equal(first.counts.droppedRecords, 0, 'what ran meanwhile keeps what it said');
+    t.equal(first.counts.droppedRecords, 0, 'the earlier run keeps its output');
   },
 );
 
@@ -276,7 +276,7 @@ t.test('retries come after their pauses and are counted; a start that fails is f
   t.equal(supervisor.state, 'failed', 'no pause is left over');
 });
 
-/** Where an end that nobody asked for leads. */
+/** The state after an exit that no client requested. */
 const AFTER_END: Record<string, Record<number, string>> = {
   never: { 0: 'stopped', 1: 'failed' },
   'on-failure': { 0: 'stopped', 1: 'backing_off' },
@@ -313,7 +313,7 @@ t.test('whatever is done to it, it ends as the last command wants', (t) => {
         assert.ok(live().length <= 1, 'never two at once');
         assert.equal(live().length === 1, ['running', 'stopping', 'restarting'].includes(supervisor.state));
       }
-      // What was told to end ends now.
+      // A process that was stopped exits now.
       if (!isSettled(supervisor.state)) end(0);
       const [running] = live();
       if (wanted === 'stop') assert.deepEqual([supervisor.state, running], ['stopped', undefined]);

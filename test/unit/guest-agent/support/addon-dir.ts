@@ -1,4 +1,5 @@
-// Lets the agent's modules find the built addon, or the one that the environment names. To be imported before them.
+// Sets the addon's directory: the built addon, or the one that the environment names. Import it before the agent's
+// modules.
 import { existsSync } from 'node:fs';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';

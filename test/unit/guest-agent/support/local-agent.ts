@@ -1,4 +1,4 @@
-// The agent's exec over a socket pair in this process, without a guest. Where it is given no cgroups it ends process groups.
+// The agent's exec over a socket pair in this process, without a guest. Without cgroups, it kills process groups.
 import './addon-dir.ts';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
@@ -34,13 +34,13 @@ export type Running = {
   readonly stream: Stream;
   readonly started: Promise<number>;
   readonly done: Promise<{ readonly exec: ExecResult; readonly out: string; readonly err: string }>;
-  /** Takes the output from now on, and what came before. */
+  /** Reads the output from now on, including earlier output. */
   readonly resume: () => void;
-  /** What it has written to its output matches. */
+  /** Resolves once its output matches. */
   readonly output: (pattern: RegExp) => Promise<void>;
 };
 
-/** Those that are acquired and not released. */
+/** Counts acquired cgroups that are not released. */
 class CountedCgroups extends ExecCgroups {
   inUse = 0;
 
@@ -57,16 +57,16 @@ class CountedCgroups extends ExecCgroups {
 
 export type LocalAgent = {
   readonly cgroups: { readonly inUse: number };
-  /** The hosts' ends of its links. */
+  /** The hosts' sides of its links. */
   readonly sockets: readonly Socket[];
-  /** Faults that the agent would have logged. */
+  /** Errors that the agent would have logged. */
   readonly faults: unknown[];
-  /** A link to it, for a host that is played byte by byte. */
+  /** A link to it, for a host that the test simulates byte by byte. */
   attach(): Socket;
   connect(incarnation?: string): Promise<Channel>;
 };
 
-/** What the supervisor still waits for does not keep a test going. */
+/** The supervisor's timers do not keep a test alive. */
 const clock: Clock = {
   ...systemClock,
   after: (delayMs, callback) => {
@@ -76,11 +76,11 @@ const clock: Clock = {
 };
 
 export type LocalAgentOptions = {
-  /** Its links are never over, as that of a virtio-serial port. */
+  /** Its links never end, like that of a virtio-serial port. */
   readonly isPort?: boolean;
-  /** Its links read descriptors by themselves. */
+  /** Its links read descriptors natively. */
   readonly isEmulated?: boolean;
-  /** Where it makes control groups; absent: it has none, and ends process groups. */
+  /** Directory of its cgroups; absent: it kills process groups. */
   readonly cgroupRoot?: string;
 };
 
@@ -145,7 +145,7 @@ export function startLocalAgent(
 }
 
 export type RunOptions = Omit<ExecInput, 'cmd'> & {
-  /** Whether output is taken (default), so that the command can go on. */
+  /** Whether output is read (default), so that the command is not blocked. */
   readonly isReading?: boolean;
 };
 
@@ -187,7 +187,7 @@ export function run(
   return { stream, started: started.promise, done: done.promise, resume, output };
 }
 
-/** Sends `bytes` as the command's input and then its end. */
+/** Sends `bytes` as the command's input, and then its end. */
 export function sendInput(stream: Stream, bytes: Buffer): void {
   let at = 0;
   stream.setSource(FLOW.in, (maxBytes) => {
@@ -202,7 +202,7 @@ export function sendInput(stream: Stream, bytes: Buffer): void {
 
 export type Pushing = { readonly stream: Stream; readonly done: Promise<Result> };
 
-/** `pieceBytes` is how much of the archive each frame carries. */
+/** `pieceBytes`: archive bytes in each frame. */
 export function push(
   channel: Channel,
   path: string,
@@ -226,7 +226,7 @@ export function push(
   return { stream, done: done.promise };
 }
 
-/** Only a host that is greeted says what has become of the calls of the one before. */
+/** A new host that sends a hello determines the end of the previous host's calls. */
 export async function leaveAndComeBack(agent: LocalAgent): Promise<void> {
   const left = agent.sockets.filter((socket) => !socket.destroyed);
   const closed = Promise.all(left.map((socket) => once(socket, 'close')));

@@ -1,4 +1,4 @@
-// A program in a network namespace of its own: what the agent's addon makes of an interface and of connections, as JSON.
+// A program in its own network namespace: results of the addon's network functions, as JSON.
 import './addon-dir.ts';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -59,7 +59,7 @@ addon.setInterface(NAME, parseMac(mac), '10.9.0.2', 30, '10.9.0.1', gatewayMac);
 const second = look();
 const failures = ['nothing0', NAME].map((name, index) => {
   try {
-    // A gateway that no address of the interface reaches.
+    // A gateway outside the interface's subnet.
     addon.setInterface(
       name,
       parseMac(mac),

@@ -1,4 +1,4 @@
-// What a process that leaks would have more and more of.
+// Counts open descriptors, to detect leaks.
 import { readdirSync } from 'node:fs';
 
 export function openDescriptors(): number {

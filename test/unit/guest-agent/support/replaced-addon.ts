@@ -1,9 +1,9 @@
-// An addon that answers otherwise than the kernel of this machine does.
+// Replaces functions of the addon, to simulate other kernel results.
 import './addon-dir.ts';
 import type { Test } from 'tap';
 import { type Addon, addon } from '../../../../guest-agent/src/native/addon.ts';
 
-/** Until the test ends; what answered before is returned. */
+/** Lasts until the test ends; returns the original functions. */
 export function replaceInAddon(t: Test, methods: Partial<Addon>): Addon {
   const real = { ...addon };
   Object.assign(addon, methods);

@@ -1,4 +1,4 @@
-// A thread that makes `d` of a destination a directory and a link to the outside in turn, until it is ended.
+// A thread that alternates `d` of a destination between a directory and a link to the outside, until it is terminated.
 import { mkdirSync, renameSync, symlinkSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -10,7 +10,7 @@ function attempt(step: () => void): void {
   try {
     step();
   } catch {
-    // The extraction was there first.
+    // The extraction created it first.
   }
 }
 

@@ -1,7 +1,7 @@
-// Timers that the test lets go off.
+// Timers that the test fires.
 import type { Test } from 'tap';
 
-/** Every setTimeout until the test ends; the first of them goes off when the test says so. */
+/** Captures every setTimeout until the test ends; the test fires the first of them. */
 export function takeTimers(t: Test) {
   const { setTimeout, clearTimeout } = globalThis;
   const waiting = new Map<number, { readonly callback: () => void; readonly ms: number }>();

@@ -1,4 +1,4 @@
-// Tar archives written by hand, right and wrong ones.
+// Hand-made tar archives, valid and invalid.
 import { paddingAfter, type TarEntry, TarReader } from '@sandboxd/proto';
 
 export type Member = {
@@ -8,9 +8,9 @@ export type Member = {
   readonly mode?: number;
   readonly mtime?: number;
   readonly content?: Buffer | string;
-  /** What the header says instead of the content's length. */
+  /** Value of the size field instead of the content's length. */
   readonly sizeField?: string;
-  /** Anything else that is to be in the header. */
+  /** Further changes to the header. */
   readonly patch?: (header: Buffer) => void;
 };
 
@@ -38,7 +38,7 @@ export function withChecksum(header: Buffer): Buffer {
   return header;
 }
 
-/** The members, and the end mark unless told otherwise. */
+/** The members, and by default the end mark. */
 export function archive(members: readonly Member[], { isWhole = true } = {}): Buffer {
   const parts = members.flatMap((member) => {
     const content = Buffer.from(member.content ?? '');
@@ -61,7 +61,7 @@ export function pax(records: Readonly<Record<string, string>>, flag = 'x'): Memb
 
 export type ReadEntry = TarEntry & { readonly content: string };
 
-/** What a reader makes of an archive that comes in pieces. Holes are zeros. */
+/** The reader's output for an archive in chunks. Holes are zeros. */
 export function readArchive(bytes: Buffer, pieceBytes: () => number = () => 65_536): ReadEntry[] {
   const entries: ReadEntry[] = [];
   let entry: TarEntry | undefined;
@@ -80,7 +80,7 @@ export function readArchive(bytes: Buffer, pieceBytes: () => number = () => 65_5
     const piece = Buffer.from(bytes.subarray(at, at + pieceBytes()));
     reader.push(piece);
     at += piece.length;
-    // The reader must not hold what it was lent.
+    // The reader must not retain the borrowed buffer.
     piece.fill(0xaa);
   }
   reader.end();

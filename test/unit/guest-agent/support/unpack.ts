@@ -1,4 +1,4 @@
-// Unpacking archives beneath temporary directories of this machine.
+// Extracts archives below temporary directories of this machine.
 import './addon-dir.ts';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ export function freshDirectory(): string {
   return dir;
 }
 
-/** Unpacks beneath `dir`; what was refused is thrown after everything was closed, before which `atEnd` is called. */
+/** Extracts below `dir`. Throws an error after everything is closed; `atEnd` is called before closing. */
 export function unpack(
   dir: string,
   bytes: Buffer,

@@ -1,4 +1,4 @@
-// Two channels over a link in memory: every byte arrives in order, credit bounds what is in flight, nobody starves.
+// Two channels over a link in memory: every byte arrives in order, credit bounds the data in flight, no flow starves.
 
 import {
   DEFAULT_WINDOW_BYTES,
@@ -17,7 +17,7 @@ import { Tally } from '../support/tally.ts';
 
 const call = { stats: {} };
 
-/** One stream seen from both ends. */
+/** One stream with both sides. */
 class Model {
   readonly flows: Record<Flow, FlowEnd>;
   host!: Stream;
@@ -35,7 +35,7 @@ class Model {
     ] as const;
   }
 
-  /** The guest finishes once everything that it has was sent, as an agent does. */
+  /** The guest finishes once all of its data was sent, as an agent does. */
   finishIfDone(): void {
     const { 1: out, 2: err } = this.flows;
     if (!this.wantsResult || this.guest === undefined || out.sent < out.offered || err.sent < err.offered)
@@ -44,7 +44,7 @@ class Model {
   }
 
   offer(flow: Flow, bytes: number): void {
-    // A guest that was told to finish has no more output.
+    // A guest that must finish has no more output.
     if (flow === FLOW.in || !this.wantsResult) this.flows[flow].offer(bytes);
   }
 
@@ -151,7 +151,7 @@ t.test('any interleaving of calls, bytes, credits, cancels and results keeps eve
           }
           for (const model of models) model.finishIfDone();
         }
-        // From here everything is consumed and every call ends.
+        // From here on, everything is consumed and every call ends.
         for (let round = 0; round < 5000; round += 1) {
           links.host.deliver(pieces.next().value ?? 1);
           links.guest.deliver(pieces.next().value ?? 1);
@@ -173,7 +173,7 @@ t.test('any interleaving of calls, bytes, credits, cancels and results keeps eve
           if (out.received !== out.offered || err.received !== err.offered)
             throw new Error(`${name} lost output`);
         }
-        // One full data frame and small control frames may stand above the link's limit.
+        // One full data frame and small control frames may exceed the link's limit.
         const bound = capacityBytes + MAX_DATA_BYTES + 4096;
         if (links.guest.maxQueuedBytes > bound || links.host.maxQueuedBytes > bound)
           throw new Error('a queue grew');

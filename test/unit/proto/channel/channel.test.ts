@@ -1,4 +1,4 @@
-// What streams and channels do when they are called at awkward moments, and when others fail or do nothing.
+// Streams and channels: calls at unusual moments, failing handlers, and missing handlers.
 import {
   AgentError,
   DEFAULT_WINDOW_BYTES,
@@ -148,7 +148,7 @@ t.test('a handler or source that throws ends its own stream only', async (t) => 
     t.match(results[0]?.error, { code: 'internal', message: name === 'lost' ? 'signal' : name });
     t.equal(results[1]?.stats?.processes, 2, 'the other call was answered');
     t.equal(pair.faults.length, name === 'lost' ? 2 : 1);
-    t.equal(losses.length, name === 'lost' ? 0 : 1, 'the failed call is told, to clean up');
+    t.equal(losses.length, name === 'lost' ? 0 : 1, 'the failed call is notified, to clean up');
   }
   const pair = channelPair((stream) => {
     if (stream.id === 1) throw new AgentError('not_found', 'no such thing');
@@ -253,7 +253,7 @@ t.test('what was held back goes on by itself when it is released, and in order',
   stream.signal('SIGINT');
   await settle(pair.links);
   await quiet;
-  t.ok((got[1]?.length ?? 0) < early.length, 'an upload stands still');
+  t.ok((got[1]?.length ?? 0) < early.length, 'an upload is paused');
   t.same([got[2], events], [undefined, []], 'and nothing else begins');
   pair.host.release();
   await settle(pair.links);

@@ -1,4 +1,4 @@
-// Both ends of a connection at the limits of what they agree on, and when a link comes, goes or has something to say.
+// Both sides of a connection at the protocol's limits, and link events at any time.
 import { mock } from 'node:test';
 import {
   type ByteLink,
@@ -25,7 +25,7 @@ const call = { stats: {} };
 const nonce = Buffer.alloc(NONCE_BYTES, 1);
 const MARK = syncMark(nonce);
 
-/** A link whose events the test makes, and what is written to it. */
+/** A link whose events the test emits; records what is written to it. */
 class MadeLink implements ByteLink {
   events!: LinkEvents;
   readonly written: ReturnType<typeof FrameCodec.decode>[] = [];
@@ -42,7 +42,7 @@ class MadeLink implements ByteLink {
   destroy(): void {}
 }
 
-/** A hello, and in one piece with it what comes `before`. */
+/** A hello, preceded by `before` in the same chunk. */
 function greet(link: MadeLink, ...before: Uint8Array[]): void {
   const hello = { version: 1, nonce, incarnation: 'one', window: 65_536 };
   link.events.data(Buffer.concat([...before, ...encodeFrame({ hello })]));
@@ -89,7 +89,7 @@ t.test('a guest sends as much ahead as the host allows, within bounds of its own
 });
 
 t.test('padding ends the longest frame, wherever that was cut', async (t) => {
-  // The length of the longest frame, in as many bytes as it may have.
+  // The length of the longest frame, in the maximum number of bytes.
   const length = Buffer.of((MAX_FRAME_BYTES & 0x7f) | 0x80, ((MAX_FRAME_BYTES >> 7) & 0x7f) | 0x80, 0x84, 0);
   for (const keep of [1, 2, 3, 4]) {
     const links = memoryLinks(1 << 20);
@@ -102,7 +102,7 @@ t.test('padding ends the longest frame, wherever that was cut', async (t) => {
   }
 });
 
-t.test('the owners of both ends are told of handlers that fail', async (t) => {
+t.test('both sides report handlers that fail', async (t) => {
   const links = memoryLinks();
   const faults: string[] = [];
   const note = (cause: unknown) => void faults.push((cause as Error).message);
@@ -150,14 +150,14 @@ t.test('what straddles chunks is put together in the same memory each time', asy
   }
 });
 
-t.test('the end of a connection is told once, for the reason that came first', async (t) => {
-  const told: string[] = [];
-  const guest = new RawGuest({ onClose: ({ message }) => void told.push(message) });
+t.test('the end of a connection is reported once, with the first reason', async (t) => {
+  const reported: string[] = [];
+  const guest = new RawGuest({ onClose: ({ message }) => void reported.push(message) });
   await guest.greet();
   guest.send({ ping: {} });
   await settle(guest.links);
-  t.equal(told.length, 1);
-  t.match(told, [/^a ping frame/]);
+  t.equal(reported.length, 1);
+  t.match(reported, [/^a ping frame/]);
 });
 
 t.test('a host goes on to send when its link takes bytes again', async (t) => {
@@ -179,7 +179,7 @@ t.test('a host goes on to send when its link takes bytes again', async (t) => {
 });
 
 t.test(
-  'a guest that nobody watches stands whatever comes before a hello, and knows no host until then',
+  'a guest without callbacks ignores all bytes before a hello, and knows no host until then',
   async (t) => {
     const link = new MadeLink();
     const guest = new GuestConnection({
@@ -209,13 +209,13 @@ t.test(
   },
 );
 
-t.test('what only begins like a hello is none', async (t) => {
+t.test('a frame that only starts like a hello is ignored', async (t) => {
   const link = new MadeLink();
   const { guest, seen } = noteTakingGuest(memoryLinks());
   guest.attach(link);
   greet(link);
   const hello = { version: 1, nonce, incarnation: 'two', window: 65_536 };
-  // The last of two bodies counts.
+  // Of two bodies, the last one wins.
   const both = Buffer.concat([
     FrameCodec.encode({ hello }).finish(),
     FrameCodec.encode({ pong: {} }).finish(),
@@ -226,7 +226,7 @@ t.test('what only begins like a hello is none', async (t) => {
   t.match(seen, [/^malformed: a pong frame/]);
 });
 
-t.test('a link is told how much is missing of a frame, and a closed one is written to no more', async (t) => {
+t.test('a link can query the missing bytes of a frame, and a closed one gets no more writes', async (t) => {
   const link = new MadeLink();
   const { guest, streams, seen } = noteTakingGuest(memoryLinks());
   guest.attach(link);
@@ -253,7 +253,7 @@ t.test('what becomes of the link of an old host is nothing to the new one', asyn
   const { guest, streams } = noteTakingGuest(old);
   connectHost(old.host, { incarnation: 'one', needsResync: false }).catch(() => undefined);
   await settle(old);
-  // As one would that has stopped to read.
+  // Like a host that has stopped reading.
   old.host.start({ data: () => {}, drain: () => {}, close: () => {} });
   old.guest.write([Buffer.alloc(100_000)]);
   const next = memoryLinks();
@@ -270,7 +270,7 @@ t.test('what becomes of the link of an old host is nothing to the new one', asyn
   t.ok(waiting > 0);
   old.guest.deliver(1 << 20);
   await new Promise((resolve) => setImmediate(resolve));
-  t.equal(next.guest.queuedBytes, waiting, 'room on the old one is none on the new one');
+  t.equal(next.guest.queuedBytes, waiting, 'a drain of the old link does not apply to the new one');
   old.guest.destroy();
   await settle(old);
   await settle(next);

@@ -1,4 +1,4 @@
-// One stream by itself: when its flows ask for a turn, and what comes of one.
+// A single stream: when its flows request a turn, and the result of a turn.
 import {
   DEFAULT_WINDOW_BYTES,
   type DirectWrite,
@@ -14,7 +14,7 @@ import { channelPair } from '../support/channel-pair.ts';
 
 const call = { stats: {} };
 
-/** A stream of a host whose channel only notes what it is told. */
+/** A host's stream whose channel only records calls. */
 function soloStream(sendWindow: number) {
   const turns: number[] = [];
   const sent: FrameInput[] = [];
@@ -26,7 +26,7 @@ function soloStream(sendWindow: number) {
       enqueue: (_stream, flow) => void turns.push(flow),
       offerDirectWrite: () => undefined,
       guard: (_stream, work) => work(),
-      finish: () => t.fail('an end that nobody wants'),
+      finish: () => t.fail('an unrequested end'),
     },
     1,
     sendWindow,
@@ -71,7 +71,7 @@ t.test('a source that has nothing is not asked again for credit, nor for a flow 
   stream.take(FLOW.in, MAX_DATA_BYTES);
   stream.sent(FLOW.in);
   bytes = 0;
-  t.equal(stream.take(FLOW.in, MAX_DATA_BYTES), null, 'no bytes are none');
+  t.equal(stream.take(FLOW.in, MAX_DATA_BYTES), null, 'an empty chunk counts as no bytes');
   stream.receiveCredit(100);
   t.equal(turns.length, 2);
   t.throws(() => stream.receiveCredit(65), { name: 'ProtocolViolation' });
@@ -79,7 +79,7 @@ t.test('a source that has nothing is not asked again for credit, nor for a flow 
   t.equal(stream.sendCredit, 300);
 });
 
-t.test('the end of a flow goes behind its last byte, and at once where there is none', async (t) => {
+t.test('the end of a flow follows its last byte, and comes at once without any', async (t) => {
   const end = [{ stream: 1, flow: FLOW.in, end: {} }];
   const unasked = soloStream(300);
   unasked.stream.setSource(FLOW.in, () => Buffer.of(1));
@@ -110,31 +110,34 @@ t.test('a call is cancelled once, and is sent no more then', async (t) => {
   t.equal(turns.length, 1);
 });
 
-t.test('a link that reads for itself may find its stream over, and whoever finishes it, too', async (t) => {
-  const { stream } = soloStream(300);
-  const took: number[] = [];
-  const source = { descriptor: 5, length: 10, took: (result: number) => void took.push(result) };
-  stream.setSource(FLOW.in, () => source);
-  stream.ready(FLOW.in);
-  t.equal(stream.take(FLOW.in, MAX_DATA_BYTES, 10), source);
-  stream.close();
-  stream.sentFrom(FLOW.in, source, 0);
-  t.same(took, [0]);
-  stream.finish({ stats: {} });
-});
+t.test(
+  'a stream may end while its link reads the source itself, and its source may end it too',
+  async (t) => {
+    const { stream } = soloStream(300);
+    const took: number[] = [];
+    const source = { descriptor: 5, length: 10, took: (result: number) => void took.push(result) };
+    stream.setSource(FLOW.in, () => source);
+    stream.ready(FLOW.in);
+    t.equal(stream.take(FLOW.in, MAX_DATA_BYTES, 10), source);
+    stream.close();
+    stream.sentFrom(FLOW.in, source, 0);
+    t.same(took, [0]);
+    stream.finish({ stats: {} });
+  },
+);
 
-t.test('what a link takes in by itself is paid back, and what a pull will carry is told', async (t) => {
+t.test('directly written bytes return credit, and a pull reports its file', async (t) => {
   const intakes: DirectWrite[] = [];
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   const pair = channelPair((stream) => {
     stream.opened({ isSizeKnown: true, sizeBytes: 3, contentBytes: 2 });
     stream.opened({ isSizeKnown: false });
     stream.offerDirectWrite({ target: 5, wanted: () => 77, took: () => undefined, failed: () => undefined });
   });
   const offerDirectWrite = (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite);
-  const first = pair.host.open(call, { started: (pid, file) => told.push([pid, file?.sizeBytes]) });
+  const first = pair.host.open(call, { started: (pid, file) => reported.push([pid, file?.sizeBytes]) });
   await settle(pair.links);
-  t.same([told, pair.faults], [[[0, 3]], []], 'a link may have no such thing');
+  t.same([reported, pair.faults], [[[0, 3]], []], 'a link may lack this method');
   Object.assign(pair.links.guest, { offerDirectWrite });
   const stream: Opened = pair.host.open(call, {});
   stream.setSource(FLOW.in, (maxBytes) => Buffer.alloc(maxBytes, 1));

@@ -1,4 +1,4 @@
-// What a channel makes of each frame: of those that are encoded otherwise than it would, at a limit, for nobody, or too late.
+// A channel's handling of each frame: unusual encodings, limits, unknown streams, and late frames.
 import { mock } from 'node:test';
 import {
   AgentError,
@@ -22,7 +22,7 @@ import { Tally } from '../support/tally.ts';
 
 const call = { stats: {} };
 
-/** A channel and what it writes. */
+/** A channel that records its writes. */
 function soloChannel(role: 'host' | 'guest', more: Partial<ChannelOptions> = {}) {
   const written: ReturnType<typeof FrameCodec.decode>[] = [];
   const decoder = new FrameDecoder('skip', (encoded) =>
@@ -41,16 +41,16 @@ function soloChannel(role: 'host' | 'guest', more: Partial<ChannelOptions> = {})
   return { channel, written, receive };
 }
 
-t.test('a command is told what there is to tell, and one that listens to nothing goes on', async (t) => {
-  const told: string[] = [];
+t.test('a command gets all events, and one without handlers continues', async (t) => {
+  const received: string[] = [];
   const pair = channelPair((stream) => {
     if (stream.id !== 1) return;
     stream.handlers = {
-      signal: (name) => void told.push(name),
-      resize: (size) => void told.push(JSON.stringify(size)),
-      data: (_flow, chunk) => void told.push(`${chunk}`),
-      end: () => void told.push('end'),
-      cancel: () => void told.push('cancel'),
+      signal: (name) => void received.push(name),
+      resize: (size) => void received.push(JSON.stringify(size)),
+      data: (_flow, chunk) => void received.push(`${chunk}`),
+      end: () => void received.push('end'),
+      cancel: () => void received.push('cancel'),
     };
   });
   for (let id = 1; id <= 2; id++) {
@@ -64,12 +64,12 @@ t.test('a command is told what there is to tell, and one that listens to nothing
     stream.cancel();
   }
   await settle(pair.links);
-  t.same(told, ['SIGINT', '{"cols":80,"rows":24}', 'a', 'end', 'cancel']);
+  t.same(received, ['SIGINT', '{"cols":80,"rows":24}', 'a', 'end', 'cancel']);
   t.same(pair.faults, []);
   t.equal(pair.guest.streamCount, 2);
 });
 
-t.test('nobody has to listen to a call, whatever comes of it', async (t) => {
+t.test('a call needs no handlers, whatever its outcome', async (t) => {
   const pair = channelPair((stream) => {
     stream.started(7);
     let left = 1;
@@ -140,7 +140,7 @@ t.test('a ping has a longest payload', async (t) => {
   t.equal((await empty).length, 0);
 });
 
-t.test('a host that opens more calls than there may be is told so, call by call', async (t) => {
+t.test('each call above the limit is refused', async (t) => {
   let opened = 0;
   const { channel, receive, written } = soloChannel('guest', { onRequest: () => void opened++ });
   for (let stream = 1; stream <= MAX_STREAMS; stream++) receive({ stream, request: call });
@@ -211,7 +211,7 @@ t.test('a handler that fails where its stream is over already ends nothing more'
   t.same([faults.length, written.length], [2, 2]);
 });
 
-t.test('a channel that nobody watches stands a handler that fails', async (t) => {
+t.test('a channel without callbacks survives a failing handler', async (t) => {
   const { channel, receive } = soloChannel('host');
   const raise = () => {
     throw new Error('raised');
@@ -282,5 +282,5 @@ t.test('parts for a call that is over are not kept', async (t) => {
     const last = at + PART_BYTES >= whole.length;
     receive({ stream: 2, part: { bytes: whole.subarray(at, at + PART_BYTES), last } });
   }
-  t.equal(texts[1]?.length, 3 * PART_BYTES, 'there is room for those of the next');
+  t.equal(texts[1]?.length, 3 * PART_BYTES, 'the parts of the next message fit');
 });

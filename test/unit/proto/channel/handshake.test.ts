@@ -1,4 +1,4 @@
-// How a connection begins, begins again in the middle of anything, and ends.
+// The handshake, a new handshake at any time, and the end of a connection.
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   connectHost,
@@ -18,7 +18,7 @@ import { noteTakingGuest } from '../support/note-taking-guest.ts';
 import { RawGuest } from '../support/raw-guest.ts';
 
 const call = { stats: {} };
-/** What a hello after one with the incarnation `one` makes of the streams. */
+/** The effect on streams of a hello after one with the incarnation `one`. */
 const kinds = [
   ['one', 'superseded'],
   ['two', 'detached'],
@@ -69,14 +69,14 @@ t.test('a new host gets through wherever the old one stopped, and nothing half i
     await connect(links);
     links.host.write([old.subarray(0, keep)]);
     links.host.deliver(1 << 20);
-    // The guest was in the middle of something too.
+    // The guest was also in the middle of a frame.
     streams[0]?.setSource(FLOW.out, (maxBytes) => Buffer.alloc(Math.min(maxBytes, 3000), '\nSBXSYNC1'));
     streams[0]?.ready(FLOW.out);
     links.guest.deliver(100 + keep);
     const before = seen.length;
     const { channel } = await connect(links, 'one', true);
-    const told = seen.slice(before).join();
-    if (!/^(superseded(,superseded)?)?$/.test(told)) t.fail(`after ${keep} bytes the guest saw ${told}`);
+    const losses = seen.slice(before).join();
+    if (!/^(superseded(,superseded)?)?$/.test(losses)) t.fail(`after ${keep} bytes the guest saw ${losses}`);
     let isAnswered = false;
     channel.open(call, {
       result: () => {
@@ -161,7 +161,7 @@ t.test('a link that closes leaves its streams as they are until the next hello s
   }
 });
 
-t.test('a bad hello is not answered and disturbs nobody', async (t) => {
+t.test('an invalid hello is not answered and disturbs no stream', async (t) => {
   const links = memoryLinks();
   let describes = 0;
   const { guest, seen } = noteTakingGuest(links, {

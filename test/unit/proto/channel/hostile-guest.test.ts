@@ -1,4 +1,4 @@
-// Whatever a guest sends, the host's end goes on or closes that one connection with a ProtocolViolation.
+// For any bytes of a guest, the host continues or closes that one connection with a ProtocolViolation.
 
 import {
   DEFAULT_WINDOW_BYTES,
@@ -21,7 +21,7 @@ import { RawGuest } from '../support/raw-guest.ts';
 const call = { stats: {} };
 const result = { stats: {} };
 
-/** A connection with three streams, the second over again. */
+/** A connection with three streams; the second has ended. */
 async function connected(
   handlers: StreamHandlers = {},
   options: Partial<HostConnectionOptions> = {},
@@ -103,7 +103,7 @@ const violations: Record<string, (guest: RawGuest) => void> = {
   'groups without an end': (guest) => guest.write(Buffer.of(0xe0, 0xd4, 0x03), deepGroup),
 };
 
-/** What is said of each, by how it begins; of the others what the decoder says. */
+/** The error text for each prefix; other texts come from the decoder. */
 const reasons: readonly (readonly [RegExp, RegExp])[] = [
   [/^a stream that was|^credit of a stream/, /^a frame of stream 9, which is not open$/],
   [/^a stream that is over|^a second result/, /^a frame of stream 2, which is not open$/],
@@ -132,7 +132,7 @@ t.test('each thing that a guest must not send is a violation', async (t) => {
     t.type(guest.closeCause, ProtocolViolation, name);
     const reason = reasons.find(([kind]) => kind.test(name));
     if (reason) t.match(guest.closeCause?.message, reason[1], name);
-    t.strictSame(losses, ['lost'], 'its calls are told');
+    t.strictSame(losses, ['lost'], 'its calls are notified');
     t.ok(guest.links.host.isClosed, 'and the link is closed');
   }
 });
@@ -186,7 +186,7 @@ t.test('all of the credit may be used, and every given byte of it once', async (
   const frame = { stream: 1, flow: 1, data: Buffer.alloc(MAX_DATA_BYTES - 64, 1) };
   for (let sent = 0; sent < DEFAULT_WINDOW_BYTES; sent += MAX_DATA_BYTES) guest.send(frame);
   t.equal(guest.closeCause, undefined);
-  // What is worth a frame of credit.
+  // Enough for a credit frame.
   const due = DEFAULT_WINDOW_BYTES / 2 / MAX_DATA_BYTES;
   for (let frames = 0; frames < due; frames++) stream.consumed(MAX_DATA_BYTES - 64);
   guest.links.host.deliver(1 << 20);

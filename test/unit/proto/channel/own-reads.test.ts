@@ -1,5 +1,5 @@
-// Links that read for themselves what a stream sends, and put what it is sent where it belongs: the rules are those of bytes that
-// go through JavaScript.
+// Links that read a stream's source and write its received data themselves. The rules are the same as for bytes that
+// pass through JavaScript.
 import {
   type ByteLink,
   type DirectWrite,
@@ -16,7 +16,7 @@ import { type ChannelPair, channelPair } from '../support/channel-pair.ts';
 
 type Answer = ReturnType<NonNullable<ByteLink['writeFrom']>>;
 
-/** Has the guest's link read for itself. What a channel that forgot a rule asks without end fails. */
+/** Lets the guest's link read sources itself. Fails when the channel asks endlessly. */
 function readsItself(
   pair: ChannelPair,
   answer: (frames: SourceFrames, asked: number) => Answer,
@@ -31,29 +31,29 @@ function readsItself(
   return asked;
 }
 
-/** A source that names descriptor 7 for as much as it may. */
+/** A source that returns descriptor 7 for the maximum length. */
 const descriptor =
   (took: (result: number) => void = () => undefined): Source =>
   (_maxBytes, length) => ({ descriptor: 7, length, took });
 
-/** What a link does with a descriptor that has `bytes`. */
+/** A link's reads of a descriptor with `bytes`. */
 function fileOf(pair: ChannelPair, bytes: number): { answer: (frames: SourceFrames) => Answer } {
   let left = bytes;
   return {
     answer: ({ stream, flow, length }) => {
       const result = Math.min(length, left);
       left -= result;
-      let isRoomy = true;
+      let hasSpace = true;
       for (let at = 0; at < result; at += MAX_DATA_BYTES)
-        isRoomy = pair.links.guest.write(
+        hasSpace = pair.links.guest.write(
           dataFrame(stream, flow as typeof FLOW.out, Buffer.alloc(Math.min(MAX_DATA_BYTES, result - at))),
         );
-      return { result, isRoomy };
+      return { result, hasSpace };
     },
   };
 }
 
-t.test('it waits for room, and a source without bytes is not asked until it is ready', async (t) => {
+t.test('it waits for free space, and a source without bytes is not called until it is ready', async (t) => {
   const results: number[] = [];
   let stream: Stream | undefined;
   const pair = channelPair((opened) => {
@@ -66,11 +66,11 @@ t.test('it waits for room, and a source without bytes is not asked until it is r
   });
   const asked = readsItself(pair, (_frames, count) => ({
     result: count === 1 ? 1000 : 0,
-    isRoomy: count !== 1,
+    hasSpace: count !== 1,
   }));
   pair.host.open({ stats: {} }, {});
   await settle(pair.links);
-  t.same(results, [1000], 'a link without room is not asked again');
+  t.same(results, [1000], 'a full link is not called again');
   pair.guest.drained();
   await settle(pair.links);
   t.same(results, [1000, 0], 'and a source without bytes is not until it is ready');
@@ -131,7 +131,7 @@ t.test('a flow that is not alone has as much of a turn as any other', async (t) 
   );
   const { answer } = fileOf(pair, 2 ** 20);
   const asked = readsItself(pair, (frames, count) =>
-    count === 1 ? { result: 1, isRoomy: false } : answer(frames),
+    count === 1 ? { result: 1, hasSpace: false } : answer(frames),
   );
   for (let id = 1; id <= 2; id++) pair.host.open({ stats: {} }, {});
   await settle(pair.links);
@@ -158,7 +158,7 @@ t.test('a reading that fails ends its own stream only', async (t) => {
     );
     stream.ready(FLOW.out);
   });
-  readsItself(pair, () => ({ result: -5, isRoomy: true }));
+  readsItself(pair, () => ({ result: -5, hasSpace: true }));
   const results: unknown[] = [];
   for (let id = 1; id <= 2; id++)
     pair.host.open(

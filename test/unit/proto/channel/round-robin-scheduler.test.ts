@@ -1,4 +1,4 @@
-// The round of flows that share a link: how long it goes on, and when it does not go on at all.
+// The round-robin scheduler of flows on a link: the length of a round, and when it stops.
 import {
   type ByteLink,
   type Flow,
@@ -15,13 +15,13 @@ const turn = () => new Promise(setImmediate);
 
 type Take = (maxBytes: number, maxSourceBytes: number) => ReturnType<Stream['take']>;
 
-/** A round whose link notes what it is given, and flows that want another turn after each that they used. */
+/** A scheduler whose link records frames, and flows that request another turn after each one. */
 function makeRound(more: Partial<ByteLink> = {}) {
-  const link = { isRoomy: true, written: [] as string[] };
+  const link = { hasSpace: true, written: [] as string[] };
   const errors: unknown[] = [];
   const write = (chunks: readonly Uint8Array[]) => {
     link.written.push(Buffer.concat(chunks).toString('latin1'));
-    return link.isRoomy;
+    return link.hasSpace;
   };
   const round = new RoundRobinScheduler(
     { start: () => undefined, destroy: () => undefined, write, ...more },
@@ -51,7 +51,7 @@ t.test(
       ['readings that fail', source, 4096, -5000],
     ] as const) {
       await t.test(name, async (t) => {
-        const { round, flow } = makeRound({ writeFrom: () => ({ result, isRoomy: true }) });
+        const { round, flow } = makeRound({ writeFrom: () => ({ result, hasSpace: true }) });
         let takes = 0;
         const stream = flow(1, () => {
           takes += 1;
@@ -121,7 +121,7 @@ t.test(
 
 t.test('control frames that wait for a link are counted, up to a limit', async (t) => {
   const { round, link } = makeRound();
-  link.isRoomy = false;
+  link.hasSpace = false;
   round.control([Buffer.alloc(100)]);
   t.notOk(round.isBacklogged, 'the one that filled it is not among them');
   round.control([Buffer.alloc(MAX_BACKLOG_BYTES - 1), Buffer.alloc(1)]);
@@ -130,20 +130,20 @@ t.test('control frames that wait for a link are counted, up to a limit', async (
   t.ok(round.isBacklogged);
   round.drained();
   t.notOk(round.isBacklogged);
-  link.isRoomy = true;
+  link.hasSpace = true;
   round.control([Buffer.alloc(1)]);
   round.control([Buffer.alloc(MAX_BACKLOG_BYTES + 1)]);
-  t.notOk(round.isBacklogged, 'nothing waits for one with room');
+  t.notOk(round.isBacklogged, 'a link with free space has no backlog');
 });
 
-t.test('flows wait for a link without room, and while it is held', async (t) => {
+t.test('flows wait for a full link, and while it is held', async (t) => {
   const { round, link, flow } = makeRound();
   let takes = 0;
   const stream = flow(1, () => {
     takes += 1;
     return Buffer.of(1);
   });
-  link.isRoomy = false;
+  link.hasSpace = false;
   round.enqueue(stream, FLOW);
   t.equal(takes, 1);
   round.enqueue(stream, FLOW);
@@ -158,7 +158,7 @@ t.test('flows wait for a link without room, and while it is held', async (t) => 
   round.control([Buffer.from('b'), Buffer.from('c')]);
   link.written.length = 0;
   round.release();
-  t.same([link.written, takes], [['abc'], 2], 'one write, which left no room');
+  t.same([link.written, takes], [['abc'], 2], 'one write, which filled the link');
   round.drained();
   t.equal(takes, 3);
   link.written.length = 0;
@@ -171,7 +171,7 @@ t.test('flows wait for a link without room, and while it is held', async (t) => 
 t.test('a round that was stopped sends nothing', async (t) => {
   const { round, link, flow } = makeRound();
   const stream = flow(1, () => Buffer.of(1));
-  link.isRoomy = false;
+  link.hasSpace = false;
   round.enqueue(stream, FLOW);
   link.written.length = 0;
   round.stop();
@@ -191,10 +191,10 @@ t.test(
       asked.push([maxBytes, maxSourceBytes]);
       return named;
     };
-    const able = makeRound({ writeFrom: () => ({ result: 10, isRoomy: false }) });
+    const able = makeRound({ writeFrom: () => ({ result: 10, hasSpace: false }) });
     able.round.enqueue(able.flow(1, take), FLOW);
     able.round.enqueue(able.flow(2, take), FLOW);
-    t.equal(asked.length, 1, 'it left no room');
+    t.equal(asked.length, 1, 'it filled the link');
     able.round.drained();
     t.same(asked, [
       [MAX_DATA_BYTES, MAX_SOURCE_BYTES],

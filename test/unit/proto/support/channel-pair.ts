@@ -7,7 +7,7 @@ export type ChannelPair = {
   readonly links: MemoryLinks;
   readonly host: Channel;
   readonly guest: Channel;
-  /** What onFault was told, either side. */
+  /** Errors passed to onFault, on either side. */
   readonly faults: unknown[];
 };
 

@@ -1,4 +1,4 @@
-// Cuts bytes into chunks of given sizes, each with memory of its own.
+// Splits bytes into chunks of given sizes, each in its own buffer.
 export function cut(text: Buffer, sizes: Iterable<number>): Buffer[] {
   const chunks: Buffer[] = [];
   let at = 0;

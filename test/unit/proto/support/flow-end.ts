@@ -1,5 +1,5 @@
-// A producer and a consumer of one byte flow whose bytes are known by their place, so that every loss, repetition and
-// reordering shows.
+// A producer and a consumer of one byte flow. Each byte depends on its offset, so that every loss, repetition and
+// reordering is detected.
 import type { Flow, Stream } from '@sandboxd/proto';
 
 /** The byte at `offset` of a flow. */
@@ -11,7 +11,7 @@ export class FlowEnd {
   readonly flow: Flow;
   readonly #windowBytes: number;
   stream: Stream | undefined;
-  /** Bytes that may be sent, were sent, were received, were consumed. */
+  /** Counts of bytes to send, sent, received, consumed. */
   offered = 0;
   sent = 0;
   received = 0;
@@ -56,7 +56,7 @@ export class FlowEnd {
     this.received += chunk.length;
   }
 
-  /** Receiver's side; returns what to give back. */
+  /** Receiver's side; returns the credit to give back. */
   consume(bytes: number): number {
     const passed = Math.min(bytes, this.received - this.consumed);
     this.consumed += passed;

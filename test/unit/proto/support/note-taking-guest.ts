@@ -1,4 +1,4 @@
-// The guest's end of a connection that notes what it is told.
+// A guest's side of a connection that records events.
 import { GuestConnection, type GuestConnectionOptions, type Stream } from '@sandboxd/proto';
 import type { MemoryLinks } from '../../../support/memory-link.ts';
 

@@ -1,4 +1,4 @@
-// A guest that a test writes byte by byte, in front of the host's end of a connection.
+// A guest that a test simulates byte by byte, against the host's side of a connection.
 import {
   connectHost,
   FrameCodec,
@@ -15,7 +15,7 @@ export class RawGuest {
   readonly links: MemoryLinks = memoryLinks(1 << 20);
   readonly frames: ReturnType<typeof FrameCodec.decode>[] = [];
   readonly connection: Promise<HostConnection>;
-  /** Why the host gave up the connection after it was established. */
+  /** Why the host closed the connection after it was established. */
   closeCause: Error | undefined;
 
   constructor(options: Partial<HostConnectionOptions> = {}) {
@@ -41,7 +41,7 @@ export class RawGuest {
     return this.frames[0]?.hello?.nonce ?? new Uint8Array(0);
   }
 
-  /** Bytes to the host, at once. */
+  /** Sends bytes to the host at once. */
   write(...chunks: readonly Uint8Array[]): void {
     this.links.guest.write(chunks);
     this.links.guest.deliver(1 << 30);
@@ -51,7 +51,7 @@ export class RawGuest {
     this.write(...frames.flatMap((frame) => encodeFrame(frame)));
   }
 
-  /** A good answer to the hello, but for `changes`. */
+  /** A valid reply to the hello, with `changes`. */
   greet(changes: object = {}): Promise<HostConnection> {
     const helloReply = {
       version: 1,

@@ -1,4 +1,4 @@
-// Handlers that count the bytes of a stream which nobody consumes.
+// Handlers that count the bytes of a stream without consuming them.
 import type { Flow, StreamHandlers } from '@sandboxd/proto';
 
 export class Tally implements StreamHandlers {

@@ -1,4 +1,4 @@
-// The sync mark, behind which a host's connection begins.
+// The sync mark, which precedes a host's connection.
 import { NONCE_BYTES, ProtocolViolation } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';

@@ -1,4 +1,4 @@
-// Frames, parts and varints: what they are as bytes, however these are split.
+// The encoding of frames, parts and varints, for any chunking.
 
 import {
   FrameCodec,
@@ -35,7 +35,7 @@ const anyFrame: fc.Arbitrary<FrameInput> = fc.oneof(
   fc.record({ stream: fc.constant(0), ping: fc.record({ payload: fc.uint8Array({ maxLength: 50 }) }) }),
   fc.record({ stream: streamId, request: fc.constant({ stats: {} }) }),
 );
-/** What a frame is when it comes back from the wire: `whole` apart. */
+/** A frame after a round trip, without `whole`. */
 const plain = (encoded: Uint8Array): string => {
   const { whole: _, ...frame } = FrameCodec.decode(encoded);
   return JSON.stringify(frame);
@@ -95,7 +95,7 @@ t.test('what is read by hand is what the generated code reads', async (t) => {
       return got?.stream === stream && got.credit === credit;
     }),
   );
-  // Bytes near a frame: whatever is taken for one is one, and the same.
+  // Bytes close to a frame: anything that decodes as a frame is that frame.
   const near = fc
     .tuple(
       id,
@@ -183,7 +183,7 @@ t.test('lengths over the limit are violations, before anything is allocated', (t
   t.throws(
     () => decodeAll([Buffer.of(2, 8, 0)], 'refuse'),
     ProtocolViolation,
-    'a cut frame is refused where nobody pads',
+    'a truncated frame is refused where padding is not permitted',
   );
   t.end();
 });
@@ -292,7 +292,7 @@ t.test('parts interleave between streams and hold no more than their limits', as
   t.throws(() => joiner.add(3, full, false), ProtocolViolation, 'all messages over their limit');
   joiner.drop(1);
   joiner.drop(1);
-  t.doesNotThrow(() => joiner.add(3, full, false), 'dropping makes room');
+  t.doesNotThrow(() => joiner.add(3, full, false), 'dropping frees space');
 });
 
 t.test('a small view is copied out of a large chunk, a large one is not', (t) => {
