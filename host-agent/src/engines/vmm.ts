@@ -1,4 +1,4 @@
-// One guest and its VMM: the part of its life that is the same on every engine.
+// One guest and its VMM: the part of its life that is the same for each engine.
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError } from '../lib/errors.ts';
@@ -20,7 +20,7 @@ import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
 import { vmmRecordPath } from './vmm-record.ts';
 
 const DIAGNOSIS_LINES = 40;
-/** A system call that the VMM's filter forbids. */
+/** Sent for a system call that the VMM's seccomp filter forbids. */
 const FILTER_SIGNAL = 'SIGSYS';
 
 export class Vmm implements Vm, Controlled {
@@ -35,7 +35,7 @@ export class Vmm implements Vm, Controlled {
   #exit: VmExit | undefined;
   #isKilledByUs = false;
   #isDetached = false;
-  /** Why we ended it though nobody asked for that. */
+  /** Why the daemon ended it without a request of a client. */
   #verdict: string | undefined;
 
   constructor(kind: VmmKind, identity: VmmIdentity, process: VmmProcess, options: ControlOptions) {
@@ -53,7 +53,9 @@ export class Vmm implements Vm, Controlled {
       const gone = [...files.socketPaths, vmmRecordPath(identity.paths)];
       await Promise.all(gone.map((path) => rm(path, { force: true }))).catch(() => undefined);
       if (identity.jail !== undefined)
-        await leaveJail(identity.jail).catch((err) => this.#log.warn({ err }, 'cannot give back a jail'));
+        await leaveJail(identity.jail).catch((err) =>
+          this.#log.warn({ err }, 'cannot release the user id and cgroup of a VMM'),
+        );
       return this.#exit;
     });
   }
@@ -70,7 +72,7 @@ export class Vmm implements Vm, Controlled {
     return this.#exit !== undefined || this.#isKilledByUs || this.#isDetached;
   }
 
-  /** It ended, and nobody asked for that. */
+  /** It exited without being killed by us. */
   get endedByItself(): boolean {
     return this.#exit !== undefined && !this.#isKilledByUs;
   }
@@ -89,7 +91,7 @@ export class Vmm implements Vm, Controlled {
     if (this.isOver) return;
     if (this.#verdict === undefined) {
       this.#verdict = reason;
-      // Before its files can go with it.
+      // Before its files can be removed with it.
       this.#log.warn({ reason, diagnosis: await this.diagnose() }, 'ended a VM');
     }
     this.#process.signal('SIGKILL');

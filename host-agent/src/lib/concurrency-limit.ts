@@ -1,11 +1,11 @@
-// Streams that go on for ever have places: so many at once, and so many of each who asks.
+// A concurrency limit for long-lived streams: one in total, and one per client.
 import { AppError } from './errors.ts';
 
 export type ConcurrencyLimitOptions = {
-  /** What one is, in the plural. */
+  /** Names the streams in the error message, in the plural. */
   readonly what: string;
   readonly max: number;
-  /** Of one tenant or key. */
+  /** Maximum for one tenant or key. */
   readonly maxPerClient: number;
 };
 
@@ -22,7 +22,10 @@ export class ConcurrencyLimit {
     return this.#count;
   }
 
-  /** Until disposed, which may be done again. Nobody in particular has no share of their own. AppError exhausted. */
+  /**
+   * Occupies a slot until disposed (idempotent). Undefined: a client without an identity; only the total limit applies.
+   * AppError exhausted.
+   */
   acquire(who: string | undefined): Disposable {
     const { what, max: most, maxPerClient: mostOfEach } = this.#options;
     const own = this.#taken.get(who) ?? 0;

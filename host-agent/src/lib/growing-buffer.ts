@@ -1,5 +1,4 @@
-// Bytes that are collected until all are there, however small the pieces are that they come in: each of those costs hundreds of
-// bytes beside its own.
+// Collects chunks in one growing buffer. An array of small chunks would cost hundreds of bytes of overhead per chunk.
 
 const FIRST_BYTES = 1024;
 
@@ -11,7 +10,7 @@ export class GrowingBuffer {
     return this.#sizeBytes;
   }
 
-  /** What was added; it is not to be added to after that. */
+  /** The collected bytes. Nothing may be added after this call. */
   get bytes(): Buffer {
     return this.#block.subarray(0, this.#sizeBytes);
   }

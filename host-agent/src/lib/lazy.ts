@@ -1,6 +1,6 @@
-// What is made when it is first asked for.
+// A value that is created at its first use.
 
-/** One that failed is tried again. */
+/** A failed attempt is retried by the next call. */
 export function lazy<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {
@@ -12,7 +12,7 @@ export function lazy<T>(make: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** What is waited for in starts and stops (VMMs, idle sockets) may not keep the process alive by itself. */
+/** Keeps the process alive: what a start or stop waits for (VMMs, idle sockets) does not by itself. */
 export function keepAlive(): Disposable {
   const timer = setInterval(() => {}, 60_000);
   return { [Symbol.dispose]: () => clearInterval(timer) };

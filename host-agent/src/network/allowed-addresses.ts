@@ -1,19 +1,19 @@
-// The addresses that one guest may reach, and until when: what the set in its namespace has, as far as this daemon knows.
+// The addresses that one guest may reach, each with its expiry time. Mirrors the nftables set in the guest's namespace.
 import { openAddresses } from './rules/guest.ts';
 
 export type Opening = { readonly address: string; readonly ttlS: number };
 
-/** The kernel may take so long to forget what is over. */
+/** Allowance for the kernel: an expired set element may stay this long. */
 const LATE_MS = 2000;
-/** So much later an end must be to be worth a change. */
+/** An expiry is extended only if the new one is later by at least this much. */
 const WORTH_MS = 500;
-/** Above this, ends that have passed are forgotten. */
+/** Above this number of entries, expired ones are removed from the map. */
 const MANY = 1024;
 
 export class AllowedAddresses {
   readonly #apply: (commands: string) => Promise<unknown>;
   readonly #until = new Map<string, number>();
-  /** What is to be opened by the next command: one is under way at a time. */
+  /** Addresses of the next nftables command. Only one command runs at a time. */
   #next: Map<string, number> | undefined;
   #opening: Promise<void> = Promise.resolve();
 
@@ -21,18 +21,18 @@ export class AllowedAddresses {
     this.#apply = apply;
   }
 
-  /** What an earlier daemon opened. */
+  /** Restores what an earlier daemon opened. */
   remember(openings: readonly Opening[]): void {
     for (const { address, ttlS } of openings) this.#until.set(address, Date.now() + ttlS * 1000);
   }
 
-  /** Resolves when all of them can be reached for at least so long. */
+  /** Resolves when all addresses are reachable for at least their TTL. */
   open(openings: readonly Opening[]): Promise<void> {
     const now = Date.now();
     const wanted = openings.filter(
       ({ address, ttlS }) => (this.#until.get(address) ?? 0) + WORTH_MS < now + ttlS * 1000,
     );
-    // Also what is open already may be so only in a command that is under way.
+    // An address that already counts as open may be part of the command that is still running.
     if (wanted.length === 0) return this.#opening;
     if (this.#next === undefined) {
       this.#next = new Map();
@@ -59,7 +59,7 @@ export class AllowedAddresses {
   }
 }
 
-/** What `nft --json list set` says is in a set. */
+/** Parses the elements of a set from the output of `nft --json list set`. */
 export function readOpenings(json: string): Opening[] {
   const { nftables = [] } = JSON.parse(json) as {
     nftables?: readonly { set?: { elem?: readonly unknown[] } }[];

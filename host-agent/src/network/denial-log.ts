@@ -1,9 +1,10 @@
-// What a guest was refused, in words for its log: each thing once a while, and never faster than a person could read.
+// Reports a guest's denied packets and names as lines of its log: deduplicated, and rate-limited to what a person can
+// read.
 import { formatIpv4 } from '../lib/ipv4.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
 import type { FailedStep } from './resolver/client.ts';
 
-/** The same is not said again for so long. */
+/** The same line is not repeated within this time. */
 const REPEAT_MS = 60_000;
 const BURST = 20;
 const PER_S = 2;
@@ -38,8 +39,8 @@ export class DenialLog {
   }
 
   /**
-   * Whether it was said: what fails again and again is no more often in the daemon's log. A reason in the words of programs of
-   * the host is not for a guest: it tells of name servers, rules and sets.
+   * Returns whether the line was logged, so that repeated failures are rate-limited in the daemon's log as well.
+   * The guest gets a generic reason only: messages of host programs mention name servers, rules and sets.
    */
   trouble(name: string, step: FailedStep): boolean {
     return this.#tell(`network: cannot resolve ${name}: ${REASONS[step]}`);
@@ -52,7 +53,7 @@ export class DenialLog {
       this.#unsaid++;
       return false;
     }
-    // The oldest comes first.
+    // A Map iterates in insertion order: the first key is the oldest.
     if (this.#saidAt.size >= MAX_REMEMBERED)
       for (const old of [...this.#saidAt.keys()].slice(0, 1)) this.#saidAt.delete(old);
     this.#saidAt.set(text, now);
@@ -63,7 +64,7 @@ export class DenialLog {
   }
 }
 
-/** `tcp 192.0.2.1:443`; undefined for what is no IPv4 packet. */
+/** Formats a packet as `tcp 192.0.2.1:443`; undefined if it is not an IPv4 packet. */
 export function describePacket(packet: Buffer): string | undefined {
   if (packet.length < IP_HEADER_BYTES || packet.readUInt8(0) >> 4 !== 4) return undefined;
   const protocol = packet.readUInt8(9);

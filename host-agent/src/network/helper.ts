@@ -1,5 +1,5 @@
-// The program that changes network namespaces for the daemon (native/netd.c), spoken to over its standard input and output. It
-// holds nothing that outlives a request but what it listens to, so one that ended is replaced by the next request.
+// Client of the program that changes network namespaces (native/netd.c), over its standard input and output. Its only
+// state between requests is the list of watched namespaces, so the next request restarts a helper that exited.
 import type { ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { AppError } from '../lib/errors.ts';
@@ -22,7 +22,7 @@ export class NetHelper {
   #held: Buffer = Buffer.alloc(0);
   #head: Head | undefined;
 
-  /** `onLogged`: the first bytes of a packet that a rule logged; `onRestart`: nothing is listened to any more. */
+  /** `onLogged` gets the first bytes of a packet that a rule logged. `onRestart`: the watched namespaces are lost. */
   constructor(
     program: string,
     onLogged: (name: string, packet: Buffer) => void = () => undefined,
@@ -33,7 +33,7 @@ export class NetHelper {
     this.#onRestart = onRestart;
   }
 
-  /** What it listed. AppError internal with the reason. */
+  /** Sends a request and returns its output. AppError internal with the helper's error message. */
   ask(words: readonly string[], body = ''): Promise<string> {
     if (this.#isClosed) return Promise.reject(new AppError('cancelled', 'the daemon is stopping'));
     const child = this.#start();
@@ -44,7 +44,7 @@ export class NetHelper {
     });
   }
 
-  /** Ends it; what it made stays. */
+  /** Stops the process. The namespaces, links and rules that it created stay. */
   close(): void {
     this.#isClosed = true;
     this.#child?.removeAllListeners('exit');
@@ -108,7 +108,7 @@ export class NetHelper {
   }
 }
 
-/** A word has no blank or end of a line. */
+/** Percent-encodes white space and `%`, which separate the arguments of a request. */
 function encode(word: string): string {
   return word.replace(/[\s%]/g, encodeURIComponent);
 }

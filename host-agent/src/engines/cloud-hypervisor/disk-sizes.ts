@@ -1,18 +1,18 @@
-// Disks of other sizes than the saved VM had. The VMM has the size of each in its saved state and believes that, not the file.
-// A guest reads it when its driver takes the device: of a disk that no driver has it is changed, and nobody knew another.
+// Changes disk sizes in a saved state. The VMM takes each size from its saved state, not from the file. The guest reads
+// it when its driver binds the device, so the size of an unbound disk can be changed.
 import { type SavedState, unknownForm } from './saved-state.ts';
 import { diskId } from './vm-config.ts';
 
 const DEVICES = 'device-manager';
 const SECTOR_BYTES = 512;
 
-/** `sizes`: bytes of each disk, by its index in the spec. AppError when the state has another form. */
+/** `sizes`: bytes of each disk, by its index in the spec. AppError if the state has an unknown format. */
 export function setFreeDiskSizes(state: SavedState, sizes: readonly number[]): void {
   for (const [index, size] of sizes.entries()) {
     const id = diskId(index);
     const { device_activated: isTaken } = parse(state.read(DEVICES, `_virtio-pci-${id}`), id);
     if (typeof isTaken !== 'boolean') throw unknownForm(`nothing says whether a driver has ${id}`);
-    // Its guest is told of a new size by a request to the VMM.
+    // The guest of a bound disk is notified of a new size by a request to the VMM.
     if (isTaken) continue;
     const disk = parse(state.read(DEVICES, id), id);
     const { config } = disk;

@@ -1,5 +1,5 @@
-// The memory of a copy that has its source's file mapped privately, see mapped-memory.ts: saved by the daemon, as the VMM would write
-// every page of it, zeros included, while its guest stands still.
+// Saves the memory of a fork that maps its source's file privately (see mapped-memory.ts). The daemon copies it while
+// the guest is paused, because the VMM would write every page, zeros included.
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { copyMappedFile, copyOwnPages, type FinishCopy } from '../mapped-copy.ts';
@@ -7,8 +7,8 @@ import { type Mapping, privateMappings } from '../mapping.ts';
 import { MEMORY_FILE } from './saved-files.ts';
 
 /**
- * Begins a copy of it to the new file `target`. Undefined for memory that is not mapped so, one mapping behind the other and as
- * much as the guest has.
+ * Starts a copy of the memory to the new file `target`. Undefined if the memory is not mapped as expected: contiguous
+ * private mappings of exactly the guest's memory size.
  */
 export async function beginMappedGuest(
   pid: number,
@@ -22,7 +22,7 @@ export async function beginMappedGuest(
   return () => copyOwnPages(pid, mappings, target);
 }
 
-/** In the text of /proc/<pid>/maps. A large guest has two: there are no addresses for memory below 4 GiB in its last part. */
+/** From the text of /proc/<pid>/maps. A large guest has two mappings, because of the address hole below 4 GiB. */
 export function findMemory(maps: string, memoryBytes: number): readonly Mapping[] | undefined {
   const mappings = privateMappings(maps)
     .filter(({ name }) => basename(name) === MEMORY_FILE)

@@ -1,15 +1,14 @@
-// A copy whose memory is a private mapping of the saved file, for versions that cannot be asked for that. A memory zone
-// in a file that is not shared is opened for reading and mapped copy-on-write; the saved state is changed so that
-// nothing is read into it.
+// Copy-on-write forks for VMM versions that have no such mode. A memory zone backed by a non-shared file is opened for
+// reading and mapped copy-on-write. The saved state is changed so that the VMM reads nothing into it.
 import { type SavedState, unknownForm } from './saved-state.ts';
 
 type Json = Record<string, unknown>;
 
-/** Name of the zone that the VMM makes when it is told of none. */
+/** Name of the VMM's default memory zone. */
 const ZONE = 'mem0';
 const MEMORY = 'memory-manager';
 
-/** Memory of its own again, of the same size, whatever it was before. */
+/** Resets the configuration to anonymous memory of the same size. */
 export function setPlainMemory(config: Json): void {
   const memory = config.memory as Json;
   memory.size = memoryBytes(config);
@@ -30,8 +29,8 @@ function memoryBytes(config: Json): number {
 }
 
 /**
- * Has nothing be read into memory, and puts each range at its place in the file, where they lie one behind the other. Changed
- * as text: its numbers may have more digits than ours. AppError when it has another form.
+ * Removes the memory ranges that the VMM would read, and sets each range's file offset (ranges are contiguous in the
+ * file). Edited as text, because its numbers may exceed JavaScript's precision. AppError if the format is unknown.
  */
 export function dropMemoryRanges(state: SavedState): void {
   const text = state.read(MEMORY);

@@ -1,11 +1,11 @@
-// What the VMM wrote of its devices, which is its own affair: read and changed only in the version that this was tried with.
-// Every part's own state is JSON within a text, so that what is not changed keeps all digits of its numbers.
+// The VMM's saved device state. Its format is private to the VMM, so it is read and changed only for a version that was
+// tested. Each component's state is JSON within a text, so unchanged parts keep all digits of their numbers.
 import { AppError } from '../../lib/errors.ts';
 
-/** Version in which a test suite of real guests passed with this. */
+/** Version for which the tests with real guests passed. */
 const KNOWN_MAJOR = '53';
 
-/** Whether the saved state of this version has the form that is known here. */
+/** Whether the saved state of this version has the known format. */
 export function knowsSavedState(version: string): boolean {
   return version.split('.')[0] === KNOWN_MAJOR;
 }
@@ -19,7 +19,7 @@ export class SavedState {
     this.#outer = JSON.parse(text) as Json;
   }
 
-  /** The state of a part, by the names that lead to it. AppError when it has another form. */
+  /** The state of a component, by its path. AppError if the format is unknown. */
   read(...path: readonly string[]): string {
     const { state } = this.#data(path);
     if (typeof state !== 'string') throw unknownForm(`${path.join(' / ')} has no state`);

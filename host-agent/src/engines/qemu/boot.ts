@@ -1,4 +1,4 @@
-// Starting a VM, from its kernel or from saved state.
+// Starts a VM, from its kernel or from saved state.
 import { open } from 'node:fs/promises';
 import type { BootOptions, ColdBootOptions, GuestMemory, RestoreOptions, Vm } from '../engine.ts';
 import type { Jail, View } from '../jail/jail.ts';
@@ -20,7 +20,7 @@ export type QemuSetup = {
   readonly memories: SealedMemories;
 };
 
-/** What a VMM inherits to start from a saved guest. */
+/** Descriptors that a VMM inherits to restore a saved guest. */
 type Inherited = { readonly stateFd: number; readonly memoryFd: number };
 
 export function bootQemu(options: ColdBootOptions, setup: QemuSetup): Promise<Vm> {
@@ -54,7 +54,7 @@ async function startQemu(
   const { spec, paths } = options;
   const program = findProgram(name);
   const files = qemuFiles(paths);
-  // In its jail it cannot see where it is.
+  // In its jail it cannot find its own directory.
   const firmware = jail === undefined ? [] : await listFirmware(program);
   const args = buildQemuArgs({
     spec,

@@ -1,7 +1,7 @@
-// States in which the VMM lives on, but its guest never will.
+// States in which the VMM is alive but its guest will never run again.
 import { tailFile } from '../../lib/tail.ts';
 
-/** What each means, as a lower-case phrase. */
+/** Each state's meaning, as a lower-case phrase. */
 const MEANINGS: ReadonlyMap<string, string> = new Map([
   ['internal-error', 'the guest cannot run any further on this host: internal error of the VMM'],
   ['guest-panicked', 'the guest panicked'],
@@ -10,11 +10,11 @@ const MEANINGS: ReadonlyMap<string, string> = new Map([
 const LOG_LINES = 2000;
 const LOG_BYTES = 256 * 1024;
 const MAX_DETAIL = 160;
-/** What the VMM writes before the registers of the CPU that it could not run. */
+/** What the VMM prints before the registers of a CPU that it could not run. */
 const DETAIL =
   /^(?:KVM internal error|KVM: entry failed|error: kvm run failed|KVM: unknown exit).*(?:\nemulation failure)?/m;
 
-/** Undefined when a guest in that state may go on. */
+/** Undefined if a guest in that state may continue. */
 export async function explainEndState(status: string, logPath: string): Promise<string | undefined> {
   const meaning = MEANINGS.get(status);
   if (status !== 'internal-error') return meaning;

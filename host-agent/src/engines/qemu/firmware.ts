@@ -1,11 +1,11 @@
-// Where the program has the firmware that it loads into guests: its jail shows these directories.
+// Directories of the firmware that the program loads into guests: its jail shows them.
 import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { runProgram } from '../../lib/programs.ts';
 
 const known = new Map<string, Promise<readonly string[]>>();
 
-/** Existing directories, as the program says. */
+/** Existing directories, as the program lists them. */
 export function listFirmware(program: string): Promise<readonly string[]> {
   let directories = known.get(program);
   if (directories === undefined) {

@@ -1,4 +1,4 @@
-// Turns a running guest's memory into a file that others can map. What can be copied while the guest still runs is.
+// Copies a running guest's memory to a file that others can map. As much as possible is copied while the guest runs.
 import { open, readdir, readlink } from 'node:fs/promises';
 import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
@@ -8,8 +8,8 @@ import { readMapping } from '../mapping.ts';
 import { versionKey } from './sealed-memory.ts';
 
 /**
- * Begins a copy of the guest's memory to the new file `target`; a guest that keeps its memory in that very file needs
- * none. What its process has may be made up by now: it must be a file, and as long as the guest's memory.
+ * Starts a copy of the guest's memory to the new file `target`; not needed if the guest keeps its memory in that file.
+ * A compromised VMM may present another object: it must be a file of exactly the guest's memory size.
  */
 export async function beginMemoryCopy(
   { pid, memory }: Pick<VmmIdentity, 'pid' | 'memory'>,
@@ -21,7 +21,7 @@ export async function beginMemoryCopy(
   if (memory.kind === 'file') {
     return memory.path === target ? async () => undefined : () => copySparse(memory.path, target);
   }
-  // What is behind a private mapping never changes: only the guest's own pages must wait for the pause.
+  // The file of a private mapping never changes: only the guest's own pages must be copied during the pause.
   const mapping = await readMapping(pid, memory.path);
   checkSize(mapping.sizeBytes, memoryBytes);
   const isCopied = memory.origin !== undefined && (await copyOrigin(memory.origin, target));
@@ -29,7 +29,7 @@ export async function beginMemoryCopy(
   return () => copyOwnPages(pid, [mapping], target);
 }
 
-/** Where the file system can, that shares its extents. False when the file is not what it was. */
+/** Shares the file's extents if the file system supports it. False if the file was replaced. */
 async function copyOrigin({ path, key }: FileVersion, target: string): Promise<boolean> {
   const file = await open(path, 'r').catch(() => undefined);
   if (file === undefined) return false;

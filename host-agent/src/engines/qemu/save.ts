@@ -1,4 +1,4 @@
-// Saving a guest: memory and device state of one moment.
+// Saves a guest: memory and device state of one moment.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readSmall } from '../../lib/untrusted-path.ts';
@@ -9,16 +9,16 @@ import { qemuFiles } from './files.ts';
 import { beginMemoryCopy } from './memory-copy.ts';
 import type { QmpClient } from './qmp.ts';
 
-/** Writing some 200 KiB; longer only on a disk in trouble. */
+/** For writing some 200 KiB; only an overloaded disk takes longer. */
 const STATE_TIMEOUT_MS = 30_000;
 
-/** It has some 200 KiB. */
+/** The real size is some 200 KiB. */
 const MAX_STATE_BYTES = 64 * 2 ** 20;
 
 export type SaveContext = {
   readonly identity: VmmIdentity;
   readonly control: Pick<QmpClient, 'execute'>;
-  /** Lets the guest go on, or ends a VM that cannot. */
+  /** Resumes the guest, or ends a VM that cannot be resumed. */
   readonly resume: () => Promise<void>;
 };
 
@@ -34,12 +34,12 @@ export async function saveQemu(
   try {
     await options.beforePause?.();
     pausedAt = performance.now();
-    // A stop that was not answered in time may still come: the guest is let go on then, too.
+    // A `stop` that timed out may still take effect, so the guest is resumed then, too.
     try {
       await control.execute('stop');
       await everyOne([
-        // Despite its name it has nothing to do with Xen: all device state, no memory, no disks. Not `live`: the guest
-        // goes on, so its disks must stay active.
+        // Despite its name this is not specific to Xen: it saves all device state, no memory, no disks. `live: false`
+        // keeps the disks active, because the guest resumes.
         control.execute('xen-save-devices-state', { filename: own, live: false }, STATE_TIMEOUT_MS),
         finishMemory(),
         options.whilePaused(),

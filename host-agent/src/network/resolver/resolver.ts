@@ -1,5 +1,5 @@
-// The resolver of one sandbox, by UDP and TCP, at an address that only it reaches. Who asks is known by the source address, too, which
-// rules at the sandbox's own network and at the host hold to the truth.
+// The resolver of one sandbox, over UDP and TCP, at an address that only this sandbox can reach. The source address is
+// checked as well; rules in the sandbox's namespace and on the host prevent spoofing.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -8,19 +8,19 @@ import type { ResolverClient } from './client.ts';
 import { encodeAnswer, encodeUdpAnswer, parseQuery } from './message.ts';
 
 const MAX_CONNECTIONS = 8;
-/** Of a connection by TCP. */
+/** Idle timeout of a TCP connection, also the limit for one message. */
 const IDLE_MS = 10_000;
-/** The same for one message: none of ours is longer. */
+/** Longest query over TCP. */
 const MAX_TCP_BYTES = 1232;
 const LENGTH_BYTES = 2;
-/** Questions that wait in the kernel while this process is busy; it gives less where less is all that anybody gets. */
+/** Receive buffer for queries that arrive while this process is busy. The kernel lowers it to its own maximum. */
 const UDP_BUFFER_BYTES = 2 ** 20;
-/** Questions of one connection that wait for their answers; reading stops there. */
+/** Pipelined queries of one connection that wait for answers; further ones are not read (backpressure). */
 const MAX_PIPELINED = 32;
 
 export type ResolverAddress = { readonly host: string; readonly port: number };
 
-/** Who is answered. */
+/** The only client that gets answers. */
 export type Asker = { readonly address: string; readonly client: ResolverClient };
 
 export class Resolver {
@@ -35,15 +35,15 @@ export class Resolver {
     this.#udp = udp;
     this.#tcp = tcp;
     udp.on('message', (bytes, { address, port }) => void this.#hear(bytes, address, port));
-    udp.on('error', (err) => log.error({ err }, 'the resolver of sandboxes has trouble'));
+    udp.on('error', (err) => log.error({ err }, 'the DNS resolver of a sandbox has a socket error'));
     tcp.on('connection', (socket) => this.#welcome(socket));
-    tcp.on('error', (err) => log.error({ err }, 'the resolver of sandboxes has trouble'));
+    tcp.on('error', (err) => log.error({ err }, 'the DNS resolver of a sandbox has a socket error'));
   }
 
-  /** Rejects where the address cannot be had. */
+  /** Rejects if the address is not available. */
   static async open({ host, port }: ResolverAddress, asker: Asker, log: Logger): Promise<Resolver> {
     const udp = createSocket({ type: 'udp4', recvBufferSize: UDP_BUFFER_BYTES });
-    // Who has no further question is answered all the same.
+    // A client that has half-closed its connection still gets its answers.
     const tcp = createServer({ allowHalfOpen: true });
     try {
       udp.bind(port, host);
@@ -84,7 +84,7 @@ export class Resolver {
   }
 
   #say(bytes: Buffer, address: string, port: number): void {
-    // It may be closed by now. Whoever does not get it asks again.
+    // The socket may be closed by now. A client that gets no answer retries.
     if (!this.#isClosed) this.#udp.send(bytes, port, address, () => undefined);
   }
 
@@ -108,7 +108,7 @@ export class Resolver {
   }
 }
 
-/** Answers one question after the other, as many at once as a pipeline may have. */
+/** Answers the queries of one connection, several at a time (pipelining). */
 async function converse(socket: Socket, client: ResolverClient): Promise<void> {
   let held = Buffer.alloc(0);
   const answering = new Set<Promise<void>>();

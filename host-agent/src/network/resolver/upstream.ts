@@ -1,26 +1,26 @@
-// Asking the host's own resolvers, or those that the operator names, for the addresses of a name. CNAMEs are followed by them;
-// what counts are the addresses at the end.
+// Queries the upstream name servers: the host's own, or those that the operator configured. They follow CNAMEs; only
+// the final addresses are used.
 import { promises as dns } from 'node:dns';
 import { errnoOf } from '../../lib/errors.ts';
 
 export type Found = { readonly address: string; readonly ttlS: number };
 
 export interface Upstream {
-  /** Empty when the name has no IPv4 address, undefined when there is no such name. Rejects when nobody could say. */
+  /** Empty: the name has no IPv4 address. Undefined: the name does not exist. Rejects if no server answered. */
   resolve(name: string): Promise<readonly Found[] | undefined>;
 }
 
-/** What a question may take. Guests' own resolvers wait for 5 s, and those that then ask again get the same answer. */
+/** Timeout of a lookup. Resolvers in guests time out after 5 s; their retry gets the same answer. */
 const ANSWER_MS = 5000;
-/** Whoever has not answered by then may still: the next is asked beside it. */
+/** After this time the next server is queried in parallel. */
 const NEXT_MS = 1500;
-/** A question, or its answer, may have been lost. */
+/** A packet of the first round may be lost. */
 const ROUNDS = 2;
-/** As the host's C library. */
+/** glibc's limit (MAXNS). */
 const MAX_SERVERS = 3;
-/** The host's resolvers may have changed: a new lease, another network. */
+/** How often the host's resolver configuration is read again: it changes with a DHCP lease or another network. */
 const REFRESH_MS = 10_000;
-/** One that others were faster than is asked after them for so long. */
+/** A server that was slower than another one is queried after the others for this time. */
 const LATE_MS = 30_000;
 
 export class HostUpstream implements Upstream {
@@ -29,7 +29,7 @@ export class HostUpstream implements Upstream {
   #refreshAt = 0;
   readonly #lateUntil = new Map<string, number>();
 
-  /** `servers`: addresses, with a port or without; none: the host's. */
+  /** `servers`: addresses, with or without a port; empty: the host's own. */
   constructor(servers: readonly string[]) {
     this.#named = servers;
   }
@@ -75,7 +75,10 @@ export class HostUpstream implements Upstream {
     });
   }
 
-  /** One for each question: the library measures how fast a server is, and would wait for one that usually is for a second only. */
+  /**
+   * One resolver object per query: the library adapts its timeout to a server's measured latency, to only 1 s for a
+   * fast one.
+   */
   #openResolver(server: string): dns.Resolver {
     const resolver = new dns.Resolver({ timeout: ANSWER_MS, tries: 1 });
     resolver.setServers([server]);
@@ -93,7 +96,7 @@ export class HostUpstream implements Upstream {
     return servers.sort((a, b) => isLate(a) - isLate(b));
   }
 
-  /** Those that were asked before the one that answered are late. */
+  /** Marks the servers that were queried before the one that answered as slow. */
   #note(winner: dns.Resolver, asked: ReadonlyMap<dns.Resolver, string>): void {
     for (const [resolver, server] of asked) {
       if (resolver === winner) return void this.#lateUntil.delete(server);
@@ -102,7 +105,7 @@ export class HostUpstream implements Upstream {
   }
 }
 
-/** Rejects when this one could not say. */
+/** Rejects if this server did not answer. */
 async function ask(resolver: dns.Resolver, name: string): Promise<readonly Found[] | undefined> {
   try {
     const found = await resolver.resolve4(name, { ttl: true });

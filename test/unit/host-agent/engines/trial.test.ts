@@ -157,13 +157,13 @@ t.test('a guest that does not get as far says how far it got', async (t) => {
     t.same(readdirSync(scratchDir), []);
     t.ok(killed.includes('guest'));
     if (dead !== undefined)
-      t.match(lines, [{ msg: 'a trial guest failed', tail: `diagnosis of the ${dead}` }], reason);
+      t.match(lines, [{ msg: 'a probe guest failed', tail: `diagnosis of the ${dead}` }], reason);
   }
   const { ways, lines, killed } = setUp(t);
   const refused = () => Promise.reject(new Error('refused'));
   t.equal(await tryGuest({ ...ways, boot: refused }), 'cannot start a guest: refused');
   t.same(killed, []);
-  t.match(lines, [{ msg: 'a trial guest failed', stage: 'start a guest' }]);
+  t.match(lines, [{ msg: 'a probe guest failed', stage: 'start a guest' }]);
   t.equal(await tryGuest({ ...ways, restore: refused }), 'cannot restore a saved guest: refused');
   t.equal(await tryGuest({ ...ways, learn: refused }), 'cannot reach the first program of a guest: refused');
 });
