@@ -1,19 +1,21 @@
-// Makes and removes the network namespaces of sandboxes and runs nftables commands within them, for a daemon that cannot change
-// its own namespace. It lives as long as its standard input is open, and what it made lives on.
+// Creates and removes the network namespaces of sandboxes, and runs nftables commands in them, for a daemon that cannot
+// change its own namespace. It exits when its standard input ends; what it created stays.
 //
-// A request is a line `ID VERB ARGUMENT… BYTES`, followed by as many bytes of body; in an argument `%20` stands for a blank, as in
-// a URL. The answer is a line `ID ok BYTES` or
-// `ID failed BYTES`, followed by as many bytes: what nftables listed, as JSON, or why not. Requests are answered in turn.
-//   make PIN LINK GUEST GATEWAY RESOLVER GUEST-MAC GATEWAY-MAC   a namespace kept by the file PIN, with tap0 for the guest, up0 to
-//                LINK of the host, which has the address RESOLVER, and the rules of the body; all of it or nothing
-//   remove PIN LINK    whatever there is of that
-//   rules PIN          nftables commands of the body, in that namespace; `-` is the caller's own
-//   watch PIN NAME     from now on each packet that a rule logs to group 1 there is a line `logged NAME HEX`, its first bytes
-//   unwatch PIN        no more of them
-//   anchor LINK ADDRESS PREFIX HOW   a link of the host with an address and its network, which nothing is behind; HOW is `new`, and
-//                      then an error where it is there, or `again`
+// A request is a line `ID VERB ARGUMENT… BYTES`, followed by a body of BYTES bytes; a blank in an argument is written
+// as `%20`, as in a URL. The answer is a line `ID ok BYTES` or `ID failed BYTES`, followed by a body: the JSON output
+// of nftables, or the error. Requests are handled in order.
+//   make PIN LINK GUEST GATEWAY RESOLVER GUEST-MAC GATEWAY-MAC
+//                      creates a namespace, bind-mounted to the file PIN, with tap0 for the guest, up0 connected to
+//                      LINK on the host, which has the address RESOLVER, and the rules of the body; all or nothing
+//   remove PIN LINK    removes whatever exists of it
+//   rules PIN          runs the nftables commands of the body in that namespace; `-` is the caller's own
+//   watch PIN NAME     reports each packet that a rule logs to group 1 as a line `logged NAME HEX` (its first bytes)
+//   unwatch PIN        ends that
+//   anchor LINK ADDRESS PREFIX HOW
+//                      creates a dummy link on the host with an address and its network; HOW is `new` (fails if the
+//                      link exists) or `again`
 //   unlink LINK        removes a link of the host
-//   forget ADDRESS     the host's kernel tracks no connections of that guest any more
+//   forget ADDRESS     removes the conntrack entries of that guest on the host
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -45,14 +47,16 @@
 #include <unistd.h>
 
 enum { MAX_LINE = 1024, MAX_BODY = 1 << 20, MAX_WORDS = 16, LOG_GROUP = 1, LOGGED_BYTES = 64, FAILED = 125 };
-/** Both ends of the link between a namespace and the host have the same, so neither needs to ask for the other's. */
+/**
+ * Both ends of the link between a namespace and the host have a fixed MAC address, so neither needs ARP for the other.
+ */
 static const unsigned char LINK_MAC[6] = {2, 0, 0, 0, 0, 3};
 
 static int host_namespace;
 static jmp_buf refused;
 static char reason[8192];
 
-/** Ends the request. */
+/** Ends the request with an error. */
 static _Noreturn void fail(const char *format, ...) {
   int error = errno;
   va_list arguments;
@@ -93,7 +97,7 @@ static int open_socket(void) {
   return sock;
 }
 
-/** Within the new namespace. */
+/** Runs in the new namespace. */
 static void furnish(int sock, char **words, const char *rules) {
   char *name = words[1];
   struct in_addr guest = address(words[2]), gateway = address(words[3]);
@@ -111,9 +115,9 @@ static void furnish(int sock, char **words, const char *rules) {
   mac.ifr_hwaddr.sa_family = ARPHRD_ETHER;
   read_mac(words[6], mac.ifr_hwaddr.sa_data);
   if (ioctl(sock, SIOCSIFHWADDR, &mac) < 0) fail("give tap0 its MAC address");
-  // Before anything can pass.
+  // Before any packet can pass.
   free(run_nft(rules));
-  // By itself, without a network: a third address of the guest's four is the resolver's, behind up0.
+  // Without a connected network: another of the guest's four addresses belongs to the resolver, which is behind up0.
   set_address(sock, "tap0", gateway, 32);
   link_up(sock, "tap0", 0);
   add_route(sock, "tap0", guest, 32);
@@ -127,7 +131,7 @@ static void furnish(int sock, char **words, const char *rules) {
   add_route(sock, "up0", (struct in_addr){0}, 0);
 }
 
-/** In the host's namespace. */
+/** Runs in the host's namespace. */
 static void attach(int sock, char *name, struct in_addr guest, struct in_addr resolver) {
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
   write_setting(true, "1", "/proc/sys/net/ipv4/conf/%s/forwarding", name);
@@ -158,7 +162,7 @@ static void make_slot(char **words, const char *rules) {
   jmp_buf outer;
   memcpy(&outer, &refused, sizeof outer);
   if (setjmp(refused) != 0) {
-    // The first reason is the one that counts.
+    // Keep the first error; the cleanup may fail as well.
     char first[sizeof reason];
     memcpy(first, reason, sizeof first);
     if (sock >= 0) close(sock);
@@ -216,7 +220,7 @@ static char *obey(char **words, int count, const char *body) {
   return said;
 }
 
-/** Reads exactly so much; false at the end of the input. */
+/** Reads exactly `length` bytes; false at the end of the input. */
 static bool read_all(char *to, size_t length) {
   for (size_t done = 0; done < length;) {
     ssize_t got = read(STDIN_FILENO, to + done, length - done);
@@ -237,7 +241,7 @@ static bool read_line(char *line) {
   die("read a request");
 }
 
-/** In place. */
+/** Decodes percent-encoding in place. */
 static void decode(char *word) {
   char *to = word;
   for (char *from = word; *from != '\0'; from++) {
@@ -252,7 +256,7 @@ static void decode(char *word) {
   *to = '\0';
 }
 
-/** False at the end of the input. */
+/** Handles one request; false at the end of the input. */
 static bool serve(void) {
   static char line[MAX_LINE], body[MAX_BODY + 1];
   char *words[MAX_WORDS];
@@ -284,7 +288,7 @@ int main(void) {
   host_namespace = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (host_namespace < 0) die("open the own network namespace");
   umask(077);
-  // A daemon that was killed is followed by another, which removes what is nobody's: nothing may be made after that.
+  // After a killed daemon, the next one removes unused networks: this process must not create any after that.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) die("end with the daemon");
   for (;;) {
     struct pollfd files[watch_count + 1];

@@ -1,8 +1,8 @@
-// Says which users of this host hold the other ends of connections. For each line of its input one of output: the user's id, `gone`
-// for an end that nobody holds any more, or `-` for one that this network namespace knows nothing of.
-//   tcp ADDRESS PORT ADDRESS PORT    the other end's first, as it has them
-//   unix INODE                       of this end
-// Ends with 1 where the kernel does not say such things.
+// Finds the user ids of the processes at the other ends of connections. Prints one line for each line of input: the
+// user id, `gone` for an end that no process has any more, or `-` for one that is not in this network namespace.
+//   tcp ADDRESS PORT ADDRESS PORT   the peer's address first, as the peer sees the connection
+//   unix INODE                      inode of this end
+// Exits with 1 if the kernel does not provide the information.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ static _Noreturn void fail(const char *what) {
   exit(1);
 }
 
-/** False, with errno, when there is no such socket. */
+/** False, with errno, if there is no such socket. */
 static int ask(const void *request, size_t length) {
   struct {
     struct nlmsghdr head;
@@ -40,7 +40,7 @@ static int ask(const void *request, size_t length) {
   if (received < 0 || !NLMSG_OK(&answer.head, (size_t)received)) fail("hear the kernel");
   if (answer.head.nlmsg_type != NLMSG_ERROR) return 1;
   errno = -((struct nlmsgerr *)NLMSG_DATA(&answer.head))->error;
-  // Any other error would be the same for every question.
+  // Any other error would be the same for every query.
   if (errno != ENOENT) fail("ask the kernel");
   return 0;
 }
@@ -81,7 +81,7 @@ static void answer_tcp(const char *theirs, unsigned short their_port, const char
     return;
   }
   struct inet_diag_msg *found = NLMSG_DATA(&answer.head);
-  // Without an inode no process has it, and it would count as root's.
+  // A socket without an inode belongs to no process, and would count as root's.
   if (found->idiag_inode == 0) puts("gone");
   else printf("%u\n", found->idiag_uid);
 }

@@ -1,5 +1,5 @@
-// The log of one sandbox that is being written. Appending never waits: records queue in memory, go to disk in batches,
-// and what the disk is too slow for is counted instead.
+// Writes the log of one sandbox. Appending never waits: records are queued in memory and written in batches. If the
+// disk is too slow, records are dropped and counted.
 import { type FileHandle, open, truncate, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ByteQueue, type Chunk } from '../lib/byte-queue.ts';
@@ -7,14 +7,17 @@ import { toError } from '../lib/errors.ts';
 import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
 
-/** A record waits this long for others to be written with: the beginning and the end of a short command go together. Readers do not wait. */
+/**
+ * How long a record waits to be batched with others, such as the start and end of a short command. Readers do not wait
+ * for it.
+ */
 const LINGER_MS = 50;
 const BATCH_BYTES = 1024 * 1024;
-/** Above this, records are not taken any more. */
+/** Above this size, further records are dropped. */
 const MAX_QUEUE_BYTES = 8 * 1024 * 1024;
-/** Above this, who can wait should. */
+/** Above this size, producers that can wait should (backpressure). */
 const ROOMY_QUEUE_BYTES = 2 * 1024 * 1024;
-/** Held back on disk for the last words on a disk that is full. */
+/** A file that reserves disk space for a final message when the disk is full. */
 export const RESERVE_NAME = 'reserve';
 const RESERVE_BYTES = 4096;
 const SEGMENTS = 8;
@@ -22,7 +25,7 @@ const SEGMENTS = 8;
 export type SandboxLogOptions = {
   readonly dir: string;
   readonly maxBytes: number;
-  /** Called once, when writing failed and the log was given up. */
+  /** Called once, after a write failed and the log was closed. */
   readonly onFailure: (error: Error) => void;
 };
 
@@ -31,15 +34,15 @@ export class SandboxLog {
   readonly #segmentBytes: number;
   #segments: Segment[] = [];
   #file: FileHandle | undefined;
-  /** Written, and so readable. */
+  /** End of the written, readable part. */
   #writtenEnd = 0;
-  /** Behind what is queued. */
+  /** End of the queued part. */
   #queuedEnd = 0;
   readonly #queue = new ByteQueue();
-  /** Lengths of the queued records: a file begins and ends with whole ones. */
+  /** Lengths of the queued records: each file begins and ends at a record boundary. */
   #recordBytes: number[] = [];
   #position: CapturePosition | undefined;
-  /** Commands that began and did not end; with each record, so that a log that a crash cut off can be ended. */
+  /** Number of running commands, stored in each record, so that a log that a crash truncated can be completed. */
   #runningExecs = 0;
   #droppedBytes = 0;
   #droppedSource: LogSource = 'exec';
@@ -55,7 +58,7 @@ export class SandboxLog {
   }
 
   /**
-   * Goes on with the log in `dir`, repaired, or begins one there; the directory must exist. Commands that ran when a daemon
+   * Continues the log in `dir` after a repair, or creates it; the directory must exist. Commands that ran when a daemon
    * was killed ended with it.
    */
   static async open(options: SandboxLogOptions): Promise<SandboxLog> {
@@ -81,7 +84,7 @@ export class SandboxLog {
     return this.#hasFailed;
   }
 
-  /** Where readers must stop. */
+  /** Readers must stop here. */
   get writtenEnd(): number {
     return this.#writtenEnd;
   }
@@ -90,15 +93,15 @@ export class SandboxLog {
     return this.#queuedEnd - this.#writtenEnd < ROOMY_QUEUE_BYTES;
   }
 
-  /** Calls back when the queue is short again, or will never be written. */
+  /** Calls back when the queue is below its threshold again, or will never be written. */
   whenRoomy(callback: () => void): void {
     if (this.isRoomy || this.#hasFailed || this.#isClosed) callback();
     else this.#roomWaiters.push(callback);
   }
 
   /**
-   * Queues a copy of a record. `position` is the service's new one. A full queue takes nothing but
-   * counts the bytes, and an event says how many once there is room.
+   * Queues a copy of a record. `position` is the service's new position. A full queue drops the record and counts its
+   * bytes; an event reports the number when there is capacity again.
    */
   append(record: NewRecord, position?: CapturePosition): void {
     if (this.#hasFailed || this.#isClosed) return;
@@ -130,7 +133,7 @@ export class SandboxLog {
     this.event('exec', `exit ${exitCode}`);
   }
 
-  /** Resolves when everything queued before is written, or never will be. */
+  /** Resolves when everything queued so far is written, or never will be. */
   async flush(): Promise<void> {
     const end = this.#queuedEnd;
     while (this.#writtenEnd < end && !this.#hasFailed) {
@@ -139,7 +142,7 @@ export class SandboxLog {
     }
   }
 
-  /** Writes what is queued, and takes nothing any more. */
+  /** Writes what is queued, and closes the log. */
   async close(): Promise<void> {
     if (this.#droppedBytes > 0) this.#confessDropped(Date.now());
     this.#isClosed = true;
@@ -214,7 +217,7 @@ export class SandboxLog {
     return pieces;
   }
 
-  /** Begins a new file when the last one has its size, and removes the oldest then. */
+  /** Starts a new file when the last one is full, and then removes the oldest. */
   async #currentFile(): Promise<FileHandle> {
     const { dir, maxBytes } = this.#options;
     const last = this.#segments.at(-1);
@@ -227,7 +230,7 @@ export class SandboxLog {
     const path = segmentPath(dir, this.#writtenEnd);
     this.#file = await open(path, 'a', 0o600);
     this.#segments.push({ path, start: this.#writtenEnd, sizeBytes: 0 });
-    // With the new file at its full size the log is at most as long as it may be.
+    // The limit counts the new file at its full size.
     while (this.#segments.length > 1) {
       const oldest = this.#segments[0];
       if (oldest === undefined || this.#writtenEnd + this.#segmentBytes - oldest.start <= maxBytes) break;
@@ -237,7 +240,7 @@ export class SandboxLog {
     return this.#file;
   }
 
-  /** The disk is full or broken: says so in the log, if that is still possible, and stops. */
+  /** The disk is full or broken: writes a final message if possible, and stops. */
   async #giveUp(error: Error): Promise<void> {
     this.#hasFailed = true;
     const lostBytes = this.#queuedEnd - this.#writtenEnd;
@@ -247,7 +250,7 @@ export class SandboxLog {
     try {
       await this.#sayLastWords(`logging stopped: ${describe(error)}; ${lostBytes} bytes were not logged`);
     } catch {
-      // Then only the daemon's own log says it.
+      // Then only the daemon's own log has the error.
     }
     this.#wakeWaiters();
     this.#options.onFailure(error);

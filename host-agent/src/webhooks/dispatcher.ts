@@ -1,5 +1,6 @@
-// Brings events to webhooks. Each is put into its webhook's queue on disk before anything is sent, and stays there until it was taken
-// or given up: so it survives whatever ends the daemon, and comes at least once. Within a queue those of one sandbox are in order.
+// Delivers events to webhooks, at least once. Each event is written to its webhook's queue on disk before it is sent,
+// and stays there until it is accepted or becomes a dead letter, so it survives any end of the daemon. Within a queue,
+// events of one sandbox are in order.
 import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
 import { backOffMs } from '../lib/back-off.ts';
@@ -8,18 +9,18 @@ import { type Delivery, toKey, type Webhook } from './record.ts';
 import { keysOf, type WebhookRegistry } from './registry.ts';
 import { send as sendMessage } from './sender.ts';
 
-/** Commands change webhooks beside the daemon. */
+/** Poll interval: commands change webhooks while the daemon runs. */
 const LOOK_MS = 2000;
-/** Waiting deliveries of a webhook; beyond it, events wait in the journal. */
+/** Maximum queued deliveries of a webhook; further events wait in the journal. */
 const MAX_QUEUED = 1000;
 const MAX_DEAD = 1000;
-/** Requests to one receiver at a time: a hanging one holds so many connections, and nobody else's. */
+/** Concurrent requests to one receiver: a receiver that hangs holds only this many connections. */
 const ABREAST = 4;
 const FIRST_WAIT_MS = 1000;
 const MAX_WAIT_MS = 3_600_000;
-/** Waits differ by a quarter either way, so that receivers are not asked all at once. */
+/** Waits have a jitter of ±25 %, so that receivers are not all retried at once. */
 const LONGEST_WAIT_MS = 1.25 * MAX_WAIT_MS;
-/** About nine hours. */
+/** About nine hours in total. */
 const MAX_ATTEMPTS = 20;
 
 export type DispatcherOptions = {
@@ -37,12 +38,12 @@ type Row = { readonly key: string; readonly delivery: Delivery };
 
 type Lane = {
   hook: Webhook;
-  /** As it is on disk, in order. */
+  /** The queue as it is on disk, in order. */
   rows: Row[];
-  /** Subjects of what is being sent. */
+  /** Subjects with a request in progress. */
   readonly busy: Set<string>;
   isFeeding: boolean;
-  /** For the first of those that wait. */
+  /** For the earliest waiting delivery. */
   timer?: NodeJS.Timeout;
 };
 
@@ -61,7 +62,7 @@ export class Dispatcher {
     this.#look();
   }
 
-  /** Resolves when nothing is sent any more; what was not taken is sent by the next daemon. */
+  /** Resolves when no request is in progress; the next daemon sends what was not accepted. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#unlisten();
@@ -91,7 +92,7 @@ export class Dispatcher {
     for (const [name, lane] of this.#lanes) this.#pump(name, lane);
   }
 
-  /** Those that are known are not read again: there may be tens of thousands, and a look every two seconds. */
+  /** Known rows are not read again: there may be tens of thousands, and the queue is polled every two seconds. */
   #readRows(name: string, known: readonly Row[]): Row[] {
     const { queue } = this.#options.registry;
     const rows = new Map(known.map((row) => [row.key, row]));
@@ -114,12 +115,14 @@ export class Dispatcher {
 
   #run(work: Promise<unknown>): void {
     const whole = work
-      .catch((err: unknown) => this.#options.log.warn({ err }, 'a webhook is in trouble; it is tried again'))
+      .catch((err: unknown) =>
+        this.#options.log.warn({ err }, 'the delivery to a webhook failed, will retry'),
+      )
       .finally(() => this.#work.delete(whole));
     this.#work.add(whole);
   }
 
-  /** Puts what happened into the queue, with the place up to which that is done. */
+  /** Copies new events to the queue and advances the cursor, in one transaction. */
   async #feed(name: string, lane: Lane): Promise<void> {
     const { registry, journal, log } = this.#options;
     lane.isFeeding = true;
@@ -128,7 +131,10 @@ export class Dispatcher {
         const from = Math.max(lane.hook.cursor, journal.prunedTo);
         const lost = from - lane.hook.cursor;
         if (lost > 0)
-          log.warn({ webhook: name, lost }, 'a webhook was behind for longer than events are kept');
+          log.warn(
+            { webhook: name, lost },
+            'a webhook missed events: its queue was full for longer than the journal keeps them',
+          );
         const entries = journal.read(from);
         const last = entries.at(-1)?.seq ?? from;
         if (last === lane.hook.cursor) return;
@@ -147,7 +153,7 @@ export class Dispatcher {
         });
         if (!isThere) return;
         lane.hook = hook;
-        // A look in between may have seen them.
+        // A concurrent poll may have read some of them.
         const known = new Set(lane.rows.map(({ key }) => key));
         lane.rows.push(...rows.filter(({ key }) => !known.has(key)));
         this.#pump(name, lane);
@@ -157,7 +163,7 @@ export class Dispatcher {
     }
   }
 
-  /** Sends the first of each subject, if it is time; else when it is. */
+  /** Sends the first delivery of each subject if it is due; otherwise sets a timer. */
   #pump(name: string, lane: Lane): void {
     const { lookMs = LOOK_MS } = this.#options;
     const now = Date.now();
@@ -165,19 +171,19 @@ export class Dispatcher {
     let earliestMs = now + lookMs;
     clearTimeout(lane.timer);
     for (const row of lane.rows) {
-      // Who is done calls this again.
+      // A finished request calls this method again.
       if (lane.busy.size >= ABREAST || this.#over.signal.aborted) return;
       const { subject, nextAtMs } = row.delivery;
       if (seen.has(subject)) continue;
       seen.add(subject);
-      // A time further off is from a clock that was ahead then.
+      // A retry time further in the future comes from a clock that was ahead: it is ignored.
       const isWaiting = nextAtMs > now && nextAtMs <= now + LONGEST_WAIT_MS;
       if (isWaiting) earliestMs = Math.min(earliestMs, nextAtMs);
       if (lane.busy.has(subject) || isWaiting) continue;
       lane.busy.add(subject);
       this.#run(this.#deliver(name, lane, row));
     }
-    // What waits for longer is seen by the next look.
+    // Longer waits are handled by the next poll.
     if (earliestMs < now + lookMs)
       lane.timer = setTimeout(() => this.#pump(name, lane), earliestMs - now + 1).unref();
   }
@@ -197,7 +203,7 @@ export class Dispatcher {
       const waitMs = after.nextAtMs - Date.now();
       log.info(
         { webhook: name, event: id, problem, attempts: after.attempts, waitMs },
-        'a webhook did not take an event',
+        'a webhook did not accept an event',
       );
     } finally {
       lane.busy.delete(subject);
@@ -206,7 +212,7 @@ export class Dispatcher {
     }
   }
 
-  /** Writes down what came of it: the delivery as it waits on, undefined when it is over. */
+  /** Records the result. Returns the delivery if it will be retried, undefined if it is done. */
   async #settle(name: string, { key }: Row, problem: string | undefined): Promise<Delivery | undefined> {
     const { registry, firstWaitMs = FIRST_WAIT_MS, maxAttempts = MAX_ATTEMPTS, log } = this.#options;
     return registry.atomically(() => {
@@ -226,7 +232,7 @@ export class Dispatcher {
       }
       log.warn(
         { webhook: name, event: delivery.eventId, problem },
-        'a webhook did not take an event; it is given up',
+        'a webhook did not accept an event, which is now a dead letter',
       );
       void registry.queue.remove(key);
       void registry.deadLetters.put(key, next);

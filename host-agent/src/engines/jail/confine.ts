@@ -6,7 +6,7 @@ export type ConfinedCommand = {
   readonly args: readonly string[];
   /** Files that it can read, in addition to the program's own. */
   readonly reads: readonly string[];
-  /** File descriptor limit, the standard ones included. */
+  /** Number of descriptors that it inherits, the standard ones included. */
   readonly descriptors: number;
   readonly memoryMib: number;
 };

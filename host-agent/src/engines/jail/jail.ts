@@ -52,7 +52,7 @@ export type CellOptions = {
   readonly memoryMib: number;
   /** Limit of any file's size (RLIMIT_FSIZE), its logs included. */
   readonly maxFileBytes: number;
-  /** File descriptor limit, the standard ones included. */
+  /** Number of descriptors that it inherits, the standard ones included. */
   readonly descriptors: number;
 };
 

@@ -114,7 +114,7 @@ t.test('a guest that was left paused goes on, and its clock is told', async (t) 
   await turn();
   t.same(
     quiet.host.lines.map(({ msg }) => msg),
-    ['resumed a guest that was left paused'],
+    ['resumed a guest that an earlier daemon left paused'],
   );
   await other.kill();
 });

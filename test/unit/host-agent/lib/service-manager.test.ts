@@ -65,5 +65,5 @@ t.test('a host without the program has a daemon all the same', async (t) => {
   const { lines, log } = makeLog();
   using manager = new ServiceManager(log, { NOTIFY_SOCKET: '/nonexistent' }, '/nonexistent/program');
   await manager.ready('listening');
-  t.match(lines[0], /cannot tell systemd/);
+  t.match(lines[0], /cannot notify systemd/);
 });

@@ -167,7 +167,7 @@ t.test('what nobody takes is given up, listed, and tried again when told', async
   await until(() => registry.dead('one').length === 2, 'dead letters');
   t.match(registry.dead('one')[0], { kind: 'created', subject: 'a', attempts: 4, problem: 'status 503' });
   t.equal(received.length, 8);
-  t.match(lines.join(''), /is given up/);
+  t.match(lines.join(''), /is now a dead letter/);
   isDown = false;
   await t.rejects(registry.resend('one', ['x']), { code: 'not_found' });
   t.equal(await registry.resend('one'), 2);
