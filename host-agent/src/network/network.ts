@@ -6,7 +6,7 @@ import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { AppError, isAppError } from '../lib/errors.ts';
-import { formatIpv4Range, type Ipv4Range } from '../lib/ipv4.ts';
+import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4 } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
 import { AllowedAddresses, readOpenings } from './allowed-addresses.ts';
 import { DenialLog } from './denial-log.ts';
@@ -157,15 +157,17 @@ export class Network {
     if (ports.length > 0) await this.#published.add(subnet, slot, ports);
   }
 
-  /** Re-attaches ports that an earlier daemon published. */
+  /** Re-attaches ports that an earlier daemon published. AppError conflict for an invalid record of the slot. */
   async adoptPorts(slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     const { subnet } = await this.#open();
+    assertOwnAddresses(slot, subnet);
     if (ports.length > 0) await this.#published.adopt(subnet, slot, ports);
   }
 
-  /** Starts to resolve names for the guest, and to log its denials. */
+  /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
   async start(slot: NetworkSlot, { allowlist, wasServed, onDenied }: ServeOptions): Promise<void> {
     const { subnet } = await this.#open();
+    assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp } = slot;
     const denials = new DenialLog(onDenied);
     const change = (commands: string) => this.#quick.ask(['rules', namespace], commands);
@@ -286,6 +288,18 @@ export class Network {
       this.#quick.ask(['watch', namespace, guestIp]).catch((err) => {
         this.#options.log.warn({ err, guestIp }, 'denials of a sandbox are no longer logged');
       });
+  }
+}
+
+/**
+ * The record of a slot may be of an older version without `resolverIp`: a socket without an address would listen on
+ * every address of the host. AppError conflict.
+ */
+function assertOwnAddresses({ guestIp, resolverIp }: Partial<NetworkSlot>, { range }: Subnet): void {
+  for (const [name, text = ''] of Object.entries({ guestIp, resolverIp })) {
+    const address = parseIpv4(text);
+    if (address === undefined || !isInRange(address, range))
+      throw new AppError('conflict', `the network's record has no ${name} of ${formatIpv4Range(range)}`);
   }
 }
 

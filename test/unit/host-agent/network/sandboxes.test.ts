@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
 import type { Network } from '../../../../host-agent/src/network/index.ts';
+import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { type MemoryDaemonOptions, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { Lab, sh } from '../../../support/network/lab.ts';
 import { until } from '../../../support/until.ts';
@@ -118,6 +119,40 @@ t.test('the next daemon finds networks again, and removes what is nobody’s', a
   await second.own.close();
   t.equal(await state(), before);
 });
+
+t.test(
+  'a sandbox whose record has no resolver address loses its network, and no resolver listens on every address',
+  async (t) => {
+    const first = await start(t);
+    const publish = [{ hostPort: 8091, guestPort: 80 }];
+    const [lost, kept] = [
+      await first.manager.create({ network, publish }),
+      await first.manager.create({ network }),
+    ];
+    const records = first.store.table<SandboxRecord>('sandboxes');
+    const record = records.get(lost.id);
+    const { resolverIp: _, ...older } = record?.network ?? {};
+    await records.put(lost.id, { ...record, network: older } as SandboxRecord);
+    await first.crash();
+    await first.own.close();
+    const second = await start(t, { home: first.home });
+    t.same(second.manager.list().length, 2, 'the sandbox itself goes on');
+    const warnings = second.lines.filter(({ level }) => Number(level) >= 40);
+    t.match(
+      warnings.map(({ msg, err }) => [msg, (err as Error | undefined)?.message]),
+      [
+        ['a sandbox has lost its network', /^the network's record has no resolverIp of 10\.87\.0\.0\/16$/],
+        ['a sandbox has lost its published ports', /resolverIp/],
+      ],
+    );
+    const addresses = (await sh('ss -Htuln')).match(/\S+(?=:1013\s)/g) ?? [];
+    const own = second.store.table<SandboxRecord>('sandboxes').get(kept.id)?.network?.resolverIp;
+    t.same(new Set(addresses), new Set([own]), 'only the other one has a resolver');
+    await second.manager.stop('destroy');
+    await second.own.close();
+    t.equal(await state(), before);
+  },
+);
 
 t.test('a crash anywhere leaves nothing that the next start does not remove', async (t) => {
   const points: FaultPoint[] = [
