@@ -30,7 +30,8 @@ static const unsigned short ALLOWED[] = {
     NR(poll), NR(ppoll), NR(select), NR(pselect6), NR(epoll_create1), NR(epoll_ctl), NR(epoll_wait), NR(epoll_pwait),
     NR(epoll_pwait2), NR(eventfd2), NR(signalfd4), NR(timerfd_create), NR(timerfd_settime), NR(timerfd_gettime),
     NR(timer_create), NR(timer_settime), NR(timer_gettime), NR(timer_getoverrun), NR(timer_delete), NR(nanosleep),
-    NR(clock_nanosleep), NR(clock_gettime), NR(clock_getres), NR(gettimeofday), NR(time), NR(times), NR(restart_syscall),
+    NR(clock_nanosleep), NR(clock_gettime), NR(clock_getres), NR(gettimeofday), NR(time), NR(times),
+    NR(restart_syscall),
     // Existing sockets; the kinds of new ones are restricted below.
     NR(connect), NR(accept), NR(accept4), NR(bind), NR(listen), NR(getsockname), NR(getpeername),
     NR(sendto), NR(recvfrom), NR(sendmsg), NR(recvmsg), NR(sendmmsg), NR(recvmmsg), NR(shutdown),
@@ -43,7 +44,8 @@ static const unsigned short ALLOWED[] = {
     NR(getegid), NR(getresuid), NR(getresgid), NR(getgroups), NR(capget), NR(getrlimit), NR(setrlimit), NR(prlimit64),
     NR(getrusage), NR(getpriority), NR(setpriority), NR(sched_yield), NR(sched_getaffinity), NR(sched_setaffinity),
     NR(sched_getparam), NR(sched_getscheduler), NR(sched_setscheduler), NR(sched_get_priority_max),
-    NR(sched_get_priority_min), NR(getcpu), NR(kill), NR(tkill), NR(tgkill), NR(getrandom), NR(uname), NR(sysinfo), NR(landlock_create_ruleset),
+    NR(sched_get_priority_min), NR(getcpu), NR(kill), NR(tkill), NR(tgkill), NR(getrandom), NR(uname), NR(sysinfo),
+    NR(landlock_create_ruleset),
     NR(landlock_add_rule), NR(landlock_restrict_self),
 };
 
@@ -52,7 +54,8 @@ static const unsigned short ALLOWED[] = {
  * files. File ioctls could reserve space beyond every limit, charge another project's quota, or make a file immutable.
  */
 static const unsigned IOCTLS[] = {
-    TCGETS, TIOCGWINSZ, FIONREAD, TIOCOUTQ, FIONBIO, FIOCLEX, FIONCLEX, TUNGETFEATURES, TUNSETIFF, TUNGETIFF, TUNSETQUEUE,
+    TCGETS, TIOCGWINSZ, FIONREAD, TIOCOUTQ, FIONBIO, FIOCLEX, FIONCLEX, TUNGETFEATURES, TUNSETIFF, TUNGETIFF,
+    TUNSETQUEUE,
     TUNSETOFFLOAD, TUNSETVNETHDRSZ, TUNGETVNETHDRSZ, TUNSETVNETLE, TUNSETVNETBE, TUNSETSNDBUF, TUNGETSNDBUF,
 };
 enum { IOCTL_COUNT = sizeof IOCTLS / sizeof *IOCTLS, KVM_TYPE = 0xae, FAULTS_TYPE = 0xaa };

@@ -42,7 +42,8 @@ int main(int argc, char **argv) {
   if (ftruncate(memory, status.st_size) < 0 || copy(file, memory, status.st_size) < 0) return fail("copy");
   // A process that maps it opens it for writing, under any user id: the seals refuse all writes.
   if (fchmod(memory, 0666) < 0) return fail("fchmod");
-  if (fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) return fail("seal");
+  if (fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+    return fail("seal");
   printf("%d\n", memory);
   fflush(stdout);
   char rest;

@@ -34,9 +34,9 @@ static void forget_entry(struct nlmsghdr *entry, struct in_addr guest) {
   union message message = {.bytes = {0}};
   struct nlmsghdr *header = begin_conntrack(&message, IPCTNL_MSG_CT_DELETE, 0);
   // Also matches its id: another entry may have replaced it.
-  const int kept[] = {CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID};
-  for (size_t at = 0; at < sizeof kept / sizeof *kept; at++) {
-    struct rtattr *part = find_attribute(first, length, kept[at]);
+  const int copied[] = {CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID};
+  for (size_t at = 0; at < sizeof copied / sizeof *copied; at++) {
+    struct rtattr *part = find_attribute(first, length, copied[at]);
     if (part != NULL) attribute(header, part->rta_type, RTA_DATA(part), RTA_PAYLOAD(part));
   }
   int error = ask_kernel(NETLINK_NETFILTER, header);

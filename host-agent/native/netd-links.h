@@ -73,7 +73,8 @@ static void make_tun(const char *name, short flags, bool is_roots) {
   request.ifr_flags = flags | IFF_NO_PI;
   int device = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
   if (device < 0) fail("open /dev/net/tun");
-  if (ioctl(device, TUNSETIFF, &request) < 0 || (is_roots && ioctl(device, TUNSETOWNER, 0) < 0) || ioctl(device, TUNSETPERSIST, 1) < 0) {
+  if (ioctl(device, TUNSETIFF, &request) < 0 || (is_roots && ioctl(device, TUNSETOWNER, 0) < 0) ||
+      ioctl(device, TUNSETPERSIST, 1) < 0) {
     int error = errno;
     close(device);
     errno = error;

@@ -42,12 +42,12 @@ static char *run_nft(const char *commands) {
   nft.buffer_output(context);
   nft.buffer_error(context);
   int status = nft.run(context, commands);
-  char *said = strdup(status == 0 ? nft.output(context) : nft.error(context));
+  char *output = strdup(status == 0 ? nft.output(context) : nft.error(context));
   nft.ctx_free(context);
-  if (status == 0) return said;
+  if (status == 0) return output;
   static char text[4096];
-  snprintf(text, sizeof text, "%s", said);
-  free(said);
+  snprintf(text, sizeof text, "%s", output);
+  free(output);
   errno = 0;
   fail("apply nftables rules: %s", text);
 }

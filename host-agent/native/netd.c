@@ -46,7 +46,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_LINE = 1024, MAX_BODY = 1 << 20, MAX_WORDS = 16, LOG_GROUP = 1, LOGGED_BYTES = 64, FAILED = 125 };
+enum { MAX_LINE = 1024, MAX_BODY = 1 << 20, MAX_ARGS = 16, LOG_GROUP = 1, LOGGED_BYTES = 64, FAILED = 125 };
 /**
  * Both ends of the link between a namespace and the host have a fixed MAC address, so neither needs ARP for the other.
  */
@@ -98,9 +98,9 @@ static int open_socket(void) {
 }
 
 /** Runs in the new namespace. */
-static void furnish(int sock, char **words, const char *rules) {
-  char *name = words[1];
-  struct in_addr guest = address(words[2]), gateway = address(words[3]);
+static void configure_guest_side(int sock, char **args, const char *rules) {
+  char *name = args[1];
+  struct in_addr guest = address(args[2]), gateway = address(args[3]);
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/all/disable_ipv6");
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/default/disable_ipv6");
   write_setting(true, "1", "/proc/sys/net/ipv4/ip_forward");
@@ -113,7 +113,7 @@ static void furnish(int sock, char **words, const char *rules) {
   make_tun("tap0", IFF_TAP | IFF_VNET_HDR, false);
   struct ifreq mac = link_named("tap0");
   mac.ifr_hwaddr.sa_family = ARPHRD_ETHER;
-  read_mac(words[6], mac.ifr_hwaddr.sa_data);
+  read_mac(args[6], mac.ifr_hwaddr.sa_data);
   if (ioctl(sock, SIOCSIFHWADDR, &mac) < 0) fail("give tap0 its MAC address");
   // Before any packet can pass.
   free(run_nft(rules));
@@ -124,7 +124,7 @@ static void furnish(int sock, char **words, const char *rules) {
   struct arpreq neighbour = {.arp_flags = ATF_PERM | ATF_COM, .arp_dev = "tap0"};
   neighbour.arp_pa = to_sockaddr(guest);
   neighbour.arp_ha.sa_family = ARPHRD_ETHER;
-  read_mac(words[5], neighbour.arp_ha.sa_data);
+  read_mac(args[5], neighbour.arp_ha.sa_data);
   if (ioctl(sock, SIOCSARP, &neighbour) < 0) fail("tell tap0 its neighbour");
   make_pair(name);
   link_up(sock, "up0", IFF_NOARP);
@@ -132,7 +132,7 @@ static void furnish(int sock, char **words, const char *rules) {
 }
 
 /** Runs in the host's namespace. */
-static void attach(int sock, char *name, struct in_addr guest, struct in_addr resolver) {
+static void configure_host_side(int sock, char *name, struct in_addr guest, struct in_addr resolver) {
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
   write_setting(true, "1", "/proc/sys/net/ipv4/conf/%s/forwarding", name);
   write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/send_redirects", name);
@@ -153,11 +153,11 @@ static void remove_slot(const char *pin, const char *name) {
   if (unlink(pin) < 0 && errno != ENOENT) fail("remove %s", pin);
 }
 
-static void make_slot(char **words, const char *rules) {
+static void make_slot(char **args, const char *rules) {
   static char *pin, *name;
   static int sock, outside;
-  pin = words[0];
-  name = words[1];
+  pin = args[0];
+  name = args[1];
   sock = outside = -1;
   jmp_buf outer;
   memcpy(&outer, &refused, sizeof outer);
@@ -179,11 +179,11 @@ static void make_slot(char **words, const char *rules) {
   if (unshare(CLONE_NEWNET) < 0) fail("make a network namespace");
   if (mount("/proc/thread-self/ns/net", pin, NULL, MS_BIND, NULL) < 0) fail("keep a network namespace in %s", pin);
   sock = open_socket();
-  furnish(sock, words, rules);
+  configure_guest_side(sock, args, rules);
   close(sock);
   sock = -1;
   go_home();
-  attach(outside, name, address(words[2]), address(words[4]));
+  configure_host_side(outside, name, address(args[2]), address(args[4]));
   close(outside);
   memcpy(&refused, &outer, sizeof outer);
 }
@@ -197,11 +197,11 @@ static void make_anchor(char *name, const char *text, int prefix, bool is_new) {
   close(sock);
 }
 
-static char *obey(char **words, int count, const char *body) {
-  const char *verb = words[1];
-  char **arguments = words + 2;
+static char *handle(char **args, int count, const char *body) {
+  const char *verb = args[1];
+  char **arguments = args + 2;
   int given = count - 3;
-  char *said = NULL;
+  char *output = NULL;
   if (strcmp(verb, "make") == 0 && given == 7) make_slot(arguments, body);
   else if (strcmp(verb, "remove") == 0 && given == 2) remove_slot(arguments[0], arguments[1]);
   else if (strcmp(verb, "watch") == 0 && given == 2) watch_slot(arguments[0], arguments[1]);
@@ -212,12 +212,12 @@ static char *obey(char **words, int count, const char *body) {
   else if (strcmp(verb, "forget") == 0 && given == 1) forget_connections(address(arguments[0]));
   else if (strcmp(verb, "rules") == 0 && given == 1) {
     enter(arguments[0]);
-    said = run_nft(body);
+    output = run_nft(body);
   } else {
     errno = EINVAL;
     fail("do %s with %d arguments", verb, given);
   }
-  return said;
+  return output;
 }
 
 /** Reads exactly `length` bytes; false at the end of the input. */
@@ -242,9 +242,9 @@ static bool read_line(char *line) {
 }
 
 /** Decodes percent-encoding in place. */
-static void decode(char *word) {
-  char *to = word;
-  for (char *from = word; *from != '\0'; from++) {
+static void decode(char *arg) {
+  char *to = arg;
+  for (char *from = arg; *from != '\0'; from++) {
     unsigned byte;
     if (*from == '%' && sscanf(from + 1, "%2x", &byte) == 1) {
       *to++ = (char)byte;
@@ -259,28 +259,28 @@ static void decode(char *word) {
 /** Handles one request; false at the end of the input. */
 static bool serve(void) {
   static char line[MAX_LINE], body[MAX_BODY + 1];
-  char *words[MAX_WORDS];
+  char *args[MAX_ARGS];
   int count = 0;
   if (!read_line(line)) return false;
-  for (char *word = strtok(line, " "); word != NULL && count < MAX_WORDS; word = strtok(NULL, " ")) words[count++] = word;
+  for (char *arg = strtok(line, " "); arg != NULL && count < MAX_ARGS; arg = strtok(NULL, " ")) args[count++] = arg;
   errno = EINVAL;
   if (count < 3) die("read a request");
-  for (int at = 2; at < count - 1; at++) decode(words[at]);
-  long length = strtol(words[count - 1], NULL, 10);
+  for (int at = 2; at < count - 1; at++) decode(args[at]);
+  long length = strtol(args[count - 1], NULL, 10);
   if (length < 0 || length > MAX_BODY) die("read a request");
   if (!read_all(body, length)) return false;
   body[length] = '\0';
-  char *volatile said = NULL;
+  char *volatile output = NULL;
   volatile bool is_done = false;
   if (setjmp(refused) == 0) {
-    said = obey(words, count, body);
+    output = handle(args, count, body);
     is_done = true;
   }
   go_home();
-  const char *text = !is_done ? reason : said != NULL ? said : "";
-  printf("%s %s %zu\n%s", words[0], is_done ? "ok" : "failed", strlen(text), text);
+  const char *text = !is_done ? reason : output != NULL ? output : "";
+  printf("%s %s %zu\n%s", args[0], is_done ? "ok" : "failed", strlen(text), text);
   fflush(stdout);
-  free(said);
+  free(output);
   return true;
 }
 

@@ -54,7 +54,8 @@ static void *attribute(size_t body, unsigned short type) {
 }
 
 static int ask_unix(unsigned inode) {
-  struct unix_diag_req request = {AF_UNIX, 0, 0, ~0U, inode, UDIAG_SHOW_PEER | UDIAG_SHOW_UID, {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}};
+  struct unix_diag_req request = {
+      AF_UNIX, 0, 0, ~0U, inode, UDIAG_SHOW_PEER | UDIAG_SHOW_UID, {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}};
   return ask(&request, sizeof request);
 }
 
@@ -71,7 +72,8 @@ static void answer_unix(unsigned inode) {
 }
 
 static void answer_tcp(const char *theirs, unsigned short their_port, const char *ours, unsigned short our_port) {
-  struct inet_diag_req_v2 request = {.sdiag_family = strchr(theirs, ':') == NULL ? AF_INET : AF_INET6, .sdiag_protocol = IPPROTO_TCP};
+  struct inet_diag_req_v2 request = {
+      .sdiag_family = strchr(theirs, ':') == NULL ? AF_INET : AF_INET6, .sdiag_protocol = IPPROTO_TCP};
   request.id.idiag_sport = htons(their_port), request.id.idiag_dport = htons(our_port);
   request.id.idiag_cookie[0] = request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   int are_addresses = inet_pton(request.sdiag_family, theirs, request.id.idiag_src) == 1 &&
@@ -94,7 +96,8 @@ int main(void) {
   unsigned inode;
   while (fgets(line, sizeof line, stdin) != NULL) {
     if (sscanf(line, "unix %u", &inode) == 1) answer_unix(inode);
-    else if (sscanf(line, "tcp %63s %hu %63s %hu", theirs, &their_port, ours, &our_port) == 4) answer_tcp(theirs, their_port, ours, our_port);
+    else if (sscanf(line, "tcp %63s %hu %63s %hu", theirs, &their_port, ours, &our_port) == 4)
+      answer_tcp(theirs, their_port, ours, our_port);
     else return fprintf(stderr, "no question: %s", line), 2;
   }
   return 0;

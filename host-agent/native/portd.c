@@ -77,7 +77,8 @@ static void listen_on(const char *address, const char *port, int guest_port) {
   int on = 1;
   if (sock < 0 || setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
       (is_six && setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0) ||
-      bind(sock, is_six ? (void *)&six : (void *)&four, is_six ? sizeof six : sizeof four) < 0 || listen(sock, BACKLOG) < 0)
+      bind(sock, is_six ? (void *)&six : (void *)&four, is_six ? sizeof six : sizeof four) < 0 ||
+      listen(sock, BACKLOG) < 0)
     die("listen", address, port);
   struct end *end = calloc(1, sizeof *end);
   *end = (struct end){.sock = sock, .guest_port = guest_port};
@@ -190,23 +191,23 @@ static void handle(struct end *end, unsigned events) {
   }
 }
 
-int main(int count, char **words) {
+int main(int count, char **args) {
   if (count < 7 || (count - 4) % 3 != 0) {
     fprintf(stderr, "usage: portd UID GUEST SOURCE { ADDRESS PORT GUEST-PORT }...\n");
     return 2;
   }
   char *end;
-  unsigned long uid = strtoul(words[1], &end, 10);
+  unsigned long uid = strtoul(args[1], &end, 10);
   errno = EINVAL;
-  if (*words[1] == '\0' || *end != '\0' || uid == 0) die("become", "user", words[1]);
+  if (*args[1] == '\0' || *end != '\0' || uid == 0) die("become", "user", args[1]);
   struct rlimit files = {2 * MAX_CONNECTIONS + 256 + count, 2 * MAX_CONNECTIONS + 256 + count};
   setrlimit(RLIMIT_NOFILE, &files);
   poller = epoll_create1(EPOLL_CLOEXEC);
   guest.sin_family = source.sin_family = AF_INET;
   errno = EINVAL;
-  if (inet_pton(AF_INET, words[2], &guest.sin_addr) != 1 || inet_pton(AF_INET, words[3], &source.sin_addr) != 1)
-    die("read", words[2], words[3]);
-  for (int at = 4; at < count; at += 3) listen_on(words[at], words[at + 1], atoi(words[at + 2]));
+  if (inet_pton(AF_INET, args[2], &guest.sin_addr) != 1 || inet_pton(AF_INET, args[3], &source.sin_addr) != 1)
+    die("read", args[2], args[3]);
+  for (int at = 4; at < count; at += 3) listen_on(args[at], args[at + 1], atoi(args[at + 2]));
   signal(SIGPIPE, SIG_IGN);
   drop_privileges(uid);
   printf("ready\n");

@@ -7,17 +7,17 @@ import type { AuditEntry, ListedClass, Repeated, RequestEntry } from './line.ts'
 
 const MINUTE_MS = 60_000;
 /** Lines per minute of all unauthenticated clients together. */
-const LINES_OF_STRANGERS = 60;
+const UNAUTHENTICATED_LINES = 60;
 /** Lines per minute of one key, or of all clients where no key is required. Requests beyond are only counted. */
 const LINES: Readonly<Record<ListedClass, number>> = {
-  unauthenticated: LINES_OF_STRANGERS,
+  unauthenticated: UNAUTHENTICATED_LINES,
   denied: 120,
   failed: 120,
   broken: 120,
   listed: 600,
 };
 /** Lines per minute of one key on one route that reaches guests; equal requests beyond share a line. */
-const LINES_OF_ROUTE = 1200;
+const ROUTE_LINES = 1200;
 
 const routes: Readonly<Partial<Record<string, Route>>> = ROUTES;
 
@@ -25,16 +25,16 @@ type Budget = { lines: number; unlisted: number };
 type Repetition = { readonly what: Repeated; times: number };
 
 export class Budgets {
-  readonly #tell: (entry: AuditEntry) => void;
+  readonly #report: (entry: AuditEntry) => void;
   /** By class and key; by route and key. All are reset every minute. */
   readonly #listed = new Map<string, Budget & { readonly class: ListedClass; readonly key_id?: string }>();
   readonly #lines = new Map<string, number>();
   readonly #repeated = new Map<string, Repetition>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** `tell` gets the counts of unlisted requests, at most a minute later. */
-  constructor(tell: (entry: AuditEntry) => void) {
-    this.#tell = tell;
+  /** `report` gets the counts of unlisted requests, at most a minute later. */
+  constructor(report: (entry: AuditEntry) => void) {
+    this.#report = report;
   }
 
   admits(entry: RequestEntry): boolean {
@@ -67,15 +67,15 @@ export class Budgets {
     this.#lines.clear();
     this.#repeated.clear();
     for (const { lines: _, unlisted: lines, ...rest } of unlisted)
-      this.#tell({ event: 'unlisted', lines, ...rest });
-    for (const { what, times } of repeated) this.#tell({ event: 'repeated', times, ...what });
+      this.#report({ event: 'unlisted', lines, ...rest });
+    for (const { what, times } of repeated) this.#report({ event: 'repeated', times, ...what });
   }
 
   #admitsToGuest(entry: RequestEntry): boolean {
     const { event, key, key_id, tenant, route, operation, ids } = entry;
     const id = `${route} ${key_id}`;
     const lines = this.#lines.get(id) ?? 0;
-    if (lines < LINES_OF_ROUTE) {
+    if (lines < ROUTE_LINES) {
       this.#lines.set(id, lines + 1);
       return true;
     }

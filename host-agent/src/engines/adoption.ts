@@ -34,7 +34,7 @@ export function adoptVmm(kind: VmmKind, identity: VmmIdentity, options: Adoption
   const vm = new Vmm(kind, identity, process, { ...options, isAdopted: true });
   const isItself = kind.controlSocketOf(readArguments(pid)) === controlSocketPath;
   if (isItself) void takeControl(vm, kind.answerTimeoutMs, options);
-  else void vm.giveUp('it hides what it was started as, as no VMM does');
+  else void vm.terminate('it hides what it was started as, as no VMM does');
   return vm;
 }
 

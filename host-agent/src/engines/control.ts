@@ -42,9 +42,9 @@ export interface Controlled {
   /** Queries the guest's state, and ends the VM if its guest has ended. */
   checkState(): Promise<GuestState>;
   /** Ends a VM whose guest has ended or cannot be trusted; `reason` becomes the reason of its exit. */
-  giveUp(reason: string): Promise<void>;
+  terminate(reason: string): Promise<void>;
   /** The process may have exited: check now. */
-  lookForEnd(): void;
+  checkExit(): void;
 }
 
 /** The control protocol of one VMM. */

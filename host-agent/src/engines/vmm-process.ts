@@ -23,7 +23,7 @@ export interface VmmProcess {
   /** False if it has exited already. */
   signal(name: NodeJS.Signals): boolean;
   /** The process may have exited: check now. */
-  look(): void;
+  poll(): void;
   /** Stops observing its exit. */
   detach(): void;
 }
@@ -98,7 +98,7 @@ export async function spawnVmm(
     startTicks,
     ended,
     signal: (name) => signalProcess({ pid, startTicks }, name),
-    look: () => undefined,
+    poll: () => undefined,
     detach: () => child.removeAllListeners('exit'),
   };
 }
@@ -117,14 +117,14 @@ export function watchVmm(pid: number, startTicks: number): VmmProcess | null {
   if (!isRunning({ pid, startTicks })) return null;
   let timer: NodeJS.Timeout | undefined;
   let everyMs = ADOPTED_POLL_MS;
-  let look = (): void => undefined;
+  let poll = (): void => undefined;
   const ended = new Promise<ProcessEnd>((resolve) => {
-    look = () => {
+    poll = () => {
       clearTimeout(timer);
-      if (isRunning({ pid, startTicks })) timer = setTimeout(look, everyMs).unref();
+      if (isRunning({ pid, startTicks })) timer = setTimeout(poll, everyMs).unref();
       else resolve({ exitCode: null, signal: null });
     };
-    look();
+    poll();
   });
   return {
     pid,
@@ -134,12 +134,12 @@ export function watchVmm(pid: number, startTicks: number): VmmProcess | null {
       // Its exit is expected now.
       everyMs = ENDING_POLL_MS;
       const isSent = signalProcess({ pid, startTicks }, name);
-      look();
+      poll();
       return isSent;
     },
-    look: () => {
+    poll: () => {
       everyMs = ENDING_POLL_MS;
-      look();
+      poll();
     },
     detach: () => clearTimeout(timer),
   };

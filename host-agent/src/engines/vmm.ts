@@ -36,7 +36,7 @@ export class Vmm implements Vm, Controlled {
   #isKilledByUs = false;
   #isDetached = false;
   /** Why the daemon ended it without a request of a client. */
-  #verdict: string | undefined;
+  #endReason: string | undefined;
 
   constructor(kind: VmmKind, identity: VmmIdentity, process: VmmProcess, options: ControlOptions) {
     const files = kind.filesOf(identity.paths);
@@ -83,14 +83,14 @@ export class Vmm implements Vm, Controlled {
 
   async checkState(): Promise<GuestState> {
     const state = await this.control.readState();
-    if (state.kind === 'over') await this.giveUp(state.reason);
+    if (state.kind === 'over') await this.terminate(state.reason);
     return state;
   }
 
-  async giveUp(reason: string): Promise<void> {
+  async terminate(reason: string): Promise<void> {
     if (this.isOver) return;
-    if (this.#verdict === undefined) {
-      this.#verdict = reason;
+    if (this.#endReason === undefined) {
+      this.#endReason = reason;
       // Before its files can be removed with it.
       this.#log.warn({ reason, diagnosis: await this.diagnose() }, 'ended a VM');
     }
@@ -98,8 +98,8 @@ export class Vmm implements Vm, Controlled {
     await this.exited;
   }
 
-  lookForEnd(): void {
-    this.#process.look();
+  checkExit(): void {
+    this.#process.poll();
   }
 
   openChannel: Vm['openChannel'] = (signal) => this.control.openChannel(signal);
@@ -123,7 +123,7 @@ export class Vmm implements Vm, Controlled {
   }
 
   async isEnding(): Promise<boolean> {
-    return this.#exit !== undefined || this.#verdict !== undefined || (await this.control.isEnding());
+    return this.#exit !== undefined || this.#endReason !== undefined || (await this.control.isEnding());
   }
 
   async responds(timeoutMs: number): Promise<boolean> {
@@ -175,14 +175,14 @@ export class Vmm implements Vm, Controlled {
   }
 
   async #exitReason(end: ProcessEnd): Promise<string> {
-    if (this.#isKilledByUs && this.#verdict === undefined) return 'stopped';
-    const told = await readLastWords(this.#files.consolePath);
-    if (this.#verdict !== undefined) return told ?? this.#verdict;
+    if (this.#isKilledByUs && this.#endReason === undefined) return 'stopped';
+    const lastWords = await readLastWords(this.#files.consolePath);
+    if (this.#endReason !== undefined) return lastWords ?? this.#endReason;
     if (end.signal !== null) {
       const why = end.signal === FILTER_SIGNAL ? ', as it made a system call that its filter forbids' : '';
       return `the VMM was killed by ${end.signal}${why}`;
     }
-    const known = told ?? (await this.control.explainExit(end.exitCode));
+    const known = lastWords ?? (await this.control.explainExit(end.exitCode));
     if (known !== undefined) return known;
     if (end.exitCode === null)
       return 'the VMM was killed or ended by itself; its exit code is unknown, as an earlier daemon started it';

@@ -14,17 +14,17 @@ export function nowUs(): number {
 }
 
 /** A deviation up to this is accepted. */
-const NEAR_US = 10_000;
+const TOLERANCE_US = 10_000;
 /** Round trips per correction; the precision is half of the shortest one. */
 const ROUNDS = 6;
 /** After this time, a client waits for no more than two round trips, the call that sets the clock included. */
-const PATIENCE_MS = 100;
+const MAX_WAIT_MS = 100;
 /** Resolution of the host's clock. */
-const GRAIN_US = 1000;
+const RESOLUTION_US = 1000;
 /** Assumed maximum drift between the two clocks. */
 const DRIFT_US_PER_S = 500;
 /** Intervals of clock checks: of a correct clock, and after a failed correction. Doubled each time. */
-const LOOK_MS = 5 * 60_000;
+const CHECK_MS = 5 * 60_000;
 const RETRY_MS = 2000;
 
 /** Calls to the guest's agent. */
@@ -50,7 +50,7 @@ export class GuestClock {
   /** Incremented by each event that invalidates earlier round trips. */
   #epoch = 0;
   /** Whether the guest may have been paused since its clock was last correct. */
-  #isDistrusted = false;
+  #needsCheck = false;
   #work: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #retryMs = RETRY_MS;
@@ -64,13 +64,13 @@ export class GuestClock {
   /** The guest was or may have been paused: corrects its clock now, or as soon as `reached` is called. */
   distrust(): void {
     this.#forget();
-    this.#isDistrusted = true;
+    this.#needsCheck = true;
     this.reached();
   }
 
   /** The guest is reachable. */
   reached(): void {
-    if (this.#isDistrusted) this.#look();
+    if (this.#needsCheck) this.#check();
   }
 
   /**
@@ -88,7 +88,7 @@ export class GuestClock {
       this.#work = undefined;
     }
     // Runs in the background, but the first message is sent before any other request to the guest.
-    if (this.#calls.canShift() === true && !this.#isNear) this.#look(1);
+    if (this.#calls.canShift() === true && !this.#isAccurate) this.#check(1);
     else this.#plan();
   }
 
@@ -103,24 +103,24 @@ export class GuestClock {
     this.#retryMs = RETRY_MS;
   }
 
-  #look(rounds = ROUNDS): void {
+  #check(rounds = ROUNDS): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#work !== undefined) return;
     if (this.#calls.canShift() === undefined) {
-      this.#isDistrusted = true;
+      this.#needsCheck = true;
       return;
     }
     const epoch = this.#epoch;
-    this.#isDistrusted = false;
+    this.#needsCheck = false;
     this.#work = this.#correct(rounds, Number.POSITIVE_INFINITY)
       .catch((err) => {
         // Retried over the next connection, in case this one failed.
-        this.#isDistrusted = true;
+        this.#needsCheck = true;
         this.#log.debug({ err: toError(err) }, 'cannot correct the clock of a guest, will retry');
       })
       .finally(() => {
         this.#work = undefined;
-        if (epoch !== this.#epoch) this.#look();
+        if (epoch !== this.#epoch) this.#check();
         else this.#plan();
       });
   }
@@ -128,25 +128,25 @@ export class GuestClock {
   #plan(): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#calls.canShift() === false) return;
-    const isNear = this.#isNear;
-    const waitMs = isNear ? LOOK_MS : Math.min(LOOK_MS, this.#retryMs);
-    this.#retryMs = isNear ? RETRY_MS : this.#retryMs * 2;
-    this.#timer = setTimeout(() => this.#look(), waitMs).unref();
+    const isAccurate = this.#isAccurate;
+    const waitMs = isAccurate ? CHECK_MS : Math.min(CHECK_MS, this.#retryMs);
+    this.#retryMs = isAccurate ? RETRY_MS : this.#retryMs * 2;
+    this.#timer = setTimeout(() => this.#check(), waitMs).unref();
   }
 
-  get #isNear(): boolean {
-    return farthestUs(this.#known) <= NEAR_US;
+  get #isAccurate(): boolean {
+    return maxErrorUs(this.#known) <= TOLERANCE_US;
   }
 
   async #setAndCorrect(set: () => Promise<ClockSpan>, signal?: AbortSignal): Promise<void> {
-    const patientUntilMs = performance.now() + PATIENCE_MS;
+    const deadlineMs = performance.now() + MAX_WAIT_MS;
     await this.#measure(set, 0);
-    if (!this.#isNear) await this.#correct(ROUNDS, patientUntilMs, signal);
+    if (!this.#isAccurate) await this.#correct(ROUNDS, deadlineMs, signal);
   }
 
-  async #correct(rounds: number, patientUntilMs: number, signal?: AbortSignal): Promise<void> {
+  async #correct(rounds: number, deadlineMs: number, signal?: AbortSignal): Promise<void> {
     if (this.#calls.canShift() !== true) {
-      await this.#set(patientUntilMs, signal);
+      await this.#set(deadlineMs, signal);
       return;
     }
     let trips = this.#known === ANYTHING ? 0 : 1;
@@ -156,8 +156,8 @@ export class GuestClock {
       if (round > 0 && shiftUs === 0) await sleep(1);
       await this.#measure(() => this.#shift(shiftUs, signal), shiftUs);
       trips += 1;
-      if (this.#isClosed || this.#isNear) break;
-      if (trips > 1 && performance.now() > patientUntilMs) break;
+      if (this.#isClosed || this.#isAccurate) break;
+      if (trips > 1 && performance.now() > deadlineMs) break;
     }
     this.#log.debug({ ...this.#known }, 'measured the clock of a guest');
   }
@@ -165,7 +165,7 @@ export class GuestClock {
   /** The shift to the middle of the remaining range; 0 if it is below the resolution of the host's clock. */
   #shiftUs(): number {
     const middleUs = (this.#known.lowUs + this.#known.highUs) / 2;
-    return Number.isFinite(middleUs) && Math.abs(middleUs) > GRAIN_US ? -Math.round(middleUs) : 0;
+    return Number.isFinite(middleUs) && Math.abs(middleUs) > RESOLUTION_US ? -Math.round(middleUs) : 0;
   }
 
   async #shift(shiftUs: number, signal?: AbortSignal): Promise<ClockSpan> {
@@ -183,7 +183,7 @@ export class GuestClock {
     const tripUs = (performance.now() - sentMs) * 1000;
     if (epoch !== this.#epoch || toUs === 0) return;
     // The guest read its clock between the two moments, each known to a millisecond.
-    const found = { lowUs: toUs - sentUs - tripUs - GRAIN_US, highUs: fromUs - sentUs };
+    const found = { lowUs: toUs - sentUs - tripUs - RESOLUTION_US, highUs: fromUs - sentUs };
     const driftUs = ((sentMs - this.#knownAtMs) / 1000) * DRIFT_US_PER_S;
     const before = {
       lowUs: this.#known.lowUs + shiftUs - driftUs,
@@ -199,20 +199,20 @@ export class GuestClock {
   }
 
   /** For an older agent that cannot report its clock: sends the estimated time of arrival. */
-  async #set(patientUntilMs: number, signal?: AbortSignal): Promise<void> {
+  async #set(deadlineMs: number, signal?: AbortSignal): Promise<void> {
     let halfUs = 0;
     for (let round = 0; round < ROUNDS; round++) {
       const sentMs = performance.now();
       await this.#calls.call({ setClock: { unixTimeUs: nowUs() + Math.round(halfUs) } }, signal);
       const tripUs = (performance.now() - sentMs) * 1000;
       const errorUs = Math.max(halfUs, tripUs - halfUs);
-      if (errorUs <= NEAR_US || (round > 0 && errorUs <= tripUs * 0.6)) return;
-      if (round > 0 && performance.now() > patientUntilMs) return;
+      if (errorUs <= TOLERANCE_US || (round > 0 && errorUs <= tripUs * 0.6)) return;
+      if (round > 0 && performance.now() > deadlineMs) return;
       halfUs = tripUs / 2;
     }
   }
 }
 
-function farthestUs({ lowUs, highUs }: Range): number {
+function maxErrorUs({ lowUs, highUs }: Range): number {
   return Math.max(Math.abs(lowUs), Math.abs(highUs));
 }

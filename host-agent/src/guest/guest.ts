@@ -46,9 +46,9 @@ export type GuestOptions = {
 const RECONNECT_TIMEOUT_MS = 10_000;
 /** Exponential backoff for a guest that breaks its connections repeatedly. */
 const RECONNECT_PAUSE_MS = 1000;
-const MOST_RECONNECT_PAUSE_MS = 60_000;
+const MAX_RECONNECT_PAUSE_MS = 60_000;
 /** A connection that lasted this long resets the backoff. */
-const STEADY_MS = 60_000;
+const STABLE_MS = 60_000;
 const CALL_TIMEOUT_MS = 30_000;
 /** An idle guest answers within a millisecond; a busy one is not waited for. */
 const HOLD_TIMEOUT_MS = 1000;
@@ -106,7 +106,7 @@ export class Guest {
       onClose: (cause) => {
         brokenBy = cause;
         // A replaced channel does not count as a lost connection.
-        if (this.#channel?.isClosed === true) this.#lost(cause);
+        if (this.#channel?.isClosed === true) this.#onLost(cause);
       },
     });
     // Bytes received together with the hello may already have violated the protocol.
@@ -134,7 +134,7 @@ export class Guest {
       await this.connect(limit.signal);
       return true;
     } catch (error) {
-      this.#lost(toError(error));
+      this.#onLost(toError(error));
       return false;
     }
   }
@@ -308,8 +308,8 @@ export class Guest {
     throw unreachable(this.#lastCause);
   }
 
-  #lost(cause: Error): void {
-    const isShortLived = performance.now() - this.#connectedAtMs < STEADY_MS;
+  #onLost(cause: Error): void {
+    const isShortLived = performance.now() - this.#connectedAtMs < STABLE_MS;
     this.#shortLived = isShortLived ? this.#shortLived + 1 : 0;
     this.#channel = undefined;
     this.#lastCause = cause;
@@ -324,7 +324,7 @@ export class Guest {
   async #reconnect(): Promise<void> {
     while (!this.#isClosed && this.#channel === undefined) {
       // No wait before the first attempt: a single loss may have a harmless cause.
-      const bounds = { firstMs: RECONNECT_PAUSE_MS, mostMs: MOST_RECONNECT_PAUSE_MS };
+      const bounds = { firstMs: RECONNECT_PAUSE_MS, mostMs: MAX_RECONNECT_PAUSE_MS };
       await sleep(backOffMs(this.#shortLived - 1, bounds), undefined, { ref: false });
       if (this.#isClosed) return;
       try {

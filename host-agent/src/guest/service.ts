@@ -100,7 +100,7 @@ export class OutputSubscription {
   constructor(channel: ServiceChannel, request: ServiceOutputRequest, events: OutputEvents) {
     this.#events = events;
     const { ring = '', fromSeq = 0, isFollowing, isWaiting, maxBytes = 0 } = request;
-    this.#left = maxBytes === 0 ? Number.POSITIVE_INFINITY : mostBytes(maxBytes);
+    this.#left = maxBytes === 0 ? Number.POSITIVE_INFINITY : maxEncodedBytes(maxBytes);
     this.#stream = channel.open(
       { serviceOutput: { ring, fromSeq, follow: isFollowing, wait: isWaiting, maxBytes } },
       {
@@ -154,7 +154,7 @@ export class OutputSubscription {
 }
 
 /** Worst case: records of one byte each, and one record that is longer than the limit. */
-function mostBytes(maxBytes: number): number {
+function maxEncodedBytes(maxBytes: number): number {
   return maxBytes * (SERVICE_HEADER_BYTES + 1) + MAX_SERVICE_RECORD_BYTES + GAPS_BYTES;
 }
 

@@ -49,9 +49,9 @@ export async function copyBounded(from: FileHandle, to: string, options: CopyOpt
   }
   await using copy = await open(to, 'wx', 0o600);
   let bytes = 0;
-  for await (const piece of readPieces(from, signal)) {
-    if (!piece.equals(ZEROS.subarray(0, piece.length))) await copy.write(piece, 0, piece.length, bytes);
-    bytes = assertSize(bytes + piece.length);
+  for await (const chunk of readPieces(from, signal)) {
+    if (!chunk.equals(ZEROS.subarray(0, chunk.length))) await copy.write(chunk, 0, chunk.length, bytes);
+    bytes = assertSize(bytes + chunk.length);
   }
   await copy.truncate(bytes);
   return bytes;

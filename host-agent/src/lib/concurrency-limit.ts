@@ -11,7 +11,7 @@ export type ConcurrencyLimitOptions = {
 
 export class ConcurrencyLimit {
   readonly #options: ConcurrencyLimitOptions;
-  readonly #taken = new Map<string | undefined, number>();
+  readonly #counts = new Map<string | undefined, number>();
   #count = 0;
 
   constructor(options: ConcurrencyLimitOptions) {
@@ -26,24 +26,24 @@ export class ConcurrencyLimit {
    * Occupies a slot until disposed (idempotent). Undefined: a client without an identity; only the total limit applies.
    * AppError exhausted.
    */
-  acquire(who: string | undefined): Disposable {
-    const { what, max: most, maxPerClient: mostOfEach } = this.#options;
-    const own = this.#taken.get(who) ?? 0;
-    const limit = who === undefined ? most : mostOfEach;
-    if (this.#count >= most)
-      throw new AppError('exhausted', `there are ${most} ${what} already; try again later`);
+  acquire(client: string | undefined): Disposable {
+    const { what, max, maxPerClient } = this.#options;
+    const own = this.#counts.get(client) ?? 0;
+    const limit = client === undefined ? max : maxPerClient;
+    if (this.#count >= max)
+      throw new AppError('exhausted', `there are ${max} ${what} already; try again later`);
     if (own >= limit) throw new AppError('exhausted', `you have ${limit} ${what} already; close some`);
     this.#count += 1;
-    this.#taken.set(who, own + 1);
-    let isTaken = true;
+    this.#counts.set(client, own + 1);
+    let isActive = true;
     return {
       [Symbol.dispose]: () => {
-        if (!isTaken) return;
-        isTaken = false;
+        if (!isActive) return;
+        isActive = false;
         this.#count -= 1;
-        const left = (this.#taken.get(who) ?? 1) - 1;
-        if (left === 0) this.#taken.delete(who);
-        else this.#taken.set(who, left);
+        const left = (this.#counts.get(client) ?? 1) - 1;
+        if (left === 0) this.#counts.delete(client);
+        else this.#counts.set(client, left);
       },
     };
   }

@@ -14,7 +14,7 @@ export type Kept = {
 const SHARE = 1 / 4;
 
 /** Entries to evict until the rest fits: the least recently used of the owner with the most evictable bytes. */
-export function chooseEvicted<T extends Kept>(entries: readonly T[], most: number): T[] {
+export function chooseEvicted<T extends Kept>(entries: readonly T[], maxBytes: number): T[] {
   let total = 0;
   const sizes = new Map<string | undefined, number>();
   const removable = new Map<string | undefined, T[]>();
@@ -31,9 +31,9 @@ export function chooseEvicted<T extends Kept>(entries: readonly T[], most: numbe
   const evicted: T[] = [];
   const weigh = (owner: string | undefined): number => {
     const size = sizes.get(owner) ?? 0;
-    return owner !== undefined && size > most * SHARE ? size + total : size;
+    return owner !== undefined && size > maxBytes * SHARE ? size + total : size;
   };
-  while (total > most) {
+  while (total > maxBytes) {
     const [owner, own] =
       [...removable].filter(([, left]) => left.length > 0).sort(([a], [b]) => weigh(b) - weigh(a))[0] ?? [];
     const oldest = own?.pop();

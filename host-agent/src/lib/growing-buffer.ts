@@ -15,14 +15,14 @@ export class GrowingBuffer {
     return this.#block.subarray(0, this.#sizeBytes);
   }
 
-  add(piece: Uint8Array): void {
-    const neededBytes = this.#sizeBytes + piece.length;
+  add(chunk: Uint8Array): void {
+    const neededBytes = this.#sizeBytes + chunk.length;
     if (neededBytes > this.#block.length) {
       const larger = Buffer.allocUnsafe(Math.max(FIRST_BYTES, 2 * this.#sizeBytes, neededBytes));
       larger.set(this.bytes);
       this.#block = larger;
     }
-    this.#block.set(piece, this.#sizeBytes);
+    this.#block.set(chunk, this.#sizeBytes);
     this.#sizeBytes = neededBytes;
   }
 }

@@ -1,14 +1,14 @@
 // A value that is created at its first use.
 
 /** A failed attempt is retried by the next call. */
-export function lazy<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
+export function lazy<T>(create: () => Promise<T>): () => Promise<T> {
+  let created: Promise<T> | undefined;
   return () => {
-    made ??= make().catch((error: unknown) => {
-      made = undefined;
+    created ??= create().catch((error: unknown) => {
+      created = undefined;
       throw error;
     });
-    return made;
+    return created;
   };
 }
 

@@ -26,10 +26,10 @@ export class LineReader {
   constructor(socket: Socket, options: LineReaderOptions) {
     this.#socket = socket;
     this.#options = options;
-    socket.on('data', (bytes: Buffer) => this.#take(bytes));
+    socket.on('data', (bytes: Buffer) => this.#consume(bytes));
   }
 
-  #take(bytes: Buffer): void {
+  #consume(bytes: Buffer): void {
     let from = 0;
     for (let end = bytes.indexOf(10); end >= 0 && !this.#isOver; end = bytes.indexOf(10, from)) {
       this.#add(bytes.subarray(from, end));

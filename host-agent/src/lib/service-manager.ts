@@ -31,13 +31,13 @@ export class ServiceManager implements Disposable {
 
   /** Reports readiness, then pings the watchdog twice per interval. */
   async ready(status: string): Promise<void> {
-    await this.#tell('READY=1', `STATUS=${status}`);
+    await this.#notify('READY=1', `STATUS=${status}`);
     if (this.#socket === undefined || !(this.#watchdogMs > 0)) return;
-    this.#timer = setInterval(() => void this.#tell('WATCHDOG=1'), this.#watchdogMs / 2).unref();
+    this.#timer = setInterval(() => void this.#notify('WATCHDOG=1'), this.#watchdogMs / 2).unref();
   }
 
   async stopping(): Promise<void> {
-    await this.#tell('STOPPING=1', 'STATUS=stopping');
+    await this.#notify('STOPPING=1', 'STATUS=stopping');
   }
 
   [Symbol.dispose](): void {
@@ -48,12 +48,12 @@ export class ServiceManager implements Disposable {
    * A failed notification is only logged. If systemd misses the watchdog ping, it ends the daemon, and the log has the
    * reason.
    */
-  async #tell(...words: string[]): Promise<void> {
+  async #notify(...fields: string[]): Promise<void> {
     if (this.#socket === undefined) return;
     // systemd accepts a message of a root process as its parent's, so the program need not wait.
     const env = { NOTIFY_SOCKET: this.#socket };
-    await runProgram(this.#program, ['--no-block', ...words], { env, timeout: TIMEOUT_MS }).catch(
-      (error: unknown) => this.#log.warn({ reason: toError(error).message, words }, 'cannot notify systemd'),
+    await runProgram(this.#program, ['--no-block', ...fields], { env, timeout: TIMEOUT_MS }).catch(
+      (error: unknown) => this.#log.warn({ reason: toError(error).message, fields }, 'cannot notify systemd'),
     );
   }
 }

@@ -16,7 +16,7 @@ const BATCH_BYTES = 1024 * 1024;
 /** Above this size, further records are dropped. */
 const MAX_QUEUE_BYTES = 8 * 1024 * 1024;
 /** Above this size, producers that can wait should (backpressure). */
-const ROOMY_QUEUE_BYTES = 2 * 1024 * 1024;
+const BACKPRESSURE_BYTES = 2 * 1024 * 1024;
 /** A file that reserves disk space for a final message when the disk is full. */
 export const RESERVE_NAME = 'reserve';
 const RESERVE_BYTES = 4096;
@@ -50,7 +50,7 @@ export class SandboxLog {
   #timer: NodeJS.Timeout | undefined;
   #hasFailed = false;
   #isClosed = false;
-  readonly #roomWaiters: (() => void)[] = [];
+  readonly #capacityWaiters: (() => void)[] = [];
 
   private constructor(options: SandboxLogOptions) {
     this.#options = options;
@@ -90,13 +90,13 @@ export class SandboxLog {
   }
 
   get isRoomy(): boolean {
-    return this.#queuedEnd - this.#writtenEnd < ROOMY_QUEUE_BYTES;
+    return this.#queuedEnd - this.#writtenEnd < BACKPRESSURE_BYTES;
   }
 
   /** Calls back when the queue is below its threshold again, or will never be written. */
   whenRoomy(callback: () => void): void {
     if (this.isRoomy || this.#hasFailed || this.#isClosed) callback();
-    else this.#roomWaiters.push(callback);
+    else this.#capacityWaiters.push(callback);
   }
 
   /**
@@ -111,7 +111,7 @@ export class SandboxLog {
       this.#position = position ?? this.#position;
       return;
     }
-    if (this.#droppedBytes > 0) this.#confessDropped(record.timeMs);
+    if (this.#droppedBytes > 0) this.#reportDropped(record.timeMs);
     this.#position = position ?? this.#position;
     this.#enqueue(record);
     if (this.#writing !== undefined) return;
@@ -144,7 +144,7 @@ export class SandboxLog {
 
   /** Writes what is queued, and closes the log. */
   async close(): Promise<void> {
-    if (this.#droppedBytes > 0) this.#confessDropped(Date.now());
+    if (this.#droppedBytes > 0) this.#reportDropped(Date.now());
     this.#isClosed = true;
     await this.flush();
     await this.#file?.close();
@@ -153,18 +153,18 @@ export class SandboxLog {
     this.#wakeWaiters();
   }
 
-  #confessDropped(timeMs: number): void {
+  #reportDropped(timeMs: number): void {
     const text = `${this.#droppedBytes} bytes of output were not logged: the host's disk was slower than the output`;
     this.#droppedBytes = 0;
     this.#enqueue({ source: this.#droppedSource, stream: 'event', timeMs, data: Buffer.from(text) });
   }
 
   #enqueue(record: NewRecord): void {
-    const pieces = encodeRecord(record, this.#position, this.#queuedEnd, this.#runningExecs);
+    const chunks = encodeRecord(record, this.#position, this.#queuedEnd, this.#runningExecs);
     let sizeBytes = 0;
-    for (const piece of pieces) {
-      this.#queue.push(piece);
-      sizeBytes += piece.length;
+    for (const chunk of chunks) {
+      this.#queue.push(chunk);
+      sizeBytes += chunk.length;
     }
     this.#recordBytes.push(sizeBytes);
     this.#queuedEnd += sizeBytes;
@@ -182,39 +182,39 @@ export class SandboxLog {
     try {
       while (this.#queue.sizeBytes > 0) {
         const file = await this.#currentFile();
-        const pieces = this.#takeBatch();
+        const chunks = this.#takeBatch();
         try {
           await writeAll(
             file,
-            pieces.map(({ bytes }) => bytes),
+            chunks.map(({ bytes }) => bytes),
           );
         } finally {
-          for (const chunk of pieces) chunk.release();
+          for (const chunk of chunks) chunk.release();
         }
-        for (const { bytes } of pieces) this.#writtenEnd += bytes.length;
+        for (const { bytes } of chunks) this.#writtenEnd += bytes.length;
         if (this.isRoomy) this.#wakeWaiters();
       }
     } catch (error) {
-      await this.#giveUp(toError(error));
+      await this.#fail(toError(error));
     }
   }
 
   #takeBatch(): Chunk[] {
-    const roomBytes = this.#segmentBytes - (this.#writtenEnd - (this.#segments.at(-1)?.start ?? 0));
+    const capacityBytes = this.#segmentBytes - (this.#writtenEnd - (this.#segments.at(-1)?.start ?? 0));
     let leftBytes = 0;
     let taken = 0;
     for (const recordBytes of this.#recordBytes) {
-      if (taken > 0 && leftBytes + recordBytes > Math.min(BATCH_BYTES, roomBytes)) break;
+      if (taken > 0 && leftBytes + recordBytes > Math.min(BATCH_BYTES, capacityBytes)) break;
       leftBytes += recordBytes;
       taken++;
     }
     this.#recordBytes.splice(0, taken);
-    const pieces: Chunk[] = [];
+    const chunks: Chunk[] = [];
     for (let chunk = this.#queue.take(leftBytes); chunk !== undefined; chunk = this.#queue.take(leftBytes)) {
-      pieces.push(chunk);
+      chunks.push(chunk);
       leftBytes -= chunk.bytes.length;
     }
-    return pieces;
+    return chunks;
   }
 
   /** Starts a new file when the last one is full, and then removes the oldest. */
@@ -241,14 +241,16 @@ export class SandboxLog {
   }
 
   /** The disk is full or broken: writes a final message if possible, and stops. */
-  async #giveUp(error: Error): Promise<void> {
+  async #fail(error: Error): Promise<void> {
     this.#hasFailed = true;
     const lostBytes = this.#queuedEnd - this.#writtenEnd;
     this.#queue.clear();
     this.#recordBytes = [];
     this.#queuedEnd = this.#writtenEnd;
     try {
-      await this.#sayLastWords(`logging stopped: ${describe(error)}; ${lostBytes} bytes were not logged`);
+      await this.#writeFinalMessage(
+        `logging stopped: ${describe(error)}; ${lostBytes} bytes were not logged`,
+      );
     } catch {
       // Then only the daemon's own log has the error.
     }
@@ -256,7 +258,7 @@ export class SandboxLog {
     this.#options.onFailure(error);
   }
 
-  async #sayLastWords(text: string): Promise<void> {
+  async #writeFinalMessage(text: string): Promise<void> {
     await unlink(join(this.#options.dir, RESERVE_NAME)).catch(() => {});
     const last = this.#segments.at(-1);
     if (last === undefined) return;
@@ -268,25 +270,25 @@ export class SandboxLog {
       timeMs: Date.now(),
       data: Buffer.from(text),
     };
-    const pieces = encodeRecord(record, this.#position, this.#writtenEnd);
-    await writeAll(this.#file, pieces);
-    this.#writtenEnd += pieces.reduce((sum, piece) => sum + piece.length, 0);
+    const chunks = encodeRecord(record, this.#position, this.#writtenEnd);
+    await writeAll(this.#file, chunks);
+    this.#writtenEnd += chunks.reduce((sum, chunk) => sum + chunk.length, 0);
     this.#queuedEnd = this.#writtenEnd;
   }
 
   #wakeWaiters(): void {
-    for (const callback of this.#roomWaiters.splice(0)) callback();
+    for (const callback of this.#capacityWaiters.splice(0)) callback();
   }
 }
 
-async function writeAll(file: FileHandle, pieces: readonly Buffer[]): Promise<void> {
-  let rest = pieces;
+async function writeAll(file: FileHandle, chunks: readonly Buffer[]): Promise<void> {
+  let rest = chunks;
   while (rest.length > 0) {
     let { bytesWritten } = await file.writev(rest);
     const left: Buffer[] = [];
-    for (const piece of rest) {
-      if (bytesWritten < piece.length) left.push(piece.subarray(bytesWritten));
-      bytesWritten = Math.max(0, bytesWritten - piece.length);
+    for (const chunk of rest) {
+      if (bytesWritten < chunk.length) left.push(chunk.subarray(bytesWritten));
+      bytesWritten = Math.max(0, bytesWritten - chunk.length);
     }
     rest = left;
   }

@@ -6,9 +6,9 @@ export type Opening = { readonly address: string; readonly ttlS: number };
 /** Allowance for the kernel: an expired set element may stay this long. */
 const LATE_MS = 2000;
 /** An expiry is extended only if the new one is later by at least this much. */
-const WORTH_MS = 500;
+const MIN_EXTENSION_MS = 500;
 /** Above this number of entries, expired ones are removed from the map. */
-const MANY = 1024;
+const CLEANUP_SIZE = 1024;
 
 export class AllowedAddresses {
   readonly #apply: (commands: string) => Promise<unknown>;
@@ -29,32 +29,32 @@ export class AllowedAddresses {
   /** Resolves when all addresses are reachable for at least their TTL. */
   open(openings: readonly Opening[]): Promise<void> {
     const now = Date.now();
-    const wanted = openings.filter(
-      ({ address, ttlS }) => (this.#until.get(address) ?? 0) + WORTH_MS < now + ttlS * 1000,
+    const pending = openings.filter(
+      ({ address, ttlS }) => (this.#until.get(address) ?? 0) + MIN_EXTENSION_MS < now + ttlS * 1000,
     );
     // An address that already counts as open may be part of the command that is still running.
-    if (wanted.length === 0) return this.#opening;
+    if (pending.length === 0) return this.#opening;
     if (this.#next === undefined) {
       this.#next = new Map();
       this.#opening = this.#opening.catch(() => undefined).then(() => this.#flush());
     }
-    for (const { address, ttlS } of wanted)
+    for (const { address, ttlS } of pending)
       this.#next.set(address, Math.max(ttlS, this.#next.get(address) ?? 0));
     return this.#opening;
   }
 
   async #flush(): Promise<void> {
-    const wanted = [...(this.#next ?? [])];
+    const pending = [...(this.#next ?? [])];
     this.#next = undefined;
     const now = Date.now();
-    const changes = wanted.map(([address, ttlS]) => {
+    const changes = pending.map(([address, ttlS]) => {
       const until = this.#until.get(address) ?? 0;
       const isKnown = until + LATE_MS > now;
       return { address, isKnown, ttlS: Math.max(ttlS, Math.ceil((until - now) / 1000)) };
     });
     await this.#apply(openAddresses(changes));
     for (const { address, ttlS } of changes) this.#until.set(address, now + ttlS * 1000);
-    if (this.#until.size > MANY)
+    if (this.#until.size > CLEANUP_SIZE)
       for (const [address, until] of this.#until) if (until + LATE_MS < now) this.#until.delete(address);
   }
 }

@@ -18,48 +18,48 @@ const REASONS: Readonly<Record<FailedStep, string>> = {
 };
 
 export class DenialLog {
-  readonly #say: (text: string) => void;
-  readonly #saidAt = new Map<string, number>();
+  readonly #write: (text: string) => void;
+  readonly #loggedAt = new Map<string, number>();
   readonly #bucket = new TokenBucket(PER_S, BURST);
-  #unsaid = 0;
+  #suppressed = 0;
 
-  constructor(say: (text: string) => void) {
-    this.#say = say;
+  constructor(write: (text: string) => void) {
+    this.#write = write;
   }
 
-  name(name: string, why: string): void {
-    this.#tell(`network: denied name ${JSON.stringify(name.slice(0, 253)).slice(1, -1)}: ${why}`);
+  name(name: string, reason: string): void {
+    this.#log(`network: denied name ${JSON.stringify(name.slice(0, 253)).slice(1, -1)}: ${reason}`);
   }
 
   /** `packet` begins with its IPv4 header. */
   packet(packet: Buffer): void {
     const what = describePacket(packet);
     if (what !== undefined)
-      this.#tell(`network: denied ${what}: no name of the allowlist led there, or not any more`);
+      this.#log(`network: denied ${what}: no name of the allowlist led there, or not any more`);
   }
 
   /**
    * Returns whether the line was logged, so that repeated failures are rate-limited in the daemon's log as well.
    * The guest gets a generic reason only: messages of host programs mention name servers, rules and sets.
    */
-  trouble(name: string, step: FailedStep): boolean {
-    return this.#tell(`network: cannot resolve ${name}: ${REASONS[step]}`);
+  failure(name: string, step: FailedStep): boolean {
+    return this.#log(`network: cannot resolve ${name}: ${REASONS[step]}`);
   }
 
-  #tell(text: string): boolean {
+  #log(text: string): boolean {
     const now = performance.now();
-    if (now - (this.#saidAt.get(text) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false;
+    if (now - (this.#loggedAt.get(text) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false;
     if (!this.#bucket.take()) {
-      this.#unsaid++;
+      this.#suppressed++;
       return false;
     }
     // A Map iterates in insertion order: the first key is the oldest.
-    if (this.#saidAt.size >= MAX_REMEMBERED)
-      for (const old of [...this.#saidAt.keys()].slice(0, 1)) this.#saidAt.delete(old);
-    this.#saidAt.set(text, now);
-    if (this.#unsaid > 0) this.#say(`network: ${this.#unsaid} more denials were not logged`);
-    this.#unsaid = 0;
-    this.#say(text);
+    if (this.#loggedAt.size >= MAX_REMEMBERED)
+      for (const old of [...this.#loggedAt.keys()].slice(0, 1)) this.#loggedAt.delete(old);
+    this.#loggedAt.set(text, now);
+    if (this.#suppressed > 0) this.#write(`network: ${this.#suppressed} more denials were not logged`);
+    this.#suppressed = 0;
+    this.#write(text);
     return true;
   }
 }

@@ -57,11 +57,11 @@ export class HostSide {
     const isForwardingOurs = earlier?.isForwardingOurs ?? (await isForwardingSandboxes(helper));
     await records.put(RECORD, { subnet: String(subnet), bootId: readBootId(), isForwardingOurs });
     const { anchor, hostAddress, range } = subnet;
-    const how = earlier === undefined ? 'new' : 'again';
+    const mode = earlier === undefined ? 'new' : 'again';
     try {
-      await helper.ask(['anchor', anchor, hostAddress, String(range.prefixLength), how]);
+      await helper.request(['anchor', anchor, hostAddress, String(range.prefixLength), mode]);
       const { table, linkPrefix } = subnet;
-      await helper.ask(
+      await helper.request(
         ['rules', '-'],
         hostRules({
           ...{ table, linkPrefix, anchor, subnet: String(subnet) },
@@ -71,7 +71,7 @@ export class HostSide {
       );
       // Forwarding is turned on only after the rules that drop all other forwarded packets are in place.
       await writeFile(FORWARDING, '1');
-      const droppers = findDroppers(await helper.ask(['rules', '-'], 'list chains'));
+      const droppers = findDroppers(await helper.request(['rules', '-'], 'list chains'));
       if (droppers.length > 0) log.warn(adviseOn(droppers, linkPrefix));
       log.info({ subnet: String(subnet), links: `${linkPrefix}*`, table }, 'networks of sandboxes are ready');
       return new HostSide(subnet);
@@ -108,8 +108,8 @@ async function remove(
 ): Promise<void> {
   const isLast = (await otherAnchors(subnet)).length === 0;
   if (isForwardingOurs && isLast) await writeFile(FORWARDING, '0');
-  await helper.ask(['rules', '-'], removeHostRules(subnet.table));
-  await helper.ask(['unlink', subnet.anchor]);
+  await helper.request(['rules', '-'], removeHostRules(subnet.table));
+  await helper.request(['unlink', subnet.anchor]);
   await records.remove(RECORD);
 }
 
@@ -120,7 +120,7 @@ async function remove(
 async function isForwardingSandboxes(helper: NetHelper): Promise<boolean> {
   if ((await readFile(FORWARDING, 'latin1')).trim() === '0') return true;
   for (const anchor of await otherAnchors()) {
-    const rules = await helper.ask(['rules', '-'], `list table ${tableOf(anchor)}`).catch(() => '');
+    const rules = await helper.request(['rules', '-'], `list table ${tableOf(anchor)}`).catch(() => '');
     if (rules.includes(NO_ROUTER)) return true;
   }
   return false;
@@ -132,11 +132,11 @@ async function otherAnchors(subnet?: Subnet): Promise<string[]> {
 }
 
 /** A range is taken if its anchor link exists. AppError conflict. */
-async function chooseSubnet({ subnet: wanted }: HostSideOptions): Promise<Subnet> {
+async function chooseSubnet({ subnet: requested }: HostSideOptions): Promise<Subnet> {
   const links = await listLinks();
   const isTaken = ({ anchor }: Subnet) => links.includes(anchor);
-  if (wanted !== undefined) {
-    const subnet = new Subnet(wanted);
+  if (requested !== undefined) {
+    const subnet = new Subnet(requested);
     if (!isTaken(subnet)) return subnet;
     throw new AppError(
       'conflict',

@@ -71,7 +71,7 @@ export class Network {
   readonly #published: Published;
   #next: number | undefined;
   /** A network was created before, so the host has everything that networks need. */
-  #hasMade = false;
+  #hasCreated = false;
 
   private constructor(options: NetworkOptions) {
     const { program, runDir } = options;
@@ -84,7 +84,7 @@ export class Network {
       program: options.portProgram,
       dir: join(runDir, 'ports'),
       users: options.portUsers,
-      change: (namespace, commands) => this.#quick.ask(['rules', namespace], commands),
+      change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
     });
   }
 
@@ -135,14 +135,14 @@ export class Network {
     const { namespace, guestIp, gateway, resolverIp, mac, gatewayMac } = slot;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     try {
-      await this.#slow.ask(
+      await this.#slow.request(
         ['make', namespace, linkOf(slot), guestIp, gateway, resolverIp, mac, gatewayMac],
         guestRules({ ...slot, resolverPort: RESOLVER_PORT }),
       );
-      this.#hasMade = true;
+      this.#hasCreated = true;
     } catch (error) {
       const isStopping = isAppError(error) && error.code === 'cancelled';
-      throw this.#hasMade || isStopping ? error : hostLacks(error);
+      throw this.#hasCreated || isStopping ? error : hostLacks(error);
     }
   }
 
@@ -170,7 +170,7 @@ export class Network {
     assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp } = slot;
     const denials = new DenialLog(onDenied);
-    const change = (commands: string) => this.#quick.ask(['rules', namespace], commands);
+    const change = (commands: string) => this.#quick.request(['rules', namespace], commands);
     const open = new AllowedAddresses(change);
     if (wasServed) open.remember(readOpenings(await change(`list set ${GUEST_TABLE} allowed`)));
     const { upstream, allowedRanges, log } = this.#options;
@@ -181,9 +181,9 @@ export class Network {
       upstream,
       addresses: { allowed: allowedRanges, subnet: subnet.range },
       open: (addresses) => open.open(addresses),
-      onDenied: (name, why) => denials.name(name, why),
+      onDenied: (name, reason) => denials.name(name, reason),
       onFailed: (name, error, step) => {
-        const level = denials.trouble(name, step) && step === 'open' ? 'warn' : 'debug';
+        const level = denials.failure(name, step) && step === 'open' ? 'warn' : 'debug';
         log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
       },
     });
@@ -204,7 +204,7 @@ export class Network {
   /** Removes whatever exists of the slot; its addresses can then be allocated again. Idempotent. */
   async destroy(slot: NetworkSlot): Promise<void> {
     await this.stop(slot);
-    await this.#quick.ask(['unwatch', slot.namespace]);
+    await this.#quick.request(['unwatch', slot.namespace]);
     await this.#removeSlot(linkOf(slot), slot.guestIp);
     this.#taken.delete(linkOf(slot));
   }
@@ -224,11 +224,11 @@ export class Network {
     const earlier = HostSide.recorded(this.#options.records);
     if (earlier === undefined) return;
     const { subnet } = earlier;
-    const kept = new Set([subnet.anchor, ...this.#taken]);
+    const retained = new Set([subnet.anchor, ...this.#taken]);
     const pins = await readdir(this.#dir).catch(() => []);
     const links = (await listLinks()).filter((name) => name.startsWith(subnet.linkPrefix));
     for (const name of new Set([...pins, ...links])) {
-      if (kept.has(name)) continue;
+      if (retained.has(name)) continue;
       await this.#removeSlot(name, subnet.guestIp(name));
       this.#options.log.info({ link: name }, 'removed an unused network of an earlier daemon');
     }
@@ -250,9 +250,9 @@ export class Network {
   }
 
   async #removeSlot(link: string, guestIp: string | undefined): Promise<void> {
-    await this.#slow.ask(['remove', join(this.#dir, link), link]);
+    await this.#slow.request(['remove', join(this.#dir, link), link]);
     if (guestIp === undefined) return;
-    await this.#slow.ask(['forget', guestIp]).catch((err) => {
+    await this.#slow.request(['forget', guestIp]).catch((err) => {
       this.#options.log.warn({ err, guestIp }, 'cannot remove the conntrack entries of a deleted sandbox');
     });
   }
@@ -280,12 +280,12 @@ export class Network {
 
   async #listen({ namespace, guestIp }: Pick<NetworkSlot, 'namespace' | 'guestIp'>): Promise<void> {
     this.#listening.set(namespace, guestIp);
-    await this.#quick.ask(['watch', namespace, guestIp]);
+    await this.#quick.request(['watch', namespace, guestIp]);
   }
 
   #listenAgain(): void {
     for (const [namespace, guestIp] of this.#listening)
-      this.#quick.ask(['watch', namespace, guestIp]).catch((err) => {
+      this.#quick.request(['watch', namespace, guestIp]).catch((err) => {
         this.#options.log.warn({ err, guestIp }, 'denials of a sandbox are no longer logged');
       });
   }

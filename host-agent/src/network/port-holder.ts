@@ -66,11 +66,11 @@ export async function startHolder(options: HolderOptions): Promise<void> {
     // If the process has exited already, its error message is read below.
     const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
     noteProcess(record, process);
-    await hearReady(child);
+    await waitUntilReady(child);
     await users.handOver(uid, process);
   } catch (error) {
-    const left = findHolders(record);
-    await Promise.all(left.map(endProcess));
+    const remaining = findHolders(record);
+    await Promise.all(remaining.map(endProcess));
     removeProcessRecord(record);
     await users.giveBack(uid);
     throw error;
@@ -80,36 +80,36 @@ export async function startHolder(options: HolderOptions): Promise<void> {
 type Child = ChildProcessByStdio<null, Readable, Readable>;
 
 function spawnHolder({ program, guestIp, source, ports }: HolderOptions, uid: number): Child {
-  const words = ports.flatMap(({ hostIp, hostPort, guestPort }) =>
+  const portArgs = ports.flatMap(({ hostIp, hostPort, guestPort }) =>
     (hostIp === undefined ? ['0.0.0.0', '::'] : [hostIp]).flatMap((address) => [
       address,
       String(hostPort),
       String(guestPort),
     ]),
   );
-  return startProgram(program, [String(uid), guestIp, source, ...words], {
+  return startProgram(program, [String(uid), guestIp, source, ...portArgs], {
     argv0: ARGV0,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
 
-async function hearReady(child: Child): Promise<void> {
+async function waitUntilReady(child: Child): Promise<void> {
   child.unref();
-  let said = '';
-  let complaint = '';
+  let output = '';
+  let errorText = '';
   child.stdout.on('data', (text) => {
-    said += text;
+    output += text;
   });
   child.stderr.on('data', (text) => {
-    complaint += text;
+    errorText += text;
   });
   const failed = new Promise<never>((_, reject) => {
     child.once('error', (cause) =>
       reject(new AppError('internal', `cannot start ${child.spawnfile}: ${cause.message}`)),
     );
     child.once('close', () => {
-      if (!said.includes('ready')) reject(explain(complaint.trim()));
+      if (!output.includes('ready')) reject(toListenError(errorText.trim()));
     });
   });
   await Promise.race([once(child.stdout, 'data'), failed]);
@@ -118,8 +118,8 @@ async function hearReady(child: Child): Promise<void> {
 }
 
 /** Translates `listen ADDRESS PORT: ERROR` into an error for the client. */
-function explain(complaint: string): AppError {
-  const [, address = '', port = '', code = ''] = /^listen (\S+) (\S+): (\w+)$/.exec(complaint) ?? [];
+function toListenError(errorText: string): AppError {
+  const [, address = '', port = '', code = ''] = /^listen (\S+) (\S+): (\w+)$/.exec(errorText) ?? [];
   const where = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
   if (code === 'EADDRINUSE')
     return new AppError(
@@ -128,7 +128,7 @@ function explain(complaint: string): AppError {
     );
   // EINVAL: the kernel cannot listen on an address of this type.
   if (/^(?:EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL)$/.test(code)) return notOfThisHost(address);
-  return new AppError('internal', `cannot hold published ports: ${complaint || 'the program ended'}`);
+  return new AppError('internal', `cannot hold published ports: ${errorText || 'the program ended'}`);
 }
 
 function notOfThisHost(address: string): AppError {

@@ -37,7 +37,7 @@ export class Published {
   async add(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     const { change } = this.#options;
     this.#ports.set(slot.namespace, { slot, ports });
-    await this.#hold(subnet, slot, ports);
+    await this.#startHolder(subnet, slot, ports);
     await change(slot.namespace, openPorts(ports.map(({ guestPort }) => guestPort)));
     const maps = toMaps(slot, ports);
     if (maps.length > 0) await change('-', addPorts(subnet.table, maps));
@@ -49,14 +49,14 @@ export class Published {
    */
   async adopt(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     this.#ports.set(slot.namespace, { slot, ports });
-    if (!isHeld(this.#recordOf(slot.namespace))) await this.#hold(subnet, slot, ports);
+    if (!isHeld(this.#recordOf(slot.namespace))) await this.#startHolder(subnet, slot, ports);
   }
 
   /** Resolves when the ports are free. Idempotent. */
   async remove(subnet: Subnet | undefined, { namespace }: NetworkSlot): Promise<void> {
     const own = this.#ports.get(namespace);
     if (own === undefined) return;
-    if (subnet !== undefined) await this.#mislead(subnet, toMaps(own.slot, own.ports));
+    if (subnet !== undefined) await this.#removeMaps(subnet, toMaps(own.slot, own.ports));
     await this.#end(namespace);
     this.#ports.delete(namespace);
   }
@@ -68,22 +68,22 @@ export class Published {
   async tidy(subnet: Subnet, netDir: string): Promise<void> {
     const recorded = (await readdir(this.#options.dir).catch(() => [])).map((link) => join(netDir, link));
     const failures: unknown[] = [];
-    const strays = recorded.filter((namespace) => !this.#ports.has(namespace));
+    const unused = recorded.filter((namespace) => !this.#ports.has(namespace));
     // In parallel: a process that does not end delays the others otherwise.
-    await Promise.all(strays.map((namespace) => this.#end(namespace).catch((error) => failures.push(error))));
+    await Promise.all(unused.map((namespace) => this.#end(namespace).catch((error) => failures.push(error))));
     const maps = [...this.#ports.values()].flatMap(({ slot, ports }) => toMaps(slot, ports));
     await succeeds(this.#options.change('-', replacePorts(subnet.table, maps)));
     for (const failure of failures) throw failure;
   }
 
   /** Removes all maps in one command. It fails if another sandbox owns one by now; then they are removed one by one. */
-  async #mislead({ table }: Subnet, maps: readonly PortMap[]): Promise<void> {
-    const remove = (some: readonly PortMap[]) => this.#options.change('-', removePorts(table, some));
+  async #removeMaps({ table }: Subnet, maps: readonly PortMap[]): Promise<void> {
+    const remove = (subset: readonly PortMap[]) => this.#options.change('-', removePorts(table, subset));
     if (maps.length === 0 || (await succeeds(remove(maps)))) return;
     for (const map of maps) await succeeds(remove([map]));
   }
 
-  async #hold(
+  async #startHolder(
     subnet: Subnet,
     { namespace, guestIp }: NetworkSlot,
     ports: readonly PublishedPort[],

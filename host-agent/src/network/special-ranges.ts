@@ -40,7 +40,7 @@ export type AddressPolicy = {
 };
 
 /** The reason why a name may not resolve to this address; undefined if it may. */
-export function whyNot(address: number, { allowed, subnet }: AddressPolicy): string | undefined {
+export function denialReason(address: number, { allowed, subnet }: AddressPolicy): string | undefined {
   if (isInRange(address, subnet)) return 'of other sandboxes';
   const kind = specialKind(address);
   return kind === undefined || allowed.some((range) => isInRange(address, range)) ? undefined : kind;

@@ -40,7 +40,7 @@ import type { RequestFacts, RequestSpan, Signals, Telemetry, TelemetryOptions } 
 
 const SCOPE = 'sandboxd';
 /** An unreachable collector fails every batch: it is logged once per interval. */
-const COMPLAINT_MS = 60_000;
+const ERROR_LOG_MS = 60_000;
 /** Timeout for the last export when the daemon stops. */
 const LAST_EXPORT_MS = 3000;
 const MAX_PATH_CHARS = 256;
@@ -184,7 +184,7 @@ function complainSometimes(log: Logger): (message: string) => void {
   let silentUntil = 0;
   return (message) => {
     if (performance.now() < silentUntil) return;
-    silentUntil = performance.now() + COMPLAINT_MS;
+    silentUntil = performance.now() + ERROR_LOG_MS;
     log.warn({ reason: message }, 'cannot export telemetry; the batch is lost');
   };
 }

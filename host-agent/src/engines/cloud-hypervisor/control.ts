@@ -88,9 +88,9 @@ class CloudHypervisorControl implements Control {
 
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
     const { log } = this.#options;
-    const giveUp = (reason: string) => this.#vm.giveUp(reason);
+    const terminate = (reason: string) => this.#vm.terminate(reason);
     const { identity } = this.#vm;
-    return saveVm({ api: this.#api, identity, log, claimProgram: this.#claimProgram, giveUp }, options);
+    return saveVm({ api: this.#api, identity, log, claimProgram: this.#claimProgram, terminate }, options);
   }
 
   async resizeDisk(index: number, sizeBytes: number): Promise<void> {
@@ -130,14 +130,14 @@ class CloudHypervisorControl implements Control {
   async #checkEvents(): Promise<void> {
     const events = await this.#events.read();
     if (this.#vm.isOver) return;
-    if (hasReset(events)) await this.#vm.giveUp('the guest reset itself');
-    else if (hasPanicked(events)) await this.#vm.giveUp('the guest panicked');
+    if (hasReset(events)) await this.#vm.terminate('the guest reset itself');
+    else if (hasPanicked(events)) await this.#vm.terminate('the guest panicked');
     else if (hasShutDown(events)) this.#ending ??= this.#expectEnd('the guest powered off');
   }
 
   #expectEnd(reason: string): Disposable {
     const limit = loadScaledTimeout({ timeoutMs: OWN_END_MS, reason: () => new Error(reason) });
-    limit.signal.addEventListener('abort', () => void this.#vm.giveUp(reason));
+    limit.signal.addEventListener('abort', () => void this.#vm.terminate(reason));
     return limit;
   }
 }

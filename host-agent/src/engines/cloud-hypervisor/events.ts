@@ -9,7 +9,7 @@ const READ_BYTES = 64 * 1024;
 /** Maximum bytes read per update; if the VMM writes faster, older events are skipped. */
 const MAX_BEHIND_BYTES = 256 * 1024;
 /** Minimum time between two updates: rate-limits reading from a VMM that writes without end. */
-const LOOK_MS = 100;
+const MIN_INTERVAL_MS = 100;
 /** Poll interval, for file systems without change notifications. */
 const POLL_MS = 500;
 
@@ -56,14 +56,14 @@ function has(events: readonly VmmEvent[], source: string, event: string): boolea
 }
 
 /** A guest can cause any number of device events: only these are retained. */
-const ENDS = [hasReset, hasPowerOff, hasShutDown, hasPanicked];
+const END_EVENTS = [hasReset, hasPowerOff, hasShutDown, hasPanicked];
 
 /** Follows the event file of a running VMM. Events that a failed restore attempt left are ignored. */
 export class EventTail implements Disposable {
   readonly #path: string;
   #offset = 0;
-  #rest = '';
-  #kept: VmmEvent[] = [];
+  #partial = '';
+  #endEvents: VmmEvent[] = [];
   #reading: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
   #watching: Disposable | undefined;
@@ -83,7 +83,7 @@ export class EventTail implements Disposable {
       return this.#reading;
     });
     await this.#next;
-    return this.#kept;
+    return this.#endEvents;
   }
 
   /** Calls `onChange` when there may be new events, immediately or 100 ms after the last call, until disposed. */
@@ -96,7 +96,7 @@ export class EventTail implements Disposable {
       this.#pause = setTimeout(() => {
         this.#pause = undefined;
         if (hasMore) onChange();
-      }, LOOK_MS).unref();
+      }, MIN_INTERVAL_MS).unref();
       onEachChange();
     };
     const timer = (): void => {
@@ -124,22 +124,23 @@ export class EventTail implements Disposable {
     const { size } = await file.stat();
     if (size - this.#offset > MAX_BEHIND_BYTES) {
       this.#offset = size - MAX_BEHIND_BYTES;
-      this.#rest = '';
+      this.#partial = '';
     }
     const buffer = Buffer.alloc(READ_BYTES);
     while (this.#offset < size) {
       const { bytesRead } = await file.read(buffer, 0, READ_BYTES, this.#offset);
       if (bytesRead === 0) return;
       this.#offset += bytesRead;
-      const parts = `${this.#rest}${buffer.toString('latin1', 0, bytesRead)}`.split(/\n\s*\n/);
-      this.#rest = parts.pop()?.slice(-READ_BYTES) ?? '';
-      for (const part of parts) this.#keep(parseEvent(part));
+      const parts = `${this.#partial}${buffer.toString('latin1', 0, bytesRead)}`.split(/\n\s*\n/);
+      this.#partial = parts.pop()?.slice(-READ_BYTES) ?? '';
+      for (const part of parts) this.#retain(parseEvent(part));
     }
   }
 
-  #keep(event: VmmEvent | undefined): void {
+  #retain(event: VmmEvent | undefined): void {
     if (event === undefined) return;
-    if (event.source === 'vm' && event.event === 'restoring') this.#kept = [];
-    if (this.#kept.length < ENDS.length && ENDS.some((isEnd) => isEnd([event]))) this.#kept.push(event);
+    if (event.source === 'vm' && event.event === 'restoring') this.#endEvents = [];
+    if (this.#endEvents.length < END_EVENTS.length && END_EVENTS.some((isEnd) => isEnd([event])))
+      this.#endEvents.push(event);
   }
 }

@@ -2,12 +2,11 @@
 import { rm, stat } from 'node:fs/promises';
 import type { RestoreOptions, SavedVm, Vm } from '../engine.ts';
 import { isDirect } from '../start.ts';
-import { setFreeDiskSizes } from './disk-sizes.ts';
 import { dropMemoryRanges, setMappedMemory, setPlainMemory } from './mapped-memory.ts';
 import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
 import { hasNet, type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
-import { SavedState } from './saved-state.ts';
+import { SavedState, setFreeDiskSizes } from './saved-state.ts';
 import { keepConsole, startVmm, type VmmSetup } from './start.ts';
 import { buildNetConfig } from './vm-config.ts';
 

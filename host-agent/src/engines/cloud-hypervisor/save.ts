@@ -11,7 +11,7 @@ import { takeBack } from '../jail/jail.ts';
 import type { FinishCopy } from '../mapped-copy.ts';
 import type { VmmApi } from './api.ts';
 import { ApiError, isStillRestoring } from './api-error.ts';
-import { beginMappedGuest } from './mapped-guest.ts';
+import { beginMappedGuest } from './mapped-memory.ts';
 import {
   collectSaved,
   MAX_SAVED_BESIDE_BYTES,
@@ -40,24 +40,24 @@ export type SaveContext = {
   /** Path of native/claim.c. */
   readonly claimProgram: string;
   /** Ends a VM whose state is unknown. */
-  readonly giveUp: (reason: string) => Promise<void>;
+  readonly terminate: (reason: string) => Promise<void>;
 };
 
 export async function saveVm(
   context: SaveContext,
   options: SaveOptions,
 ): Promise<SavedVm & { readonly pausedMs: number }> {
-  const { identity, claimProgram, giveUp, log } = context;
+  const { identity, claimProgram, terminate, log } = context;
   const { memoryBytes } = options;
-  const giveUpAt = performance.now() + RETRY_FOR_MS;
+  const deadlineMs = performance.now() + RETRY_FOR_MS;
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)) {
     try {
       const finishMemory = await beginMemory(context, options);
       const isMemoryThere = finishMemory !== undefined;
       await using staging = await Staging.open({
-        ...{ identity, giveUp, log, names: SAVED_FILES },
+        ...{ identity, terminate, log, names: SAVED_FILES },
         ...{ maxBytes: (isMemoryThere ? 0 : memoryBytes) + MAX_SAVED_BESIDE_BYTES },
-        taken: isMemoryThere ? [MEMORY_FILE] : [],
+        reserved: isMemoryThere ? [MEMORY_FILE] : [],
       });
       const from = staging.path;
       const pausedMs = await saveOnce(context, options, from, finishMemory);
@@ -68,7 +68,7 @@ export async function saveVm(
       else await digHoles(saved.memoryPath, log);
       return { ...saved, pausedMs };
     } catch (error) {
-      if (!isStillRestoring(error) || performance.now() >= giveUpAt) throw error;
+      if (!isStillRestoring(error) || performance.now() >= deadlineMs) throw error;
       await sleep(retryMs);
     }
   }
@@ -148,7 +148,9 @@ async function pause(context: SaveContext): Promise<void> {
     try {
       if ((await api.info(call)).state === 'Running') await api.put('vm.pause', undefined, call);
     } catch (second) {
-      await context.giveUp(`it could not be paused, and not be resumed either: ${toError(second).message}`);
+      await context.terminate(
+        `it could not be paused, and not be resumed either: ${toError(second).message}`,
+      );
       throw error;
     }
     await resume(context);
@@ -156,11 +158,11 @@ async function pause(context: SaveContext): Promise<void> {
   }
 }
 
-async function resume({ api, giveUp }: SaveContext): Promise<void> {
+async function resume({ api, terminate }: SaveContext): Promise<void> {
   try {
     await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS });
   } catch (error) {
-    await giveUp(`it could not be resumed after it was saved: ${toError(error).message}`);
+    await terminate(`it could not be resumed after it was saved: ${toError(error).message}`);
     throw error;
   }
 }

@@ -8,7 +8,7 @@ import type { VmmIdentity } from '../engine.ts';
 import { giveTo, takeBack } from '../jail/jail.ts';
 
 const PREFIX = 'save-';
-const LOOK_MS = 500;
+const POLL_MS = 500;
 const BLOCK_BYTES = 512;
 
 export type StagingOptions = {
@@ -17,8 +17,8 @@ export type StagingOptions = {
   readonly names: readonly string[];
   readonly maxBytes: number;
   /** Empty files that are created first and that the VMM cannot replace. */
-  readonly taken: readonly string[];
-  readonly giveUp: (reason: string) => Promise<void>;
+  readonly reserved: readonly string[];
+  readonly terminate: (reason: string) => Promise<void>;
   readonly log: Logger;
 };
 
@@ -30,13 +30,13 @@ export class Staging implements AsyncDisposable {
   private constructor(path: string, options: StagingOptions) {
     this.path = path;
     this.#options = options;
-    this.#lookLater();
+    this.#startPolling();
   }
 
   static async open(options: StagingOptions): Promise<Staging> {
     const { paths, jail } = options.identity;
     const path = await mkdtemp(join(paths.dir, PREFIX));
-    for (const name of options.taken) await writeFile(join(path, name), '', { flag: 'wx', mode: 0o600 });
+    for (const name of options.reserved) await writeFile(join(path, name), '', { flag: 'wx', mode: 0o600 });
     await giveTo(jail, path);
     return new Staging(path, options);
   }
@@ -53,7 +53,7 @@ export class Staging implements AsyncDisposable {
     const isHeld = (await this.#opened()).length > 0 || maps.includes(this.path);
     const excess = isHeld ? 'it keeps what it has saved' : await this.#excess();
     if (excess === undefined) return;
-    await this.#options.giveUp(`${excess}, as no VMM does`);
+    await this.#options.terminate(`${excess}, as no VMM does`);
     throw new Error(`its VMM was ended: ${excess}`);
   }
 
@@ -67,21 +67,21 @@ export class Staging implements AsyncDisposable {
     this.#timer = undefined;
   }
 
-  #lookLater(): void {
+  #startPolling(): void {
     this.#timer = setInterval(() => {
-      void this.#look().catch((err) =>
+      void this.#checkSize().catch((err) =>
         this.#options.log.debug({ err: toError(err) }, 'cannot measure the size of a save'),
       );
-    }, LOOK_MS).unref();
+    }, POLL_MS).unref();
   }
 
-  async #look(): Promise<void> {
+  async #checkSize(): Promise<void> {
     const opened = await this.#opened();
     const hidden = opened.some((path) => path.endsWith(' (deleted)'));
     const excess = hidden ? 'it hides files while it is saved' : await this.#excess();
     if (excess === undefined || this.#timer === undefined) return;
     this.#stop();
-    await this.#options.giveUp(`${excess}, as no VMM does`);
+    await this.#options.terminate(`${excess}, as no VMM does`);
   }
 
   /** Files of this directory that the VMM has open. */

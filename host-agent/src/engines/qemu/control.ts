@@ -1,10 +1,10 @@
 // The control protocol of one VMM: QMP over a persistent connection, with events.
 import { AppError, toError } from '../../lib/errors.ts';
 import { connectLink, connectUnix, type SocketLink } from '../../lib/socket-link.ts';
+import { tailFile } from '../../lib/tail.ts';
 import type { Control, Controlled, ControlOptions, GuestState, VmmKind } from '../control.ts';
 import type { SavedVm, SaveOptions } from '../engine.ts';
 import { diskNode } from './args.ts';
-import { explainEndState } from './end-states.ts';
 import { controlSocketOf, type QemuFiles, qemuFiles } from './files.ts';
 import { IO_ERROR, IoPause } from './io-pause.ts';
 import { QmpClient, QmpError, type QmpEvent, QmpViolation, toObject, toText } from './qmp.ts';
@@ -14,6 +14,18 @@ import { saveQemu } from './save.ts';
 const PAUSED = ['paused', 'save-vm', 'prelaunch'];
 /** Maximum length of the VMM's error text for a failed write. */
 const MAX_REASON = 200;
+/** States in which the VMM is alive but its guest will never run again, each as a lower-case phrase. */
+const END_STATES: ReadonlyMap<string, string> = new Map([
+  ['internal-error', 'the guest cannot run any further on this host: internal error of the VMM'],
+  ['guest-panicked', 'the guest panicked'],
+  ['shutdown', 'the guest powered off'],
+]);
+const END_LOG_LINES = 2000;
+const END_LOG_BYTES = 256 * 1024;
+const MAX_END_DETAIL = 160;
+/** What the VMM prints before the registers of a CPU that it could not run. */
+const END_DETAIL =
+  /^(?:KVM internal error|KVM: entry failed|error: kvm run failed|KVM: unknown exit).*(?:\nemulation failure)?/m;
 
 export const QEMU: VmmKind = {
   name: 'qemu',
@@ -40,8 +52,8 @@ class QemuControl implements Control {
   #isClosed = false;
   /** The reason that the VMM reported for its guest's shutdown. */
   #shutdownReason: string | undefined;
-  #hasSpoken: boolean;
-  #questions = 0;
+  #hasConnected: boolean;
+  #queries = 0;
   /** Not yet sent to the VMM. */
   #commandLine: string | undefined;
 
@@ -50,7 +62,7 @@ class QemuControl implements Control {
     this.#commandLine = commandLine;
     this.#files = qemuFiles(vm.identity.paths);
     this.#options = options;
-    this.#hasSpoken = options.isAdopted;
+    this.#hasConnected = options.isAdopted;
     this.#ioPause = new IoPause({
       readStatus: () => this.#readStatus(),
       resume: () => this.resume(),
@@ -71,12 +83,12 @@ class QemuControl implements Control {
     const socket = await connectUnix(this.#files.controlSocketPath, signal).catch(() => undefined);
     if (socket === undefined) return false;
     const qmp = await QmpClient.open(socket, (event) => this.#onEvent(event), signal).catch(async (error) => {
-      if (error instanceof QmpViolation) await this.#vm.giveUp(error.message);
+      if (error instanceof QmpViolation) await this.#vm.terminate(error.message);
       throw error;
     });
     this.#qmp = qmp;
     void qmp.closed.then(() =>
-      qmp.violation === undefined ? this.#vm.lookForEnd() : this.#vm.giveUp(qmp.violation.message),
+      qmp.violation === undefined ? this.#vm.checkExit() : this.#vm.terminate(qmp.violation.message),
     );
     if (this.#isClosed) qmp.close();
     await this.#begin(qmp);
@@ -123,8 +135,8 @@ class QemuControl implements Control {
   async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
     const link = await connectLink(this.#files.agentSocketPath, signal);
     // The serial port is the same for all connections: unread bytes of the previous one come first.
-    const needsResync = this.#hasSpoken;
-    this.#hasSpoken = true;
+    const needsResync = this.#hasConnected;
+    this.#hasConnected = true;
     return { link, needsResync };
   }
 
@@ -151,19 +163,19 @@ class QemuControl implements Control {
     if (event === 'BLOCK_IO_ERROR' && data.action === 'stop')
       this.#ioPause.begin((toText(data.reason) ?? 'an input/output error').slice(0, MAX_REASON));
     // The pause of a save ends by itself, or its error says why not.
-    if (event === 'STOP' && !this.#ioPause.isSaving) void this.#askWhy();
+    if (event === 'STOP' && !this.#ioPause.isSaving) void this.#queryPauseReason();
   }
 
   /** Limits the queries to two: one that is running, and one more for events that came since. */
-  async #askWhy(): Promise<void> {
-    if (this.#questions >= 2) return;
-    this.#questions += 1;
+  async #queryPauseReason(): Promise<void> {
+    if (this.#queries >= 2) return;
+    this.#queries += 1;
     try {
       await this.#vm.checkState();
     } catch (error) {
       this.#options.log.debug({ err: toError(error) }, 'cannot query why the VMM paused a guest');
     } finally {
-      this.#questions -= 1;
+      this.#queries -= 1;
     }
   }
 
@@ -175,7 +187,7 @@ class QemuControl implements Control {
       // A VMM that did not answer resumes the guest when it gets to the request; until then it hangs.
       if (!(error instanceof QmpError) && this.#qmp?.isOpen === true) throw error;
       if (error instanceof QmpError) await this.#vm.checkState().catch(() => undefined);
-      await this.#vm.giveUp(`it could not be resumed after it was saved: ${toError(error).message}`);
+      await this.#vm.terminate(`it could not be resumed after it was saved: ${toError(error).message}`);
       throw error;
     }
   }
@@ -197,4 +209,14 @@ class QemuControl implements Control {
     if (this.#qmp === undefined) throw new AppError('internal', 'the VM has no control connection');
     return this.#qmp;
   }
+}
+
+/** Undefined if a guest in that state may continue. */
+async function explainEndState(status: string, logPath: string): Promise<string | undefined> {
+  const meaning = END_STATES.get(status);
+  if (status !== 'internal-error') return meaning;
+  const detail = END_DETAIL.exec(await tailFile(logPath, END_LOG_LINES, END_LOG_BYTES))?.[0];
+  return detail === undefined
+    ? meaning
+    : `${meaning} (${detail.replace(/\.?\s*\n/, ', ').slice(0, MAX_END_DETAIL)})`;
 }

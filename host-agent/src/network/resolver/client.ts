@@ -3,7 +3,7 @@ import PQueue from 'p-queue';
 import { AppError } from '../../lib/errors.ts';
 import { formatIpv4, parseIpv4 } from '../../lib/ipv4.ts';
 import { TokenBucket } from '../../lib/token-bucket.ts';
-import { type AddressPolicy, whyNot } from '../special-ranges.ts';
+import { type AddressPolicy, denialReason } from '../special-ranges.ts';
 import type { Answer, Question } from './message.ts';
 import { Allowlist } from './names.ts';
 import type { Found, Upstream } from './upstream.ts';
@@ -33,7 +33,7 @@ export type ClientOptions = {
   /** Lets the guest reach these addresses; resolves when it can. */
   readonly open: (addresses: readonly Found[]) => Promise<void>;
   /** Called for a name that was denied, with the reason. */
-  readonly onDenied: (name: string, why: string) => void;
+  readonly onDenied: (name: string, reason: string) => void;
   /** Called when the lookup failed; the guest gets SERVFAIL. */
   readonly onFailed: (name: string, error: unknown, step: FailedStep) => void;
 };
@@ -52,7 +52,7 @@ export class ResolverClient {
   readonly #allowlist: Allowlist;
   readonly #queue = new PQueue({ concurrency: CONCURRENCY });
   /** Pending answers by name: concurrent queries for one name share one upstream query. */
-  readonly #asking = new Map<string, Promise<Answer>>();
+  readonly #pending = new Map<string, Promise<Answer>>();
   /** Number of open TCP connections. */
   connections = 0;
   readonly #bucket = new TokenBucket(PER_S, BURST);
@@ -63,7 +63,7 @@ export class ResolverClient {
   }
 
   /** Rate limit: must be called for each query before any other work on it. */
-  hears(): boolean {
+  admits(): boolean {
     return this.#bucket.take();
   }
 
@@ -76,11 +76,11 @@ export class ResolverClient {
     }
     // Only address records are resolved; any other type would be a channel for data exfiltration.
     if (type !== 'A') return NO_DATA;
-    const asking = this.#asking.get(name);
-    if (asking !== undefined) return asking;
+    const pending = this.#pending.get(name);
+    if (pending !== undefined) return pending;
     if (this.#queue.size >= MAX_WAITING) return Promise.resolve(undefined);
-    const answer = this.#queue.add(() => this.#resolve(name)).finally(() => this.#asking.delete(name));
-    this.#asking.set(name, answer);
+    const answer = this.#queue.add(() => this.#resolve(name)).finally(() => this.#pending.delete(name));
+    this.#pending.set(name, answer);
     return answer;
   }
 
@@ -102,15 +102,16 @@ export class ResolverClient {
   }
 
   #filter(name: string, found: readonly Found[]): Found[] {
-    const kept = new Map<string, Found>();
+    const allowed = new Map<string, Found>();
     for (const { address, ttlS } of found) {
       const parsed = parseIpv4(address);
       if (parsed === undefined) throw new AppError('internal', `${name} has the odd address ${address}`);
-      const kind = whyNot(parsed, this.#options.addresses);
+      const kind = denialReason(parsed, this.#options.addresses);
       if (kind !== undefined) this.#options.onDenied(name, `its address ${address} is ${kind}`);
-      else if (kept.size < MAX_ADDRESSES) kept.set(formatIpv4(parsed), { address, ttlS: clampTtl(ttlS) });
+      else if (allowed.size < MAX_ADDRESSES)
+        allowed.set(formatIpv4(parsed), { address, ttlS: clampTtl(ttlS) });
     }
-    return [...kept.values()];
+    return [...allowed.values()];
   }
 }
 

@@ -11,7 +11,7 @@ export type Rcode = keyof typeof RCODES;
 export type Question = {
   readonly id: number;
   /** The question section as received, echoed in the answer. */
-  readonly asked: Buffer;
+  readonly section: Buffer;
   /** Lower case, no trailing dot. */
   readonly name: string;
   /** `A`, `AAAA`, …; `UNKNOWN_n` for an unassigned number. */
@@ -82,7 +82,7 @@ function readQuestion(bytes: Buffer): Question {
   const offered = option !== undefined && 'udpPayloadSize' in option ? option.udpPayloadSize : MIN_UDP_BYTES;
   return {
     id: packet.id,
-    asked: Buffer.from(plain),
+    section: Buffer.from(plain),
     name: normalizeName(question.name),
     type: question.type,
     wantsRecursion: (bytes.readUInt16BE(2) & RECURSION_DESIRED) !== 0,
@@ -109,14 +109,14 @@ export function encodeAnswer(question: Question, answer: Answer): Buffer {
  * never do.
  */
 export function encodeUdpAnswer(question: Question, { rcode, records = [] }: Answer): Buffer {
-  const rest = HEADER_BYTES + question.asked.length + (question.hasEdns ? OPTION.length : 0);
-  const room = Math.floor((question.maxUdpBytes - rest) / RECORD_BYTES);
-  if (records.length <= room) return toBytes(question, { rcode, records }, 0);
-  return toBytes(question, { rcode, records: records.slice(0, room) }, TRUNCATED_RESPONSE);
+  const rest = HEADER_BYTES + question.section.length + (question.hasEdns ? OPTION.length : 0);
+  const capacity = Math.floor((question.maxUdpBytes - rest) / RECORD_BYTES);
+  if (records.length <= capacity) return toBytes(question, { rcode, records }, 0);
+  return toBytes(question, { rcode, records: records.slice(0, capacity) }, TRUNCATED_RESPONSE);
 }
 
 function toBytes(question: Question, { rcode, records = [] }: Answer, flags: number): Buffer {
-  const { id, asked, wantsRecursion, hasEdns } = question;
+  const { id, section, wantsRecursion, hasEdns } = question;
   const header = Buffer.alloc(HEADER_BYTES);
   header.writeUInt16BE(id, 0);
   const recursion = RECURSION_AVAILABLE | (wantsRecursion ? RECURSION_DESIRED : 0);
@@ -124,7 +124,7 @@ function toBytes(question: Question, { rcode, records = [] }: Answer, flags: num
   header.writeUInt16BE(1, 4);
   header.writeUInt16BE(records.length, 6);
   header.writeUInt16BE(hasEdns ? 1 : 0, 10);
-  return Buffer.concat([header, asked, ...records.map(toRecord), ...(hasEdns ? [OPTION] : [])]);
+  return Buffer.concat([header, section, ...records.map(toRecord), ...(hasEdns ? [OPTION] : [])]);
 }
 
 /**

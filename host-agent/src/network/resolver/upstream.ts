@@ -37,7 +37,7 @@ export class HostUpstream implements Upstream {
   resolve(name: string): Promise<readonly Found[] | undefined> {
     const servers = this.#inOrder();
     const plan = Array.from({ length: ROUNDS }, () => servers).flat();
-    const asking = new Map<dns.Resolver, string>();
+    const active = new Map<dns.Resolver, string>();
     const failed = new Set<string>();
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
@@ -45,33 +45,33 @@ export class HostUpstream implements Upstream {
       const end = (): void => {
         isOver = true;
         clearTimeout(timer);
-        for (const resolver of asking.keys()) resolver.cancel();
+        for (const resolver of active.keys()) resolver.cancel();
       };
-      const askNext = (cause?: unknown): void => {
+      const queryNext = (cause?: unknown): void => {
         clearTimeout(timer);
         const server = plan.splice(0, plan.findIndex((each) => !failed.has(each)) + 1).at(-1);
         if (server === undefined) {
-          if (asking.size === 0) reject(cause ?? new Error('the host names no name server'));
+          if (active.size === 0) reject(cause ?? new Error('the host names no name server'));
           return;
         }
         const resolver = this.#openResolver(server);
-        asking.set(resolver, server);
-        ask(resolver, name).then(
+        active.set(resolver, server);
+        query(resolver, name).then(
           (found) => {
             if (isOver) return;
-            this.#note(resolver, asking);
+            this.#updateLatency(resolver, active);
             end();
             resolve(found);
           },
           (error: unknown) => {
-            asking.delete(resolver);
+            active.delete(resolver);
             failed.add(server);
-            if (!isOver) askNext(error);
+            if (!isOver) queryNext(error);
           },
         );
-        timer = setTimeout(askNext, NEXT_MS);
+        timer = setTimeout(queryNext, NEXT_MS);
       };
-      askNext();
+      queryNext();
     });
   }
 
@@ -97,8 +97,8 @@ export class HostUpstream implements Upstream {
   }
 
   /** Marks the servers that were queried before the one that answered as slow. */
-  #note(winner: dns.Resolver, asked: ReadonlyMap<dns.Resolver, string>): void {
-    for (const [resolver, server] of asked) {
+  #updateLatency(winner: dns.Resolver, queried: ReadonlyMap<dns.Resolver, string>): void {
+    for (const [resolver, server] of queried) {
       if (resolver === winner) return void this.#lateUntil.delete(server);
       this.#lateUntil.set(server, performance.now() + LATE_MS);
     }
@@ -106,7 +106,7 @@ export class HostUpstream implements Upstream {
 }
 
 /** Rejects if this server did not answer. */
-async function ask(resolver: dns.Resolver, name: string): Promise<readonly Found[] | undefined> {
+async function query(resolver: dns.Resolver, name: string): Promise<readonly Found[] | undefined> {
   try {
     const found = await resolver.resolve4(name, { ttl: true });
     return found.map(({ address, ttl }) => ({ address, ttlS: ttl }));

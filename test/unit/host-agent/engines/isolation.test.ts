@@ -5,7 +5,7 @@ import { Jail } from '../../../../host-agent/src/engines/jail/jail.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
 import { TEST_CGROUPS, TEST_UIDS } from '../../../support/jailed.ts';
 
-/** A jail on a host that cannot have control groups. */
+/** A jail on a host without cgroups. */
 const jail = { program: HELPERS.jail, uids: TEST_UIDS, cgroups: { ...TEST_CGROUPS, mount: '/dev/null' } };
 
 function makeLog() {

@@ -1,4 +1,4 @@
-// What systemd hears of the daemon: systemd's own program, and socat in systemd's place.
+// Notifications to systemd: with systemd's own program, and socat in place of systemd.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

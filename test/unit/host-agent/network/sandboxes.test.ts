@@ -1,5 +1,4 @@
-// The network as a thing that sandboxes own, with machines in memory: how it comes, what finds it again, and that nothing of it
-// is left.
+// Networks of sandboxes, with VMs in memory: creation, adoption by the next daemon, and complete removal.
 import '../../../support/network/own-network.ts';
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
@@ -16,7 +15,7 @@ const before = await state();
 const network = { allowlist: ['web.example'] };
 const links = () => readFileSync('/proc/net/dev', 'utf8').match(/\bsbx\w+(?=:)/g) ?? [];
 
-/** A daemon with networks; closed, and all of it gone, with the test. */
+/** A daemon with networks; closed and cleaned up with the test. */
 async function start(t: Test, options: MemoryDaemonOptions = {}) {
   const own: Network = await lab.openNetwork();
   const daemon = await startMemoryDaemon(t, { ...options, network: own });
@@ -29,7 +28,7 @@ t.test('a sandbox has addresses of its own, and gives them back', async (t) => {
   const addresses = made.map((info) => info.network?.guestIp);
   t.equal(new Set(addresses).size, 3);
   t.match(made[0]?.network, { allowlist: ['web.example'], gateway: /^10\.87\./, guestIp: /^10\.87\./ });
-  // What a template is made of has one, too, for a while.
+  // The source of a template has a network for a while, too.
   await until(() => happened.some((event) => event.kind === 'template-made' && event.hasNetwork));
   await until(() => links().length <= 4);
   t.equal(links().length, 4, 'one each, and the one with the address of the resolver');
